@@ -1,0 +1,29 @@
+# `make demo` and `make test` are all a fresh machine needs: python3 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $(READY)
+
+demo: $(READY)    ## five organisations train one classifier on the embedded Adult data
+	$(BIN)/tacit demo --out out/demo
+
+test: $(READY)    ## the whole test suite
+	$(BIN)/python -m pytest
+
+check: $(READY)   ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)   ## speed, as ratios measured in one run
+	$(BIN)/python benchmarks/local_solver.py
+
+clean:
+	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .pytest_cache

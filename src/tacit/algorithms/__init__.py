@@ -1,0 +1,47 @@
+"""One file a method. What every method has in common is `Algorithm`, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from tacit.algorithms.consensus_admm import ConsensusADMM
+from tacit.graph import Graph, View
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Schedule
+
+__all__ = ["Algorithm", "ConsensusADMM"]
+
+
+class Algorithm(Protocol):
+    """A frozen dataclass of hyper-parameters with these methods; the state is a NamedTuple of arrays.
+
+    The first axis of every array of the state is "the agents of this block": all of them where one process
+    simulates everybody, one where an organisation runs its own. A method cannot tell which.
+    """
+
+    def schedule(self, graph: Graph) -> Schedule:
+        """Who speaks to whom at tick t."""
+        ...
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
+        """The state before the first tick. The starts, own (n, d) and heard, are public and data-independent."""
+        ...
+
+    def speak(self, state: Any, problem: Problem, view: View, noise: Any, t: int) -> tuple[Any, Release]:
+        """Local work, and what leaves the agent."""
+        ...
+
+    def listen(self, state: Any, inbox: Inbox, view: View, t: int) -> Any:
+        """What the neighbours said, taken in."""
+        ...
+
+    def estimate(self, state: Any) -> np.ndarray:
+        """Each agent's present model, (n, d)."""
+        ...
+
+    def residuals(self, state: Any, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """How far each agent is from agreement and from optimality, both relative, (n,) each."""
+        ...

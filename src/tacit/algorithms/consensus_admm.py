@@ -1,0 +1,85 @@
+"""Decentralised consensus ADMM, without any privacy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import unprotected
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+class State(NamedTuple):
+    """Everything an agent keeps from one round to the next."""
+
+    f: np.ndarray  # (n, d) f_i(t)
+    dual: np.ndarray  # (n, d) lambda_i(t)
+    centre: np.ndarray  # (n, d) mean over the neighbours j of (f_i(t) + f_j(t))/2
+    shift: np.ndarray  # (n, d) how far the last round moved the centre
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsensusADMM:
+    """Consensus ADMM on a graph: Zhang, Khalili, Liu, "Recycled ADMM", (8)-(9); Zhang and Zhu (2017), (10)-(11).
+
+    With eta the penalty, V_i the degree and lambda_i(0) = 0:
+
+        f_i(t+1)      = argmin O_i(f) + 2 lambda_i(t).f + eta sum_j ||(f_i(t) + f_j(t))/2 - f||^2       (8)
+        lambda_i(t+1) = lambda_i(t) + eta/2 sum_j (f_i(t+1) - f_j(t+1))                                 (9)
+
+    The sum of squares in (8) is V_i ||f - centre_i||^2 up to a constant, with centre_i the mean of its points.
+
+    Residuals. By (8) and (9), grad O_i(f_i) + 2 lambda_i = 2 eta V_i (centre_i(t) - centre_i(t+1)) after every
+    round, and the lambda_i sum to zero. So when the centres rest and neighbours agree, f is optimal (the pair
+    (30), (31) of the paper): those two are what `residuals` gives.
+    """
+
+    penalty: float = 1.0  # eta
+
+    def __post_init__(self) -> None:
+        if not (self.penalty > 0 and math.isfinite(self.penalty)):
+            raise InputError(f"penalty must be a positive number, not {self.penalty}")
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """Everybody speaks to all neighbours in every round."""
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """f_i(0) is given and known to the neighbours; lambda_i(0) = 0."""
+        zero = np.zeros_like(start)
+        return State(f=start, dual=zero, centre=_centre(start, heard.sum(), view.degree), shift=zero)
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Any, t: int) -> tuple[State, Release]:
+        """The primal step (8)."""
+        f = problem.argmin(linear=2 * s.dual, weight=self.penalty * view.degree, centre=s.centre, start=s.f)
+        return s._replace(f=f), unprotected(f)
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """The dual step (9), and the centre for the next (8)."""
+        heard, V = inbox.sum(), view.degree
+        centre = _centre(s.f, heard, V)
+        return s._replace(dual=s.dual + self.penalty / 2 * (V * s.f - heard), centre=centre, shift=centre - s.centre)
+
+    def estimate(self, s: State) -> np.ndarray:
+        """f_i."""
+        return s.f
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """Primal ||f_i - mean of neighbours|| and dual ||grad O_i + 2 lambda_i||, relative to f_i and 2 lambda_i."""
+        primal = np.linalg.norm(2 * (s.f - s.centre), axis=1) * (view.degree[:, 0] > 0)
+        dual = np.linalg.norm(2 * self.penalty * view.degree * s.shift, axis=1)
+        return (
+            primal / np.maximum(1.0, np.linalg.norm(s.f, axis=1)),
+            dual / np.maximum(1.0, np.linalg.norm(2 * s.dual, axis=1)),
+        )
+
+
+def _centre(f: np.ndarray, heard: np.ndarray, V: np.ndarray) -> np.ndarray:
+    return (f + heard / np.maximum(V, 1)) / 2  # an agent alone (V = 0) gives its centre the weight 0

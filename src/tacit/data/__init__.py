@@ -1,0 +1,29 @@
+"""Data: read a file, encode it by a schema, share it out among agents; UCI Adult is embedded."""
+
+from tacit.data import partition
+from tacit.data.adult import a9a, adult, adult_schema, adult_table
+from tacit.data.columns import Bands, Category, Classes, Number, Target
+from tacit.data.dataset import Dataset
+from tacit.data.files import load, read_libsvm, read_npz
+from tacit.data.schema import Schema
+from tacit.data.table import Table, read_csv
+
+__all__ = [
+    "Bands",
+    "Category",
+    "Classes",
+    "Dataset",
+    "Number",
+    "Schema",
+    "Table",
+    "Target",
+    "a9a",
+    "adult",
+    "adult_schema",
+    "adult_table",
+    "load",
+    "partition",
+    "read_csv",
+    "read_libsvm",
+    "read_npz",
+]

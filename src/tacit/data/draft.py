@@ -1,0 +1,125 @@
+"""A first schema for a file that has none. What it reads off the data has to be replaced by public knowledge."""
+
+import re
+
+import numpy as np
+
+from tacit.data.columns import Category, Classes, Number, Target
+from tacit.data.schema import Schema
+from tacit.data.table import Table
+from tacit.errors import InputError
+
+LEAK = (
+    "bounds and categories here were read from the data: they are themselves a leak; "
+    "replace them by public knowledge before a private run"
+)
+
+_MISSING = ("?", "", "NA", "N/A", "NaN", "nan", "null")
+_MOST_CATEGORIES = 100
+_FEWEST_IDS = 20  # fewer values than this may all differ by chance
+_ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid)$)|[a-z]I[dD]$")  # id, patient_id, PatientID; not paid
+
+
+def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
+    """See `Schema.draft`.
+
+    >>> text = {"age": ["37", "51", "?"], "town": ["Bath", "Bath", "York"], "ill": ["no", "yes", "no"]}
+    >>> table = Table({name: np.array(cells, dtype=object) for name, cells in text.items()}, source="three people")
+    >>> schema, notes = draft(table, label="ill")
+    >>> schema.feature_names
+    ('age', 'town=Bath', 'town=York', 'intercept')
+    >>> notes[1:]
+    ["label 'ill': +1 is yes, -1 is no", "column 'age': 1 of 3 rows lack a value; missing = drop leaves them out"]
+    """
+    if label not in table.columns:
+        raise InputError(
+            f"the label must be a column; {table.source} has no column {label!r}; "
+            f"its columns are: {', '.join(table.columns)}"
+        )
+    notes = [LEAK]
+    target = _label(_present(table, label), label, table.source)
+    if isinstance(target, Classes):
+        notes.append(f"label {label!r}: +1 is {', '.join(target.positive)}, -1 is {', '.join(target.negative)}")
+    columns: list[Number | Category] = []
+    for name in table.columns:
+        if name == label:
+            continue
+        column = _column(_present(table, name), name)
+        if isinstance(column, str):
+            notes.append(f"column {name!r} is left out: {column}")
+            continue
+        columns.append(column)
+        lacking = int(table.is_one_of(name, _MISSING).sum())
+        if lacking:
+            notes.append(
+                f"column {name!r}: {lacking} of {len(table)} rows lack a value; missing = drop leaves them out"
+            )
+    if not columns:
+        raise InputError(
+            f"a schema needs a column to learn from; {table.source} has none that can be used; " + "; ".join(notes[1:])
+        )
+    schema = Schema(
+        label=target, columns=tuple(columns), intercept=True, row_norm=1.0, missing="drop", missing_values=_MISSING
+    )
+    return schema, notes
+
+
+def _present(table: Table, name: str) -> list[str]:
+    there = ~table.is_one_of(name, _MISSING)
+    return table.columns[name][there].tolist()
+
+
+def _label(values: list[str], name: str, source: str) -> Classes | Target:
+    distinct = sorted(set(values))
+    numbers = _as_numbers(distinct)
+    if numbers is None:
+        groups: list[tuple[str, ...]] = [(value,) for value in distinct]
+    else:
+        # "1" and "1.0" are one class.
+        groups = [
+            tuple(text for text, at in zip(distinct, numbers, strict=True) if at == number)
+            for number in np.unique(numbers)
+        ]
+    if len(groups) < 2:
+        found = ", ".join(distinct) or "none"
+        raise InputError(
+            f"a label needs two classes; column {name!r} of {source} has {len(groups)}: {found}; "
+            "choose another label column, or bring records of both classes"
+        )
+    if len(groups) == 2:
+        return Classes(name, positive=groups[1], negative=groups[0])
+    if numbers is None:
+        shown = ", ".join(distinct[:10]) + (", ..." if len(distinct) > 10 else "")
+        raise InputError(
+            f"a label has two classes or is a number; the label column has {len(groups)} classes: {shown}; "
+            "write the schema's [label] by hand and put each of them in positive or negative"
+        )
+    return Target(name, bounds=(float(numbers.min()), float(numbers.max())))
+
+
+def _column(values: list[str], name: str) -> Number | Category | str:
+    """The column's place in the schema, or why it has none."""
+    distinct = sorted(set(values))
+    if _ID_NAME.search(name):
+        return "its name says that it is an identifier"
+    if len(distinct) < 2:
+        return f"it has {len(distinct)} distinct values, so it tells nothing"
+    numbers = _as_numbers(values)
+    if numbers is not None:
+        counts_rows = np.array_equal(np.sort(numbers), numbers.min() + np.arange(len(numbers)))
+        if len(numbers) >= _FEWEST_IDS and counts_rows:
+            return "it numbers the rows"
+        return Number(name, bounds=(float(numbers.min()), float(numbers.max())))
+    if len(distinct) == len(values) >= _FEWEST_IDS:
+        return "all its values differ, as those of an identifier do"
+    if len(distinct) > _MOST_CATEGORIES:
+        return f"it is text of {len(distinct)} distinct values, more than {_MOST_CATEGORIES}"
+    return Category(name, categories=tuple(distinct))
+
+
+def _as_numbers(values: list[str]) -> np.ndarray | None:
+    try:
+        numbers = np.array([float(value) for value in values])
+    except ValueError:
+        return None
+    return numbers if np.isfinite(numbers).all() else None

@@ -1,0 +1,312 @@
+"""A schema says how a file becomes numbers, so that all organisations encode alike.
+
+It is agreed upon before anybody looks at data, from public knowledge only: a bound or a category that was read off
+private records tells something about them. As a TOML file:
+
+    version = 1
+    intercept = true             # one more feature that is always one; default false
+    row_norm = 1.0               # scale every row to x / max(1, ||x||/row_norm); 0, the default, leaves rows alone
+    missing = "drop"             # a row with a missing value: "drop" it; "zero", its features stay zero;
+                                 # or "refuse", the default, the file
+    missing_values = ["?", ""]   # the cells that mean missing; this is the default
+
+    [label]
+    column = "income"
+    positive = [">50K", ">50K."]     # +1
+    negative = ["<=50K", "<=50K."]   # -1
+
+    [[columns]]
+    name = "age"
+    kind = "bands"               # one feature per half-open interval [17, 25), [25, 65), [65, 100)
+    edges = [17, 25, 65, 100]
+
+    [[columns]]
+    name = "capital-gain"
+    kind = "number"              # one feature in [0, 1]
+    bounds = [0, 99999]          # values outside are clipped, and counted in Dataset.clipped
+    scale = "log"                # log1p(v-lo)/log1p(hi-lo); the default "linear" is (v-lo)/(hi-lo)
+
+    [[columns]]
+    name = "sex"
+    kind = "category"            # one feature per category, in this order; another value is refused
+    categories = ["Female", "Male"]
+
+A numeric label, for the squared loss, is scaled from its bounds to [-1, 1]:
+
+    [label]
+    column = "income"
+    kind = "number"
+    bounds = [0, 200000]
+
+Features stand in the order of the columns, the intercept last. A file may have more columns than the schema: they
+are ignored. One column may be used twice, in different kinds. The intercept counts in the norm of a row, because it
+counts in the sensitivity.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from tacit.data.columns import Bands, Category, Classes, Number, Target
+from tacit.data.dataset import Dataset
+from tacit.data.schema_toml import write
+from tacit.data.table import Table
+from tacit.data.text import read_text
+from tacit.errors import InputError
+
+_COLUMNS = {kind.kind: kind for kind in (Number, Bands, Category)}
+_LABELS = {kind.kind: kind for kind in (Classes, Target)}
+_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """How a file becomes numbers; the module's docstring explains the fields.
+
+    >>> schema = Schema(
+    ...     label=Classes("income", positive=(">50K",), negative=("<=50K",)),
+    ...     columns=(Number("age", bounds=(17, 97)), Category("sex", categories=("Female", "Male"))),
+    ...     intercept=True,
+    ... )
+    >>> schema.feature_names
+    ('age', 'sex=Female', 'sex=Male', 'intercept')
+    >>> text = {"age": ["37", "99"], "sex": ["Male", "Female"], "income": ["<=50K", ">50K"]}
+    >>> table = Table({name: np.array(cells, dtype=object) for name, cells in text.items()}, source="two people")
+    >>> data = schema.encode(table)
+    >>> data.X.tolist(), data.y.tolist(), data.clipped
+    ([[0.25, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0]], [-1.0, 1.0], {'age': 1})
+    """
+
+    label: Classes | Target
+    columns: tuple[Number | Bands | Category, ...]
+    intercept: bool = False
+    row_norm: float = 0.0
+    missing: str = "refuse"
+    missing_values: tuple[str, ...] = ("?", "")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "missing_values", tuple(self.missing_values))
+        if not isinstance(self.intercept, bool):
+            raise InputError(f"intercept must be true or false; got {self.intercept!r}; write one of them")
+        number = isinstance(self.row_norm, int | float) and not isinstance(self.row_norm, bool)
+        if not (number and np.isfinite(self.row_norm) and self.row_norm >= 0):
+            raise InputError(f"row_norm must be a finite number, 0 or more; got {self.row_norm!r}; 1.0 is usual")
+        object.__setattr__(self, "row_norm", float(self.row_norm))
+        if self.missing not in ("drop", "zero", "refuse"):
+            raise InputError(f'missing must be "drop", "zero" or "refuse"; got {self.missing!r}; choose one of them')
+        if not all(isinstance(value, str) for value in self.missing_values):
+            raise InputError(f"missing_values must be strings; got {list(self.missing_values)}; put them in quotes")
+        if not self.columns:
+            raise InputError("a schema needs at least one column; got none; add [[columns]]")
+        self._check_names()
+
+    def _check_names(self) -> None:
+        names = self.feature_names
+        twice = [name for k, name in enumerate(names) if name in names[:k]]
+        if twice:
+            raise InputError(f"feature names must differ; {twice[0]!r} is there twice; remove one of the columns")
+        label = self.label
+        if any(column.name == label.column for column in self.columns):
+            raise InputError(f"the label must not be a feature; column {label.column!r} is both; remove it from one")
+        listed = [(column.name, column.categories) for column in self.columns if isinstance(column, Category)]
+        if isinstance(label, Classes):
+            listed.append((label.column, label.positive + label.negative))
+        for name, values in listed:
+            unsure = sorted(set(values) & set(self.missing_values))
+            if unsure:
+                raise InputError(
+                    f"a value is either missing or means something; {unsure[0]!r} of column {name!r} is also in "
+                    "missing_values; take it out of one"
+                )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded features, in order."""
+        names = tuple(name for column in self.columns for name in column.features)
+        return (*names, "intercept") if self.intercept else names
+
+    @property
+    def dimension(self) -> int:
+        """Number of encoded features."""
+        return len(self.feature_names)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Schema":
+        """A schema from the plain data of `to_dict`, or of a TOML file.
+
+        >>> Schema.from_dict({"version": 1, "label": {"column": "y", "kind": "number", "bounds": [0, 1]},
+        ...                   "columns": [{"name": "x", "kind": "number", "bounds": [0, 1]}]}).dimension
+        1
+        """
+        if not isinstance(data, Mapping):
+            raise InputError(f"a schema must be a table of settings; got {data!r}; see the documentation of Schema")
+        settings = dict(data)
+        if settings.pop("version", None) != _VERSION:
+            raise InputError(
+                f"the schema must say version = {_VERSION}; got {data.get('version')!r}; add it, or use the tacit "
+                "that wrote the file"
+            )
+        _check_keys(settings, cls, "the schema")
+        columns, values = settings["columns"], settings.get("missing_values", [])
+        if not isinstance(columns, list) or not isinstance(values, list):
+            raise InputError("columns and missing_values must be lists; got something else; write [[columns]], [...]")
+        settings["label"] = _part(settings["label"], _LABELS, "[label]", default="classes")
+        settings["columns"] = tuple(
+            _part(column, _COLUMNS, f"[[columns]] number {k}") for k, column in enumerate(columns, start=1)
+        )
+        return cls(**settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that JSON can carry; `from_dict` takes it back."""
+        return {
+            "version": _VERSION,
+            "intercept": self.intercept,
+            "row_norm": self.row_norm,
+            "missing": self.missing,
+            "missing_values": list(self.missing_values),
+            "label": _plain_part(self.label),
+            "columns": [_plain_part(column) for column in self.columns],
+        }
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> "Schema":
+        """Read a schema file."""
+        text = read_text(path)
+        try:
+            return cls.from_dict(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"the schema must be TOML; {Path(path).name} is not: {error}; mend that line") from None
+        except InputError as error:
+            raise InputError(f"{Path(path).name}: {error}") from None
+
+    def to_toml(self) -> str:
+        """The text of a schema file; `from_toml` takes it back."""
+        return write(self.to_dict())
+
+    @classmethod
+    def draft(cls, table: Table, label: str) -> tuple["Schema", list[str]]:
+        """A first schema read off a file, with notes on what was left out and what must be replaced.
+
+        >>> text = {"age": ["37", "51"], "id": ["a1", "a2"], "ill": ["no", "yes"]}
+        >>> table = Table({name: np.array(cells, dtype=object) for name, cells in text.items()}, source="two people")
+        >>> schema, notes = Schema.draft(table, label="ill")
+        >>> schema.feature_names
+        ('age', 'intercept')
+        """
+        from tacit.data.draft import draft  # draft makes a Schema, so it cannot be imported before there is one
+
+        return draft(table, label)
+
+    def encode(self, table: Table, *, labelled: bool = True) -> Dataset:
+        """The rows of a table as features and labels; without labels when the file need not have any.
+
+        The matrix is a csr_array when fewer than half of its entries are non-zero, an ndarray otherwise.
+        """
+        features = [column.name for column in self.columns]
+        used = list(dict.fromkeys([*features, self.label.column] if labelled else features))
+        table.require(used)
+        absent = {name: table.is_one_of(name, self.missing_values) for name in used}
+        kept = self._rows_to_keep(table, absent, labelled)
+
+        # Column j of these is column j of the schema: one possibly non-zero feature for each row.
+        width = len(self.columns) + self.intercept
+        position = np.zeros((len(kept), width), dtype=np.int32)
+        value = np.zeros((len(kept), width))
+        outside = {name: np.zeros(len(kept), dtype=bool) for name in used}
+        first = 0
+        for j, column in enumerate(self.columns):
+            there = np.flatnonzero(~absent[column.name][kept])
+            encoded = column.encode(table.cells(column.name, kept[there]))
+            position[there, j] = first + encoded.position
+            value[there, j] = encoded.value
+            outside[column.name][there] |= encoded.outside
+            first += len(column.features)
+        if self.intercept:
+            position[:, -1] = first
+            value[:, -1] = 1.0
+        if self.row_norm:
+            norm = np.sqrt(np.einsum("ij,ij->i", value, value))
+            # A little more than the norm: a rounded row must not come out above the bound that a proof relies on.
+            value /= np.maximum(1.0, norm / self.row_norm * (1 + 1e-15))[:, np.newaxis]
+
+        y = None
+        if labelled:
+            label = self.label.encode(table.cells(self.label.column, kept))
+            y = label.value
+            outside[self.label.column] = label.outside
+        clipped = {name: int(mask.sum()) for name, mask in outside.items() if mask.any()}
+        return Dataset(_matrix(position, value, self.dimension), y, self.feature_names, kept, clipped)
+
+    def _rows_to_keep(self, table: Table, absent: dict[str, np.ndarray], labelled: bool) -> np.ndarray:
+        if self.missing == "drop":
+            kept = np.flatnonzero(~np.logical_or.reduce(list(absent.values())))
+            if not len(kept):
+                raise InputError(
+                    f"a row must be left; every row of {table.source} has a missing value; "
+                    'leave out the empty columns, or set missing = "zero"'
+                )
+            return kept
+        # A label cannot be replaced by zeros: without one the row teaches nothing.
+        label = [self.label.column] if labelled else []
+        for name in absent if self.missing == "refuse" else label:
+            mask = absent[name]
+            if mask.any():
+                row = int(np.argmax(mask))
+                raise InputError(
+                    f"no value may be missing here; {table.where(row)}, column {name!r} holds "
+                    f"{str(table.columns[name][row])!r}; fill it in, or set missing in the schema"
+                )
+        return np.arange(len(table))
+
+
+def _matrix(position: np.ndarray, value: np.ndarray, dimension: int) -> np.ndarray | csr_array:
+    rows = len(value)
+    full = value != 0
+    count = full.sum(axis=1)
+    if 2 * int(count.sum()) < rows * dimension:
+        # Positions rise along a row, so the indices come out sorted.
+        indptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
+        return csr_array((value[full], position[full], indptr), shape=(rows, dimension))
+    dense = np.zeros((rows, dimension))
+    dense[np.nonzero(full)[0], position[full]] = value[full]
+    return dense
+
+
+def _part(data: Any, kinds: Mapping[str, Any], where: str, default: str | None = None) -> Any:
+    """One [label] or [[columns]] entry as an object of its kind."""
+    if not isinstance(data, Mapping):
+        raise InputError(f"{where} must be a table of settings; got {data!r}; see the documentation of Schema")
+    settings = dict(data)
+    kind = settings.pop("kind", default)
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InputError(f"the kind in {where} must be one of {', '.join(kinds)}; got {kind!r}; choose one of them")
+    _check_keys(settings, kinds[kind], f"{where} of kind {kind!r}")
+    naming = fields(kinds[kind])[0].name
+    if not isinstance(settings[naming], str):
+        raise InputError(f"{naming} in {where} must be a string; got {settings[naming]!r}; put it in quotes")
+    return kinds[kind](**settings)
+
+
+def _plain_part(part: Any) -> dict[str, Any]:
+    plain = {f.name: getattr(part, f.name) for f in fields(part)}
+    listed = {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+    naming = next(iter(listed))
+    return {naming: listed.pop(naming), "kind": part.kind, **listed}
+
+
+def _check_keys(settings: Mapping[str, Any], kind: Any, where: str) -> None:
+    """Refuse keys that the dataclass does not have, and the absence of those it must have."""
+    known = {f.name for f in fields(kind)}
+    needed = {f.name for f in fields(kind) if f.default is MISSING}
+    for key in settings:
+        if key not in known:
+            raise InputError(f"{where} may set {', '.join(sorted(known))}; got {key!r}; correct or remove it")
+    for key in sorted(needed):
+        if key not in settings:
+            raise InputError(f"{where} must set {key}; it is absent; add it")

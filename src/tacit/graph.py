@@ -1,0 +1,149 @@
+"""Who may talk to whom: an undirected connected graph of agents 0 to n-1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+
+from tacit.errors import GraphError
+
+
+class View(NamedTuple):
+    """What the agents of a block know of the graph: themselves and how many neighbours they have, no more."""
+
+    ids: np.ndarray  # (n,)
+    degree: np.ndarray  # (n, 1) V_i
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An undirected connected graph; `edges` holds each edge once, smaller end first, sorted.
+
+    >>> g = Graph.ring(4)
+    >>> g.degree.tolist(), g.neighbours(0).tolist()
+    ([2, 2, 2, 2], [1, 3])
+    """
+
+    agents: int
+    edges: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        if self.agents < 1:
+            raise GraphError(f"a graph needs at least one agent, not {self.agents}")
+        tidy = set()
+        for a, b in self.edges:
+            if not (0 <= a < self.agents and 0 <= b < self.agents):
+                raise GraphError(f"edge {a}-{b} leads outside the agents 0 to {self.agents - 1}")
+            if a == b:
+                raise GraphError(f"agent {a} cannot be its own neighbour")
+            tidy.add((int(min(a, b)), int(max(a, b))))
+        object.__setattr__(self, "edges", tuple(sorted(tidy)))
+        components = sorted(sorted(c) for c in nx.connected_components(self.to_networkx()))
+        if len(components) > 1:
+            shown = "; ".join(
+                "{" + ", ".join(map(str, c[:8])) + (", ..." if len(c) > 8 else "") + "}" for c in components[:6]
+            )
+            raise GraphError(f"the graph is not connected: it falls into {len(components)} components: {shown}")
+
+    @classmethod
+    def ring(cls, n: int) -> Graph:
+        """Everybody talks to the one before and the one after."""
+        return cls(n, tuple((i, (i + 1) % n) for i in range(n)) if n > 1 else ())
+
+    @classmethod
+    def path(cls, n: int) -> Graph:
+        """A ring cut open."""
+        return cls(n, tuple((i, i + 1) for i in range(n - 1)))
+
+    @classmethod
+    def star(cls, n: int) -> Graph:
+        """Agent 0 talks to everybody, the others to agent 0."""
+        return cls(n, tuple((0, i) for i in range(1, n)))
+
+    @classmethod
+    def complete(cls, n: int) -> Graph:
+        """Everybody talks to everybody."""
+        return cls(n, tuple((i, j) for i in range(n) for j in range(i + 1, n)))
+
+    @classmethod
+    def random(cls, n: int, edges: int, seed: int = 0) -> Graph:
+        """A connected graph with the given number of edges: a uniform random tree, then random further edges.
+
+        >>> len(Graph.random(10, edges=20, seed=1).edges)
+        20
+        """
+        if not n - 1 <= edges <= n * (n - 1) // 2:
+            raise GraphError(f"{n} agents can be connected by {n - 1} to {n * (n - 1) // 2} edges, not by {edges}")
+        rng = np.random.default_rng(seed)
+        tree = nx.random_labeled_tree(n, seed=int(rng.integers(2**31))) if n > 1 else nx.empty_graph(1)
+        chosen = {(min(e), max(e)) for e in tree.edges}
+        missing = edges - len(chosen)
+        if missing > 0:
+            rest = sorted((i, j) for i in range(n) for j in range(i + 1, n) if (i, j) not in chosen)
+            chosen.update(rest[k] for k in rng.choice(len(rest), missing, replace=False))
+        return cls(n, tuple(chosen))
+
+    @classmethod
+    def from_edges(cls, edges: Iterable[tuple[int, int]], agents: int | None = None) -> Graph:
+        """From pairs of agents; `agents` defaults to one more than the largest id."""
+        pairs = tuple((int(a), int(b)) for a, b in edges)
+        return cls(1 + max((max(e) for e in pairs), default=0) if agents is None else agents, pairs)
+
+    @classmethod
+    def from_adjacency(cls, A: Any) -> Graph:
+        """From a symmetric matrix whose non-zero entries are the edges; the diagonal must be zero.
+
+        >>> Graph.from_adjacency([[0, 1], [1, 0]]).edges
+        ((0, 1),)
+        """
+        A = np.asarray(A.toarray() if hasattr(A, "toarray") else A)
+        if A.ndim != 2 or A.shape[0] != A.shape[1]:
+            raise GraphError(f"an adjacency matrix is square, not of shape {A.shape}")
+        linked = A != 0
+        if not np.array_equal(linked, linked.T):
+            i, j = np.argwhere(linked & ~linked.T)[0]
+            raise GraphError(f"the adjacency matrix is not symmetric: {i} knows {j} but {j} does not know {i}")
+        return cls(len(A), tuple((int(i), int(j)) for i, j in np.argwhere(linked) if i <= j))
+
+    def to_networkx(self) -> nx.Graph:
+        """The same graph for networkx."""
+        g = nx.empty_graph(self.agents)
+        g.add_edges_from(self.edges)
+        return g
+
+    @cached_property
+    def _csr(self) -> tuple[np.ndarray, np.ndarray]:
+        ends = np.array(self.edges, dtype=int).reshape(-1, 2)
+        both = np.concatenate([ends, ends[:, ::-1]])
+        both = both[np.lexsort((both[:, 1], both[:, 0]))]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=self.agents))])
+        return indptr, both[:, 1].copy()
+
+    @property
+    def indptr(self) -> np.ndarray:
+        """CSR row starts of the adjacency, (n+1,)."""
+        return self._csr[0]
+
+    @property
+    def indices(self) -> np.ndarray:
+        """CSR column indices: the neighbours of agent 0 in order, then those of agent 1, ..."""
+        return self._csr[1]
+
+    @property
+    def degree(self) -> np.ndarray:
+        """V_i, (n,): how many neighbours each agent has."""
+        return np.diff(self.indptr)
+
+    def neighbours(self, i: int) -> np.ndarray:
+        """The agents that agent i talks to, ascending."""
+        return self.indices[self.indptr[i] : self.indptr[i + 1]]
+
+    def view(self, ids: np.ndarray | None = None) -> View:
+        """What the given agents (all, by default) know of the graph."""
+        ids = np.arange(self.agents) if ids is None else np.asarray(ids)
+        return View(ids, self.degree[ids][:, None].astype(float))

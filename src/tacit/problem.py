@@ -1,0 +1,197 @@
+"""The local objectives of a block of agents:
+
+    O_i(f) = scale_i/B_i * sum_n L(y_n f.x_n) + l2/2 ||f||^2
+
+with L a loss of `tacit.losses` and B_i the number of rows of agent i (paper 000, section V; paper 004, (3); there
+scale is one constant C, and every agent counts alike; with scale_i in proportion to B_i every row counts alike).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from tacit.errors import InputError, NotConverged
+from tacit.losses import Logistic, Loss, Squared
+from tacit.solvers.block import RowStore
+from tacit.solvers.rows import SparseRows, stack
+
+Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
+
+
+class Problem:
+    """The local objectives of a block of agents, from `parts`, one (X_i, y_i) an agent.
+
+    `tolerance` is the gradient norm to which `argmin` solves. It is part of what a private release may state,
+    so it is met, or `NotConverged` is raised.
+
+    >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])], scale=2.0, l2=0.1)
+    >>> problem.agents, problem.dimension, problem.sizes.tolist()
+    (2, 2, [2, 3])
+    >>> f = problem.argmin(linear=0, weight=1.0, centre=0)
+    >>> bool(np.all(np.linalg.norm(problem.gradient(f) + 2 * f, axis=1) <= 1e-9))
+    True
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        *,
+        loss: Loss | None = None,
+        scale: float | np.ndarray = 1.0,
+        l2: float = 0.0,
+        tolerance: float = 1e-9,
+    ) -> None:
+        loss = Logistic() if loss is None else loss
+        if not (l2 >= 0 and math.isfinite(l2)):
+            raise InputError(f"l2 must be zero or a positive number, not {l2}")
+        if not (tolerance > 0 and math.isfinite(tolerance)):
+            raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
+        blocks, labels = _checked(parts, loss)
+        sizes = np.array([len(y) for y in labels])
+        scales = np.asarray(scale, dtype=float)
+        if scales.shape not in ((), sizes.shape) or not (np.all(scales > 0) and np.all(np.isfinite(scales))):
+            raise InputError(f"scale must be a positive number, or one for each of {len(sizes)} agents, not {scale}")
+        scales = np.broadcast_to(scales, sizes.shape)
+        weights = np.repeat(scales / sizes, sizes)
+        store = RowStore(loss, stack(blocks), sizes, np.concatenate(labels), weights, blocks[0].shape[1])
+        self._set(store, np.arange(len(sizes)), loss, scales, float(l2), float(tolerance))
+
+    def _set(
+        self, store: RowStore, ids: np.ndarray, loss: Loss, scale: np.ndarray, l2: float, tolerance: float
+    ) -> Problem:
+        self._store, self._ids = store, ids
+        self.loss, self.scale, self.l2, self.tolerance = loss, scale, l2, tolerance
+        return self
+
+    @property
+    def agents(self) -> int:
+        """How many agents the block has."""
+        return len(self._ids)
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of the model."""
+        return self._store.dimension
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """B_i, (n,): how many rows each agent has. Public, by the adjacency that tacit uses (replace one row)."""
+        return self._store.sizes[self._ids]
+
+    def take(self, ids: Sequence[int] | np.ndarray) -> Problem:
+        """The problem of some of the block's agents; it shares their data, nothing is copied."""
+        chosen = self._ids[np.asarray(ids, dtype=int)]
+        scales = self.scale[np.asarray(ids, dtype=int)]
+        return Problem.__new__(Problem)._set(self._store, chosen, self.loss, scales, self.l2, self.tolerance)
+
+    def pooled(self) -> Problem:
+        """The centralised problem, sum_i O_i, as the problem of one agent that holds all rows."""
+        if self.agents != len(self._store.sizes):
+            raise InputError("pooled() is for the whole problem, not for a part that take() made of it")
+        s = self._store
+        store = RowStore(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.dimension)
+        return Problem.__new__(Problem)._set(
+            store, np.array([0]), self.loss, self.scale.sum(keepdims=True), self.agents * self.l2, self.tolerance
+        )
+
+    def optimum(self) -> np.ndarray:
+        """f_c, (d,): the minimiser of sum_i O_i, which no method of this project needs anybody to compute."""
+        return self.pooled().argmin(linear=0, weight=0, centre=0)[0]
+
+    def value(self, f: np.ndarray) -> np.ndarray:
+        """O_i(f_i), (n,), for f of shape (n, d), or (d,) for the same f everywhere."""
+        f = self.as_rows(f, "f")
+        return self._store.values(self._ids, f) + self.l2 / 2 * (f**2).sum(axis=1)
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """The gradients of O_i at f_i, (n, d)."""
+        f = self.as_rows(f, "f")
+        return self._store.gradients(self._ids, f) + self.l2 * f
+
+    def average_loss(self, f: np.ndarray) -> np.ndarray:
+        """1/B_i * sum_n L(y_n f_i.x_n), (n,): the loss without scale and regulariser (pooled: the mean that O weighs)."""
+        return self._store.values(self._ids, self.as_rows(f, "f")) / self.scale
+
+    def argmin(
+        self,
+        linear: np.ndarray | float,
+        weight: np.ndarray | float,
+        centre: np.ndarray | float,
+        start: np.ndarray | float = 0.0,
+    ) -> np.ndarray:
+        """The minimisers of O_i(f) + <linear_i, f> + weight_i ||f - centre_i||^2, (n, d).
+
+        Solved from `start` to a gradient norm of at most `tolerance` for every agent. The result depends on
+        the arguments and the agent's own data alone: not on the company in the block, nor on earlier calls.
+        """
+        w = np.broadcast_to(np.asarray(weight, dtype=float).reshape(-1, 1), (self.agents, 1))
+        linear, centre = self.as_rows(linear, "linear"), self.as_rows(centre, "centre")
+        f = self.as_rows(start, "start").copy()
+        if not (np.all(w >= 0) and np.all(np.isfinite(w))):
+            raise InputError(f"weight must be zero or positive and finite, not {weight}")
+        if not (np.all(np.isfinite(linear)) and np.all(np.isfinite(centre)) and np.all(np.isfinite(f))):
+            raise InputError("linear, centre and start must be finite")
+        rho = np.ascontiguousarray((self.l2 + 2 * w)[:, 0])
+        norms = self._store.minimise(self._ids, rho, linear - 2 * w * centre, f, self.tolerance)
+        if not np.all(norms <= self.tolerance):
+            worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
+            raise NotConverged(
+                f"agent {self._ids[worst]}: the local minimiser reached gradient norm {norms[worst]:.3g}, "
+                f"not the stated {self.tolerance:.3g}; raise tolerance, l2 or the penalty, or rescale the data"
+            )
+        return f
+
+    def fingerprint(self) -> str:
+        """A digest of the data, the loss and the constants: two runs with the same one solve the same problem."""
+        digest = hashlib.sha256(repr((self.loss, self.l2, self.tolerance, self.dimension)).encode())
+        rows = self._store.rows
+        arrays = (*rows,) if isinstance(rows, SparseRows) else (rows,)
+        for array in (*arrays, self._store.y, self._store.sizes, self._ids, self.scale):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def as_rows(self, x: np.ndarray | float, name: str) -> np.ndarray:
+        """x, one vector for all agents or a row for each, as (n, d); `name` is what an error calls it."""
+        try:
+            return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype=float), (self.agents, self.dimension)))
+        except ValueError:
+            raise InputError(
+                f"{name} has shape {np.shape(x)}; it must be ({self.agents}, {self.dimension}) or ({self.dimension},)"
+            ) from None
+
+
+def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndarray]]:
+    """Rows and labels of every agent, checked once, here at the edge."""
+    if len(parts) == 0:
+        raise InputError("a problem needs at least one agent: parts is empty")
+    blocks: list[Any] = []
+    labels: list[np.ndarray] = []
+    for i, (X, y) in enumerate(parts):
+        X = X if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
+        y = np.asarray(y, dtype=float)
+        if X.ndim != 2:
+            raise InputError(f"agent {i}: the rows must be a matrix, not an array of shape {X.shape}")
+        if X.shape[0] == 0:
+            raise InputError(f"agent {i} has no rows; every agent needs at least one")
+        if X.shape[1] == 0:
+            raise InputError(f"agent {i}: the rows have no features")
+        if y.shape != (X.shape[0],):
+            raise InputError(f"agent {i} has {X.shape[0]} rows but labels of shape {y.shape}")
+        if blocks and X.shape[1] != blocks[0].shape[1]:
+            raise InputError(f"agent {i} has {X.shape[1]} features where agent 0 has {blocks[0].shape[1]}")
+        if not np.all(np.isfinite(X.data if scipy.sparse.issparse(X) else X)):
+            raise InputError(f"agent {i}: the rows hold NaN or infinity")
+        if not np.all(np.isfinite(y)):
+            raise InputError(f"agent {i}: the labels hold NaN or infinity")
+        if not isinstance(loss, Squared) and not np.all(np.abs(y) == 1):
+            found = y[np.abs(y) != 1][0]
+            raise InputError(f"agent {i}: {type(loss).__name__} needs labels -1 and +1, found {found:g}")
+        blocks.append(X)
+        labels.append(y)
+    return blocks, labels

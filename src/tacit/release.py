@@ -1,0 +1,81 @@
+"""What leaves an agent, and what arrives: `Release` and `Inbox`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+from scipy.spatial.distance import pdist
+
+from tacit.errors import InputError
+from tacit.privacy.events import Event
+
+
+class Release(NamedTuple):
+    """The rows that leave the agents of a block, and for each row the privacy event that its leaving costs.
+
+    Only `tacit.mechanisms` makes one: a number that does not come with its cost does not leave.
+    """
+
+    value: np.ndarray  # (n, d)
+    events: tuple[Event, ...]  # one a row
+
+
+class Inbox:
+    """What the neighbours said: for each listener k, the rows `rows[indices[indptr[k]:indptr[k+1]]]`.
+
+    One implementation serves N agents of one process, which share `rows`, and one agent on a network, whose
+    `rows` are its messages in the order of the senders' ids.
+
+    >>> inbox = Inbox(np.array([[1.0], [2.0], [4.0]]), indptr=[0, 2, 3], indices=[1, 2, 0])
+    >>> inbox.sum().tolist(), inbox.mean().tolist(), inbox.max().tolist()
+    ([[6.0], [1.0]], [[3.0], [1.0]], [[4.0], [1.0]])
+    """
+
+    def __init__(self, rows: np.ndarray, indptr: np.ndarray, indices: np.ndarray | None = None) -> None:
+        self.rows = np.asarray(rows, dtype=float)
+        self.indptr = np.asarray(indptr)
+        self.indices = np.arange(len(self.rows)) if indices is None else np.asarray(indices)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each listener has, (n, 1)."""
+        return np.diff(self.indptr)[:, None]
+
+    def sum(self) -> np.ndarray:
+        """The sum of each listener's rows, (n, d); zero for a listener who heard nothing."""
+        shape = (len(self.indptr) - 1, len(self.rows))
+        return scipy.sparse.csr_array((np.ones(len(self.indices)), self.indices, self.indptr), shape=shape) @ self.rows
+
+    def mean(self) -> np.ndarray:
+        """The mean of each listener's rows, (n, d)."""
+        return self.sum() / self._nonempty()
+
+    def min(self) -> np.ndarray:
+        """The least of each coordinate over each listener's rows, (n, d)."""
+        self._nonempty()
+        return np.minimum.reduceat(self.rows[self.indices], self.indptr[:-1])
+
+    def max(self) -> np.ndarray:
+        """The greatest of each coordinate over each listener's rows, (n, d)."""
+        self._nonempty()
+        return np.maximum.reduceat(self.rows[self.indices], self.indptr[:-1])
+
+    def farthest_pair(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each listener the two of its rows that are farthest apart in the 1-norm, (n, d) each."""
+        self._nonempty()
+        pairs = []
+        for lo, hi in zip(self.indptr[:-1], self.indptr[1:], strict=True):
+            rows = self.rows[self.indices[lo:hi]]
+            a, b = np.triu_indices(len(rows), k=1)
+            best = np.argmax(pdist(rows, "cityblock")) if len(rows) > 1 else None
+            pairs.append((rows[0], rows[0]) if best is None else (rows[a[best]], rows[b[best]]))
+        first, second = zip(*pairs, strict=True)
+        return np.array(first), np.array(second)
+
+    def _nonempty(self) -> np.ndarray:
+        counts = self.counts
+        if not np.all(counts):
+            raise InputError(f"listener {int(np.argmin(counts))} heard nothing; only sum() is defined then")
+        return counts

@@ -1,0 +1,235 @@
+"""The loop: every agent of a graph, in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms import Algorithm
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.privacy.events import Event, Free, Unprotected
+from tacit.problem import Problem
+from tacit.release import Inbox
+
+_FORMAT = 1
+_EVENTS: dict[str, type[Any]] = {e.__name__: e for e in (Unprotected, Free)}
+
+
+@dataclass
+class Run:
+    """What a simulation did: the state to go on from, and what was seen on the way."""
+
+    state: Any  # the algorithm's State, after `rounds` rounds
+    rounds: int
+    estimate: np.ndarray  # (N, d) every agent's model
+    history: dict[str, np.ndarray]  # one entry for the start and for every round after it
+    spent: list[Counter[Event]]  # for every agent, how often it released at which cost
+    trajectory: np.ndarray | None  # (rounds+1, N, d) every agent's variable, index 0 the start; if recorded
+    converged: bool  # whether the residuals fell below the given tolerance
+    identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
+
+    @property
+    def model(self) -> np.ndarray:
+        """(d,) the average over agents."""
+        return self.estimate.mean(axis=0)
+
+    @property
+    def private(self) -> bool:
+        """Whether everything that left an agent left under a privacy event of finite cost."""
+        return not any(isinstance(event, Unprotected) for counter in self.spent for event in counter)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the run to an .npz file (arrays and JSON text, no pickle), whole or not at all."""
+        meta = {
+            "format": _FORMAT,
+            "rounds": self.rounds,
+            "converged": self.converged,
+            "identity": self.identity,
+            "spent": [[[type(e).__name__, asdict(e), n] for e, n in counter.items()] for counter in self.spent],
+            "history": list(self.history),
+        }
+        arrays = {f"state_{name}": array for name, array in self.state._asdict().items()}
+        arrays |= {f"history_{name}": array for name, array in self.history.items()}
+        arrays |= {"estimate": self.estimate}
+        if self.trajectory is not None:
+            arrays["trajectory"] = self.trajectory
+        path = Path(path)
+        draft = path.with_name(path.name + ".part")
+        with draft.open("wb") as file:
+            np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
+        draft.replace(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Run:
+        """Reads what `save` wrote. The state comes back as a plain mapping until a simulation resumes it."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            meta = json.loads(str(arrays.pop("meta")))
+            if meta["format"] != _FORMAT:
+                raise InputError(f"{path} is a run of format {meta['format']}; this version reads {_FORMAT}")
+            return cls(
+                state={k.removeprefix("state_"): v for k, v in arrays.items() if k.startswith("state_")},
+                rounds=meta["rounds"],
+                estimate=arrays["estimate"],
+                history={name: arrays[f"history_{name}"] for name in meta["history"]},
+                spent=[Counter({_EVENTS[kind](**fields): n for kind, fields, n in c}) for c in meta["spent"]],
+                trajectory=arrays.get("trajectory"),
+                converged=meta["converged"],
+                identity=meta["identity"],
+            )
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise InputError(f"{path} is not a saved run: {error}") from None
+
+
+def simulate(
+    algorithm: Algorithm,
+    problem: Problem,
+    graph: Graph,
+    *,
+    rounds: int,
+    noise: Any = None,
+    start: np.ndarray | float | None = None,
+    record: bool = False,
+    tolerance: float | None = None,
+    resume: Run | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Runs `rounds` rounds of the algorithm with every agent of the graph in this process.
+
+    `start`, (N, d) or (d,), is public: neighbours know each other's before the first round; zero by default.
+    `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. `resume`
+    goes on from an earlier run until `rounds` rounds are done in all: nothing changes by the interruption.
+    `progress` is called with the number of rounds done.
+
+    >>> from tacit.algorithms import ConsensusADMM
+    >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0]], [1])], l2=0.1)
+    >>> run = simulate(ConsensusADMM(penalty=0.2), problem, Graph.path(2), rounds=200)
+    >>> bool(abs(run.model - problem.optimum()) < 1e-8)
+    True
+    """
+    if graph.agents != problem.agents:
+        raise InputError(f"the graph has {graph.agents} agents, the problem {problem.agents}")
+    if rounds < 0:
+        raise InputError(f"rounds must be zero or more, not {rounds}")
+    if resume is not None and start is not None:
+        raise InputError("start is for a new run; a resumed run goes on from where it stopped")
+    view, schedule = graph.view(), algorithm.schedule(graph)
+    f0 = problem.as_rows(0.0 if start is None else start, "start").copy()
+    if not np.all(np.isfinite(f0)):
+        raise InputError("start must be finite")
+    state = algorithm.init(problem, view, f0, Inbox(f0, graph.indptr, graph.indices))
+    identity = {
+        "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",  # type: ignore[call-overload]
+        "problem": problem.fingerprint(),
+        "graph": json.dumps(graph.edges),
+    }
+
+    done, sent = 0, {"messages": 0, "bytes": 0}
+    history: list[dict[str, float]] = []
+    spent: list[Counter[Event]] = [Counter() for _ in range(graph.agents)]
+    trajectory: list[np.ndarray] = []
+    if resume is not None:
+        state = _resumed(resume, state, identity)
+        done, spent = resume.rounds, [counter.copy() for counter in resume.spent]
+        history = [dict(zip(resume.history, row, strict=True)) for row in zip(*resume.history.values(), strict=True)]
+        sent = {name: int(history[-1][name]) for name in sent}
+        if record and resume.trajectory is None:
+            raise InputError("the run to resume was not recorded: its trajectory cannot be continued")
+        trajectory = list(resume.trajectory) if record and resume.trajectory is not None else []
+        if done > rounds:
+            raise InputError(f"the run to resume has {done} rounds already, more than the {rounds} asked for")
+    else:
+        history.append(_measure(algorithm, state, problem, view, sent))
+        if record:
+            trajectory.append(algorithm.estimate(state).copy())
+
+    converged = resume is not None and resume.converged
+    for t in range(done, rounds):
+        if converged:
+            break
+        turn = schedule.turn(t)
+        ids = turn.speakers
+        said, release = algorithm.speak(_rows(state, ids), problem.take(ids), graph.view(ids), noise, t)
+        state = _put(state, ids, said)
+        for agent, event in zip(ids, release.events, strict=True):
+            spent[agent][event] += 1
+        ids = turn.listeners
+        inbox = Inbox(release.value, turn.indptr, turn.indices)
+        state = _put(state, ids, algorithm.listen(_rows(state, ids), inbox, graph.view(ids), t))
+
+        done = t + 1
+        sent["messages"] += len(turn.indices)
+        sent["bytes"] += len(turn.indices) * release.value.shape[1] * release.value.itemsize
+        history.append(_measure(algorithm, state, problem, view, sent))
+        if record:
+            trajectory.append(algorithm.estimate(state).copy())
+        if tolerance is not None:
+            converged = max(history[-1]["primal_residual"], history[-1]["dual_residual"]) <= tolerance
+        if progress is not None:
+            progress(done)
+
+    return Run(
+        state=state,
+        rounds=done,
+        estimate=algorithm.estimate(state),
+        history={name: np.array([row[name] for row in history]) for name in history[0]},
+        spent=spent,
+        trajectory=np.array(trajectory) if record else None,
+        converged=converged,
+        identity=identity,
+    )
+
+
+def _measure(algorithm: Algorithm, state: Any, problem: Problem, view: View, sent: dict[str, int]) -> dict[str, float]:
+    """What a simulator, who sees everybody, can say of the present state."""
+    f = algorithm.estimate(state)
+    primal, dual = algorithm.residuals(state, view)
+    return {
+        "loss": float(problem.average_loss(f).mean()),  # L(t) of paper 000, section VIII
+        "consensus_error": float(np.linalg.norm(f - f.mean(axis=0), axis=1).max()),
+        "primal_residual": float(primal.max()),
+        "dual_residual": float(dual.max()),
+        **sent,
+    }
+
+
+def _rows(state: Any, ids: np.ndarray) -> Any:
+    if _everybody(ids, state):
+        return state
+    return type(state)._make(array[ids] for array in state)
+
+
+def _put(state: Any, ids: np.ndarray, part: Any) -> Any:
+    if _everybody(ids, state):
+        return part
+    whole = [array.copy() for array in state]
+    for array, rows in zip(whole, part, strict=True):
+        array[ids] = rows
+    return type(state)._make(whole)
+
+
+def _everybody(ids: np.ndarray, state: Any) -> bool:
+    n = len(state[0])
+    return len(ids) == n and bool(np.all(ids == np.arange(n)))
+
+
+def _resumed(run: Run, fresh: Any, identity: dict[str, str]) -> Any:
+    for name, mine in identity.items():
+        if run.identity.get(name) != mine:
+            raise InputError(f"the run to resume had another {name}: it cannot go on with this one")
+    arrays = run.state if isinstance(run.state, dict) else run.state._asdict()
+    return type(fresh)(**arrays)
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else repr(value)

@@ -1,0 +1,125 @@
+"""Values, gradients and exact minimisers for many agents at once, each agent independent of its company."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property
+
+import numba
+import numpy as np
+
+from tacit import losses
+from tacit.solvers import gram, quasi_newton
+from tacit.solvers.rows import Rows, add_transposed_times, inner_products, times
+
+# Only these entry points are cached on disk by numba; what they call is compiled into them.
+_entry = numba.njit(cache=True, nogil=True)
+
+
+@_entry
+def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
+    """out[k] = sum over the rows of agent ids[k] of c_r L(x_r.f_k, y_r)"""
+    for k in range(len(ids)):
+        first, last = lo[ids[k]], hi[ids[k]]
+        z = np.empty(last - first)
+        times(rows, first, last, f[k], z)
+        out[k] = 0.0
+        for r in range(first, last):
+            out[k] += c[r] * losses.value(kind, width, z[r - first], y[r])
+
+
+@_entry
+def _gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
+    """out[k] = gradient of the above with respect to f_k"""
+    out[:] = 0.0
+    for k in range(len(ids)):
+        first, last = lo[ids[k]], hi[ids[k]]
+        z = np.empty(last - first)
+        times(rows, first, last, f[k], z)
+        for r in range(first, last):
+            z[r - first] = c[r] * losses.slope(kind, width, z[r - first], y[r])
+        add_transposed_times(rows, first, last, z, out[k])
+
+
+@_entry
+def _all_inner_products(ids, starts, rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
+    """G = X X^T of every listed agent, in the flat array `out` from starts[id] on"""
+    for i in ids:
+        n = hi[i] - lo[i]
+        inner_products(rows, lo[i], hi[i], d, out[starts[i] : starts[i] + n * n].reshape((n, n)))
+
+
+@_entry
+def _minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, b, f, tolerance, norms):  # type: ignore[no-untyped-def]
+    """For the listed places k of the block: moves f[k] to agent ids[k]'s minimiser, fills norms[k]"""
+    for k in places:
+        i = ids[k]
+        n = hi[i] - lo[i]
+        norms[k] = np.inf
+        if starts[i] >= 0 and rho[k] > 0.0:
+            G = grams[starts[i] : starts[i] + n * n].reshape((n, n))
+            norms[k] = gram.minimise(kind, width, rows, lo[i], hi[i], y, c, rho[k], b[k], G, f[k], tolerance)
+        if not norms[k] <= tolerance:  # many rows, or a rho so small that row space ran out of digits
+            norms[k] = quasi_newton.minimise(kind, width, rows, lo[i], hi[i], y, c, rho[k], b[k], f[k], tolerance)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="tacit-solver")
+
+
+class RowStore:
+    """The rows of all agents of a process and what can be computed from them, for any of those agents.
+
+    Agent i has the data term sum_r c_r L(x_r.f, y_r) over its rows. Everything here is a pure function of its
+    arguments: all that is kept between calls (X X^T of agents with few rows) is a function of the data alone.
+    So resuming a run, another block size or another number of threads changes no bit of a result.
+    """
+
+    def __init__(
+        self, loss: losses.Loss, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, dimension: int
+    ) -> None:
+        self.hi = np.cumsum(sizes)
+        self.lo = self.hi - sizes
+        self.sizes, self.rows, self.y, self.c, self.dimension = sizes, rows, y, c, dimension
+        self._data = (loss.kind, loss.width, rows, self.lo, self.hi, y, c)
+
+    def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """The data term of each agent at its own row of f, (n,)."""
+        out = np.empty(len(ids))
+        _values(ids, *self._data, f, out)
+        return out
+
+    def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """The data term's gradient of each agent at its own row of f, (n, d)."""
+        out = np.empty((len(ids), self.dimension))
+        _gradients(ids, *self._data, f, out)
+        return out
+
+    @cached_property
+    def _grams(self) -> tuple[np.ndarray, np.ndarray]:
+        small = np.flatnonzero(self.sizes < self.dimension)
+        squares = self.sizes[small] ** 2
+        starts = np.full(len(self.sizes), -1)
+        starts[small] = np.cumsum(squares) - squares
+        out = np.empty(int(squares.sum()))
+        _all_inner_products(small, starts, self.rows, self.lo, self.hi, self.dimension, out)
+        return starts, out
+
+    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, tolerance: float) -> np.ndarray:
+        """Moves each row of f to the minimiser of (data term) + rho/2 ||f||^2 + b.f; returns the gradient norms."""
+        starts, grams = self._grams
+        norms = np.empty(len(ids))
+
+        def solve(places: np.ndarray) -> None:
+            _minimise(places, ids, starts, grams, *self._data, rho, b, f, tolerance, norms)
+
+        threads = len(os.sched_getaffinity(0))
+        if len(ids) == 1 or threads == 1:
+            solve(np.arange(len(ids)))
+        else:  # hand out the agents with most rows first: the threads then finish together
+            order = np.argsort(-self.sizes[ids], kind="stable")
+            hands = min(len(ids), 8 * threads)
+            list(_pool(threads).map(solve, [order[k::hands] for k in range(hands)]))
+        return norms

@@ -1,0 +1,60 @@
+"""Small dense linear algebra for the compiled solvers, where a call of BLAS would cost more than its work."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tacit.solvers.rows import VECTORISED
+
+
+@numba.njit(nogil=True, fastmath=VECTORISED)
+def dot(x, y):  # type: ignore[no-untyped-def]
+    """x . y"""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * y[i]
+    return total
+
+
+@numba.njit(nogil=True)
+def combine(x, t, y, out):  # type: ignore[no-untyped-def]
+    """out := x + t y (any of them may be the same array)"""
+    for i in range(len(out)):
+        out[i] = x[i] + t * y[i]
+
+
+@numba.njit(nogil=True, fastmath=VECTORISED)
+def matvec(A, x, out):  # type: ignore[no-untyped-def]
+    """out := A x"""
+    for i in range(A.shape[0]):
+        total = 0.0
+        for j in range(len(x)):
+            total += A[i, j] * x[j]
+        out[i] = total
+
+
+@numba.njit(nogil=True, fastmath=VECTORISED)
+def factorise(H):  # type: ignore[no-untyped-def]
+    """Cholesky factor, in place, of the symmetric matrix whose lower triangle is H."""
+    for i in range(H.shape[0]):
+        for j in range(i + 1):
+            total = H[i, j]
+            for k in range(j):
+                total -= H[i, k] * H[j, k]
+            H[i, j] = np.sqrt(total) if i == j else total / H[j, j]
+
+
+@numba.njit(nogil=True, fastmath=VECTORISED)
+def solve_factorised(L, q):  # type: ignore[no-untyped-def]
+    """q := (L L^T)^-1 q. Both sweeps run along the rows of L, which are contiguous."""
+    for i in range(len(q)):
+        total = q[i]
+        for k in range(i):
+            total -= L[i, k] * q[k]
+        q[i] = total / L[i, i]
+    for i in range(len(q) - 1, -1, -1):
+        q[i] /= L[i, i]
+        v = q[i]
+        for k in range(i):
+            q[k] -= v * L[i, k]

@@ -1,0 +1,94 @@
+"""Minimises one agent's objective when it has fewer rows than features: Newton in the space of its rows.
+
+    F(f) = sum_r c_r L(x_r.f, y_r) + rho/2 ||f||^2 + b.f
+
+Its minimiser is f = -b/rho + X^T a, whose margins are z = m + G a with m = -X b/rho and G = X X^T, which never
+changes. With s(z) the weighted slopes and D the weighted curvatures, the gradient is X^T e, e = s + rho a, and
+Newton's step a + q solves (rho I + D G) q = -e, by Woodbury a symmetric system of the size of the rows.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tacit import losses
+from tacit.solvers.dense import combine, dot, factorise, matvec, solve_factorised
+from tacit.solvers.linesearch import ENOUGH, next_trial
+from tacit.solvers.rows import add_transposed_times, times
+
+_MAX_ITERATIONS = 60
+_MAX_TRIALS = 40
+
+
+@numba.njit(nogil=True)
+def _newton_step(G, D, rho, e, Ge, K, v, q):  # type: ignore[no-untyped-def]
+    """q := -(rho I + D G)^-1 e = -(e - R (rho I + R G R)^-1 R G e) / rho with R = sqrt(D)."""
+    n = len(e)
+    R = np.sqrt(D)
+    for r in range(n):
+        v[r] = R[r] * Ge[r]
+        for j in range(r + 1):
+            K[r, j] = R[r] * G[r, j] * R[j]
+        K[r, r] += rho
+    factorise(K)
+    solve_factorised(K, v)
+    for r in range(n):
+        q[r] = (R[r] * v[r] - e[r]) / rho
+
+
+@numba.njit(nogil=True)
+def minimise(kind, width, rows, lo, hi, y, c, rho, b, G, f, tolerance):  # type: ignore[no-untyped-def]
+    """Moves f to the minimiser, in place; returns the gradient norm reached there."""
+    n = hi - lo
+    z, m, a = np.empty(n), np.empty(n), np.zeros(n)
+    e, Ge, D, v, q, u = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    K = np.empty((n, n))
+    times(rows, lo, hi, f, z)
+    times(rows, lo, hi, b, m)
+    for r in range(n):
+        m[r] /= -rho
+
+    # The first step leaves the given start, which is not of the form above, for Newton's point, which is.
+    for r in range(n):
+        D[r] = c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
+        e[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r]) + D[r] * (m[r] - z[r])
+    matvec(G, e, Ge)
+    _newton_step(G, D, rho, e, Ge, K, v, a)
+    matvec(G, a, z)
+    combine(z, 1.0, m, z)
+
+    for _ in range(_MAX_ITERATIONS):
+        for r in range(n):
+            e[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r]) + rho * a[r]
+            D[r] = c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
+        # ||gradient||^2 = e.Ge; half the tolerance leaves room for the rounding of f itself
+        matvec(G, e, Ge)
+        if dot(e, Ge) <= (0.5 * tolerance) ** 2:
+            break
+        _newton_step(G, D, rho, e, Ge, K, v, q)
+        matvec(G, q, u)
+        slope_0 = dot(e, u)
+        t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
+        for _ in range(_MAX_TRIALS):
+            slope_t = 0.0
+            for r in range(n):
+                slope = c[lo + r] * losses.slope(kind, width, z[r] + t * u[r], y[lo + r])
+                slope_t += (slope + rho * (a[r] + t * q[r])) * u[r]
+            if abs(slope_t) <= ENOUGH * abs(slope_0):
+                break
+            t, below, slope_below, above, slope_above = next_trial(t, slope_t, below, slope_below, above, slope_above)
+        combine(a, t, q, a)
+        combine(z, t, u, z)
+
+    # What is stated is the gradient at the f that leaves, not at its representation by a.
+    for j in range(len(f)):
+        f[j] = -b[j] / rho
+    add_transposed_times(rows, lo, hi, a, f)
+    times(rows, lo, hi, f, z)
+    g = np.empty(len(f))
+    combine(b, rho, f, g)
+    for r in range(n):
+        e[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
+    add_transposed_times(rows, lo, hi, e, g)
+    return np.sqrt(dot(g, g))

@@ -1,0 +1,142 @@
+"""Minimises one agent's objective in the space of f: quasi-Newton, started from a Hessian.
+
+    F(f) = sum_r c_r L(x_r.f, y_r) + rho/2 ||f||^2 + b.f
+
+The Hessian is assembled once, at the start, from a fixed fraction of the rows (it only preconditions), and
+BFGS updates in their two-loop form carry the rest: measured on Adult in the private regime this takes 11
+passes over the data, where Newton takes 5 passes and 5 full Hessians of 4 passes each. Above `DENSE_LIMIT`
+features the Hessian's diagonal takes its place.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tacit import losses
+from tacit.solvers.dense import combine, dot, factorise, solve_factorised
+from tacit.solvers.linesearch import ENOUGH, next_trial
+from tacit.solvers.rows import add_transposed_times, add_weighted_diagonal, add_weighted_squares, times
+
+DENSE_LIMIT = 2000  # features up to which a d x d Hessian is built
+_ROWS_PER_FEATURE = 20  # rows that go into the Hessian, for each feature
+_MEMORY = 30  # BFGS pairs kept; when they are full the Hessian is built anew from all rows
+_MAX_ITERATIONS = 1000
+_MAX_TRIALS = 40
+
+
+@numba.njit(nogil=True)
+def _gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: ignore[no-untyped-def]
+    """Fills s (slopes at the margins z) and g (gradient at f); returns ||g||."""
+    for r in range(hi - lo):
+        s[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
+    combine(b, rho, f, g)
+    add_transposed_times(rows, lo, hi, s, g)
+    return np.sqrt(dot(g, g))
+
+
+@numba.njit(nogil=True)
+def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal):  # type: ignore[no-untyped-def]
+    """Fills H with a Cholesky factor of the Hessian at the margins z (or `diagonal` with its diagonal)."""
+    for r in range(0, hi - lo, stride):
+        w[r] = stride * c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
+    if not dense:
+        diagonal[:] = rho
+        add_weighted_diagonal(rows, lo, hi, w, diagonal)
+        return
+    H[:, :] = 0.0
+    add_weighted_squares(rows, lo, hi, stride, w, H)
+    trace = 0.0
+    for j in range(H.shape[0]):
+        trace += H[j, j]
+    # A ridge far below the data's scale keeps the factor defined when rho = 0 and the rows are collinear.
+    ridge = rho + 1e-12 * (trace / H.shape[0] + rho) + 1e-300
+    for j in range(H.shape[0]):
+        H[j, j] += ridge
+    if H.shape[0] <= 256:
+        factorise(H)
+    else:  # LAPACK's blocked factorisation pays from here on; it reads the lower triangle only
+        H[:, :] = np.linalg.cholesky(H)
+
+
+@numba.njit(nogil=True)
+def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignore[no-untyped-def]
+    """q := -(BFGS inverse Hessian) g, by the two-loop recursion over the kept pairs."""
+    combine(g, 0.0, g, q)
+    for k in range(pairs - 1, -1, -1):
+        alpha[k] = dot(S[k], q) / sy[k]
+        combine(q, -alpha[k], Y[k], q)
+    if dense:
+        solve_factorised(H, q)
+    else:
+        for j in range(len(q)):
+            q[j] /= diagonal[j]
+    for k in range(pairs):
+        combine(q, alpha[k] - dot(Y[k], q) / sy[k], S[k], q)
+    combine(q, -2.0, q, q)
+
+
+@numba.njit(nogil=True)
+def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ignore[no-untyped-def]
+    """Moves f to the minimiser, in place; returns the gradient norm reached there."""
+    n, d = hi - lo, len(f)
+    dense = d <= DENSE_LIMIT
+    H = np.empty((d, d)) if dense else np.empty((0, 0))
+    diagonal = np.empty(0) if dense else np.empty(d)
+    z, z_new, s, w = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    g, g_new, q, f_new = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    S, Y = np.empty((_MEMORY, d)), np.empty((_MEMORY, d))
+    sy, alpha = np.empty(_MEMORY), np.empty(_MEMORY)
+
+    times(rows, lo, hi, f, z)
+    norm = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g)
+    stride = max(1, n // (_ROWS_PER_FEATURE * d)) if dense else 1
+    pairs = -1  # no preconditioner yet
+    best, stalled = norm, 0
+    for _ in range(_MAX_ITERATIONS):
+        if norm <= tolerance or not np.isfinite(norm) or stalled > 20:
+            break
+        if pairs < 0:
+            _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal)
+            pairs, stride = 0, 1
+        _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha)
+
+        # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
+        combine(f, 1.0, q, f_new)
+        times(rows, lo, hi, f_new, z_new)
+        norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+        slope_0, slope_t = dot(g, q), dot(g_new, q)
+        if abs(slope_t) > ENOUGH * abs(slope_0) and norm_new > tolerance:
+            combine(z_new, -1.0, z, z_new)  # from here on X q
+            bq, fq, qq = dot(b, q), dot(f, q), dot(q, q)
+            t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
+            for _ in range(_MAX_TRIALS):
+                t, below, slope_below, above, slope_above = next_trial(
+                    t, slope_t, below, slope_below, above, slope_above
+                )
+                slope_t = bq + rho * (fq + t * qq)
+                for r in range(n):
+                    slope = losses.slope(kind, width, z[r] + t * z_new[r], y[lo + r])
+                    slope_t += c[lo + r] * slope * z_new[r]
+                if abs(slope_t) <= ENOUGH * abs(slope_0):
+                    break
+            combine(f, t, q, f_new)
+            times(rows, lo, hi, f_new, z_new)
+            norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+
+        if pairs == _MEMORY:
+            pairs = -1  # start over with the Hessian of all rows at the new point
+        else:
+            combine(f_new, -1.0, f, S[pairs])
+            combine(g_new, -1.0, g, Y[pairs])
+            sy[pairs] = dot(S[pairs], Y[pairs])
+            if sy[pairs] > 0.0:
+                pairs += 1
+        combine(f_new, 0.0, f_new, f)
+        z, z_new = z_new, z
+        g, g_new, norm = g_new, g, norm_new
+        if norm < best:
+            best, stalled = norm, 0
+        else:
+            stalled += 1
+    return norm

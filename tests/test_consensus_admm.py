@@ -1,0 +1,88 @@
+"""Consensus ADMM against the augmented Lagrangian that it comes from."""
+
+import numpy as np
+import pytest
+from conftest import make_parts
+
+import tacit
+from tacit.algorithms import ConsensusADMM
+
+ETA, SCALE, L2 = 0.7, 3.0, 0.5
+GRAPH = tacit.Graph.random(5, 6, seed=2)
+
+
+def newton(X, y, linear, points):
+    """argmin of O_i(f) + linear.f + ETA/2 * sum over the points w of ||f - w||^2, by plain Newton."""
+    f = np.zeros(X.shape[1])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(y * (X @ f)))
+        g = -SCALE / len(y) * X.T @ (y * p) + L2 * f + linear + ETA * sum(f - w for w in points)
+        H = SCALE / len(y) * (X.T * (p * (1 - p))) @ X + (L2 + ETA * len(points)) * np.eye(len(f))
+        f = f - np.linalg.solve(H, g)
+    return f
+
+
+def edge_by_edge(parts, start, rounds):
+    """The iterations (4)-(7) of paper 000, with a variable w_ij and two multipliers on every directed edge."""
+    n, d = start.shape
+    directed = [(i, j) for i in range(n) for j in GRAPH.neighbours(i)]
+    f = start.copy()
+    w = {(i, j): (f[i] + f[j]) / 2 for i, j in directed}
+    a = {e: np.zeros(d) for e in directed}
+    b = {e: np.zeros(d) for e in directed}
+    trajectory = [f]
+    for _ in range(rounds):
+        new = []
+        for i in range(n):
+            N = GRAPH.neighbours(i)
+            linear = sum(a[i, j] - b[j, i] for j in N)
+            new.append(newton(*parts[i], linear, [w[i, j] for j in N] + [w[j, i] for j in N]))  # (4)
+        f = np.array(new)
+        for i, j in directed:
+            w[i, j] = (f[i] + f[j]) / 2 + (a[i, j] - b[i, j]) / (2 * ETA)  # (5)
+            a[i, j] = a[i, j] + ETA * (f[i] - w[i, j])  # (6)
+            b[i, j] = b[i, j] + ETA * (w[i, j] - f[j])  # (7)
+        trajectory.append(f)
+    return np.array(trajectory)
+
+
+def test_trajectory_is_that_of_the_augmented_lagrangian():
+    parts = make_parts()
+    start = np.random.default_rng(0).normal(size=(5, 15))
+    run = tacit.simulate(
+        ConsensusADMM(penalty=ETA),
+        tacit.Problem(parts, scale=SCALE, l2=L2),
+        GRAPH,
+        rounds=30,
+        start=start,
+        record=True,
+    )
+    np.testing.assert_allclose(run.trajectory, edge_by_edge(parts, start, 30), atol=1e-8)
+
+
+def test_residuals_are_those_of_the_optimality_conditions():
+    """Primal: (31), disagreement with the neighbours. Dual: (30), grad O_i + 2 lambda_i."""
+    parts = make_parts()
+    problem = tacit.Problem(parts, scale=SCALE, l2=L2)
+    algorithm = ConsensusADMM(penalty=ETA)
+    run = tacit.simulate(algorithm, problem, GRAPH, rounds=4, start=np.ones(15))
+    s = run.state
+    primal, dual = algorithm.residuals(s, GRAPH.view())
+    disagreement = [s.f[i] - s.f[GRAPH.neighbours(i)].mean(axis=0) for i in range(5)]
+    np.testing.assert_allclose(
+        primal, np.linalg.norm(disagreement, axis=1) / np.maximum(1, np.linalg.norm(s.f, axis=1)), rtol=1e-9
+    )
+    stationarity = np.linalg.norm(problem.gradient(s.f) + 2 * s.dual, axis=1)
+    np.testing.assert_allclose(dual, stationarity / np.maximum(1, np.linalg.norm(2 * s.dual, axis=1)), rtol=1e-6)
+    np.testing.assert_allclose(s.dual.sum(axis=0), 0.0, atol=1e-12)
+
+
+def test_nothing_of_it_is_private():
+    run = tacit.simulate(ConsensusADMM(), tacit.Problem(make_parts(), l2=1.0), GRAPH, rounds=1)
+    assert not run.private
+
+
+@pytest.mark.parametrize("penalty", [0, -1.0, float("nan"), float("inf")])
+def test_penalty_must_be_positive(penalty):
+    with pytest.raises(tacit.InputError, match="penalty must be a positive number, not"):
+        ConsensusADMM(penalty=penalty)

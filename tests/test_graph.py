@@ -1,0 +1,55 @@
+"""Graphs: known neighbours, known refusals."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from tacit import Graph, GraphError
+
+
+def test_shapes():
+    assert Graph.ring(5).edges == ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
+    assert Graph.path(3).edges == ((0, 1), (1, 2))
+    assert Graph.star(4).degree.tolist() == [3, 1, 1, 1]
+    assert Graph.complete(4).degree.tolist() == [3, 3, 3, 3]
+    assert Graph.ring(2).edges == ((0, 1),)
+    assert Graph.ring(1).edges == Graph.star(1).edges == Graph.random(1, 0).edges == ()
+
+
+@pytest.mark.parametrize("edges", [9, 12, 45])
+def test_random_is_connected_with_the_number_of_edges_asked_for(edges):
+    for seed in range(20):
+        g = Graph.random(10, edges, seed)
+        assert len(g.edges) == edges
+        assert nx.is_connected(g.to_networkx())
+    assert Graph.random(10, 12, 0) == Graph.random(10, 12, 0) != Graph.random(10, 12, 1)
+
+
+def test_adjacency_round_trip():
+    g = Graph.random(8, 13, 3)
+    A = nx.to_numpy_array(g.to_networkx())
+    assert Graph.from_adjacency(A) == g
+    assert Graph.from_edges([(b, a) for a, b in g.edges]) == g
+    dense = np.zeros((8, 8))
+    for i in range(8):
+        dense[i, g.neighbours(i)] = 1
+    np.testing.assert_array_equal(dense, A)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Graph(5, ((0, 1), (1, 2), (3, 4))), r"2 components: \{0, 1, 2\}; \{3, 4\}"),
+        (lambda: Graph.from_edges([(0, 1)], agents=3), r"\{0, 1\}; \{2\}"),
+        (lambda: Graph(0, ()), "at least one agent"),
+        (lambda: Graph(2, ((0, 2),)), "edge 0-2 leads outside"),
+        (lambda: Graph(2, ((1, 1), (0, 1))), "own neighbour"),
+        (lambda: Graph.from_adjacency([[0, 1, 0], [1, 0, 1], [0, 0, 0]]), "not symmetric: 1 knows 2"),
+        (lambda: Graph.from_adjacency(np.ones((2, 3))), "square"),
+        (lambda: Graph.random(5, 3), "4 to 10 edges, not by 3"),
+        (lambda: Graph.random(5, 11), "4 to 10 edges, not by 11"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(GraphError, match=message):
+        make()

@@ -1,0 +1,48 @@
+"""Losses: known values, derivatives that are derivatives, and the bounds that privacy relies on."""
+
+import numpy as np
+import pytest
+
+from tacit.errors import InputError
+from tacit.losses import HuberHinge, Logistic, Squared
+
+LOSSES = [Logistic(), Squared(), HuberHinge(), HuberHinge(width=0.1)]
+Z = np.linspace(-6, 6, 1201)  # no knot of a Huber hinge lies on this grid's midpoints
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_slope_and_curvature_are_derivatives(loss, y):
+    mid, h = (Z[1:] + Z[:-1]) / 2, 1e-5
+    slope = (loss.value(mid + h, y) - loss.value(mid - h, y)) / (2 * h)
+    np.testing.assert_allclose(loss.slope(mid, y), slope, atol=1e-8)
+    curvature = (loss.slope(mid + h, y) - loss.slope(mid - h, y)) / (2 * h)
+    np.testing.assert_allclose(loss.curvature(mid, y), curvature, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_bounds_hold_and_are_attained(loss):
+    wide = np.linspace(-50, 50, 20001)
+    assert loss.curvature(wide, 1.0).max() == pytest.approx(loss.max_curvature, abs=1e-12)
+    if np.isfinite(loss.max_slope):
+        assert np.abs(loss.slope(wide, 1.0)).max() == pytest.approx(loss.max_slope, abs=1e-12)
+
+
+def test_known_values():
+    assert Logistic().value(0.0, 1.0) == pytest.approx(np.log(2))
+    assert Squared().value(0.5, -1.0) == pytest.approx(1.125)
+    assert Squared().value(0.5, 2.0) == pytest.approx(1.125)  # any real target
+    hinge = HuberHinge(width=0.5)
+    assert hinge.value(np.array([2.0, 1.5, 1.0, 0.5, -1.0]), 1.0).tolist() == [0.0, 0.0, 0.125, 0.5, 2.0]
+
+
+def test_no_overflow_far_out():
+    for z in (-1e4, 1e4):
+        loss = Logistic()
+        assert np.isfinite([loss.value(z, 1.0), loss.slope(z, 1.0), loss.curvature(z, 1.0)]).all()
+    assert Logistic().value(-1e4, 1.0) == 1e4
+
+
+def test_width_must_be_positive():
+    with pytest.raises(InputError, match="positive width, not 0"):
+        HuberHinge(width=0)

@@ -1,0 +1,172 @@
+"""Local objectives and their exact minimisers."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse
+from conftest import make_parts
+
+import tacit
+from tacit.losses import HuberHinge, Logistic, Squared
+
+
+def definition(part, f, loss, scale, l2):
+    """O_i(f), straight from its definition."""
+    X, y = part
+    X = X.toarray() if scipy.sparse.issparse(X) else X
+    return scale / len(y) * loss.value(X @ f, y).sum() + l2 / 2 * f @ f
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), HuberHinge()], ids=repr)
+def test_value_and_gradient_follow_the_definition(parts, loss):
+    problem = tacit.Problem(parts, loss=loss, scale=3.0, l2=0.5)
+    f = np.random.default_rng(1).normal(size=(5, 15))
+    np.testing.assert_allclose(
+        problem.value(f), [definition(p, row, loss, 3.0, 0.5) for p, row in zip(parts, f, strict=True)], rtol=1e-12
+    )
+    for i, p in enumerate(parts):
+        step = 1e-6 * np.eye(15)
+        numeric = [
+            (definition(p, f[i] + h, loss, 3.0, 0.5) - definition(p, f[i] - h, loss, 3.0, 0.5)) / 2e-6 for h in step
+        ]
+        np.testing.assert_allclose(problem.gradient(f)[i], numeric, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), HuberHinge()], ids=repr)
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_argmin_reaches_the_stated_gradient_norm(parts, loss, scale):
+    problem = tacit.Problem(parts, loss=loss, scale=scale, l2=0.1)
+    rng = np.random.default_rng(2)
+    linear, centre, weight = rng.normal(size=(5, 15)) * scale, rng.normal(size=(5, 15)), rng.random((5, 1)) + 0.1
+    f = problem.argmin(linear, weight, centre, start=rng.normal(size=(5, 15)))
+    gradient = problem.gradient(f) + linear + 2 * weight * (f - centre)
+    assert np.linalg.norm(gradient, axis=1).max() <= 1.001e-9  # evaluated in another order of summation
+
+
+def test_argmin_agrees_with_scipy():
+    parts = make_parts()
+    problem = tacit.Problem(parts, scale=3.0, l2=0.5)
+    linear = np.random.default_rng(3).normal(size=(5, 15))
+    f = problem.argmin(linear, 0.7, 0.2)
+    for i, p in enumerate(parts):
+
+        def objective(x, p=p, i=i):
+            return definition(p, x, Logistic(), 3.0, 0.5) + linear[i] @ x + 0.7 * ((x - 0.2) ** 2).sum()
+
+        reference = scipy.optimize.minimize(objective, np.zeros(15), method="BFGS", options={"gtol": 1e-7})
+        np.testing.assert_allclose(f[i], reference.x, atol=1e-5)
+        assert objective(f[i]) <= reference.fun + 1e-12
+
+
+@pytest.mark.parametrize("rows", [1, 14, 15, 16, 700])
+def test_both_solvers_agree_across_the_switch(rows):
+    """An agent's minimiser does not depend on which solver its number of rows selects."""
+    (part,) = make_parts(sizes=(rows,), seed=rows)
+    X, y = part
+    wide = np.hstack([X, np.zeros((rows, 800))])  # features that never occur: now rows < features
+    f = tacit.Problem([part], scale=50.0, l2=0.3).argmin(1.0, 0.5, 0.1)
+    g = tacit.Problem([(wide, y)], scale=50.0, l2=0.3).argmin(
+        np.r_[np.ones(15), np.zeros(800)], 0.5, np.r_[np.full(15, 0.1), np.zeros(800)]
+    )
+    np.testing.assert_allclose(g[0, :15], f[0], atol=1e-8)
+    np.testing.assert_allclose(g[0, 15:], 0.0, atol=1e-8)
+
+
+def test_many_features_many_rows():
+    """Above the size of a dense Hessian its diagonal preconditions, and the stated norm is still met."""
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((2600, 2500), density=0.004, rng=rng, format="csr")
+    y = np.sign(rng.normal(size=2600))
+    problem = tacit.Problem([(X, y)], scale=100.0, l2=0.1)
+    f = problem.argmin(0.0, 0.5, 0.0)
+    assert np.linalg.norm(problem.gradient(f) + f) <= 1.001e-9
+
+
+def test_company_does_not_change_an_agent(parts):
+    problem = tacit.Problem(parts, scale=30.0, l2=0.5)
+    linear = np.random.default_rng(4).normal(size=(5, 15))
+    together = problem.argmin(linear, 0.7, 0.2)
+    for i, part in enumerate(parts):
+        alone = tacit.Problem([part], scale=30.0, l2=0.5).argmin(linear[[i]], 0.7, 0.2)
+        np.testing.assert_array_equal(alone[0], together[i])
+        np.testing.assert_array_equal(problem.take([i]).argmin(linear[[i]], 0.7, 0.2)[0], together[i])
+
+
+def test_argmin_forgets_earlier_calls(problem):
+    first = problem.argmin(1.0, 0.7, 0.2)
+    problem.argmin(50.0, 0.1, -3.0)
+    np.testing.assert_array_equal(problem.argmin(1.0, 0.7, 0.2), first)
+
+
+def test_any_start_gives_the_minimiser(problem):
+    far = problem.argmin(1.0, 0.7, 0.2, start=1e3)
+    np.testing.assert_allclose(far, problem.argmin(1.0, 0.7, 0.2), atol=1e-8)
+
+
+def test_unreachable_norm_is_refused_by_name():
+    parts = make_parts()
+    X, y = parts[3]
+    parts[3] = (1e6 * X, y)  # rounding alone is above the stated norm
+    with pytest.raises(tacit.NotConverged, match=r"agent 3: .* gradient norm .* not the stated 1e-12"):
+        tacit.Problem(parts, scale=1e6, l2=0.1, tolerance=1e-12).argmin(1.0, 0.5, 0.0)
+
+
+def test_optimum_is_where_the_gradients_cancel(parts):
+    problem = tacit.Problem(parts, scale=3.0, l2=0.5)
+    assert np.linalg.norm(problem.gradient(problem.optimum()).sum(axis=0)) <= 1.1e-9
+
+
+def test_average_loss_is_without_scale_and_regulariser(parts):
+    problem = tacit.Problem(parts, scale=3.0, l2=0.5)
+    f = np.ones(15)
+    expected = [Logistic().value(X @ f, y).mean() for X, y in parts]
+    np.testing.assert_allclose(problem.average_loss(f), expected, rtol=1e-12)
+
+
+def test_scale_in_proportion_to_the_rows_counts_every_row_alike():
+    parts = make_parts()
+    sizes = np.array([len(y) for _, y in parts])
+    joint = tacit.Problem(parts, scale=sizes / sizes.mean(), l2=0.2).optimum()
+    X, y = (np.concatenate(x) for x in zip(*parts, strict=True))
+    np.testing.assert_allclose(joint, tacit.Problem([(X, y)], l2=0.2).optimum(), atol=1e-8)
+
+
+def test_fingerprint_sees_every_change():
+    parts = make_parts()
+    prints = {tacit.Problem(parts, l2=0.1).fingerprint(), tacit.Problem(parts, l2=0.1).fingerprint()}
+    assert len(prints) == 1
+    prints |= {tacit.Problem(parts, l2=0.2).fingerprint(), tacit.Problem(parts, l2=0.1, scale=2.0).fingerprint()}
+    prints.add(tacit.Problem(parts, l2=0.1, loss=HuberHinge()).fingerprint())
+    parts[0][0][0, 0] += 1e-9
+    prints.add(tacit.Problem(parts, l2=0.1).fingerprint())
+    assert len(prints) == 5
+
+
+X2 = np.ones((2, 3))
+BAD = [
+    ([], {}, "parts is empty"),
+    ([(np.empty((0, 3)), [])], {}, "agent 0 has no rows"),
+    ([(X2, [1, -1]), (np.ones((2, 4)), [1, 1])], {}, "agent 1 has 4 features where agent 0 has 3"),
+    ([(X2, [1])], {}, "2 rows but labels of shape"),
+    ([(X2, [1, 0])], {}, "needs labels -1 and \\+1, found 0"),
+    ([(X2 * np.nan, [1, 1])], {}, "rows hold NaN or infinity"),
+    ([(scipy.sparse.csr_array(X2 * np.inf), [1, 1])], {}, "rows hold NaN or infinity"),
+    ([(X2, [1, np.nan])], {"loss": Squared()}, "labels hold NaN"),
+    ([(np.ones(3), [1, 1, 1])], {}, "must be a matrix"),
+    ([(X2, [1, 1])], {"scale": 0}, "scale must be"),
+    ([(X2, [1, 1])], {"scale": np.ones(2)}, "one for each of 1 agents"),
+    ([(X2, [1, 1])], {"l2": -1}, "l2 must be"),
+    ([(X2, [1, 1])], {"tolerance": 0}, "tolerance must be"),
+]
+
+
+@pytest.mark.parametrize(("parts", "options", "message"), BAD, ids=[b[2] for b in BAD])
+def test_bad_input_is_refused(parts, options, message):
+    with pytest.raises(tacit.InputError, match=message):
+        tacit.Problem(parts, **options)
+
+
+def test_bad_arguments_of_argmin_are_refused(problem):
+    for bad in ({"weight": -1.0}, {"linear": np.nan}, {"centre": np.ones(3)}, {"start": np.inf}):
+        with pytest.raises(tacit.InputError, match=next(iter(bad))):
+            problem.argmin(**{"linear": 0, "weight": 1.0, "centre": 0, **bad})

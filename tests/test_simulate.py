@@ -1,0 +1,139 @@
+"""The loop itself: what it counts, when it stops, what it refuses, and that it carries a token as well."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from conftest import make_parts
+
+import tacit
+from tacit.algorithms import ConsensusADMM
+from tacit.mechanisms import post_processed
+from tacit.privacy.events import Free
+from tacit.schedule import Cycle
+
+GRAPH = tacit.Graph.random(5, 6, seed=2)
+
+
+@pytest.fixture
+def problem():
+    return tacit.Problem(make_parts(), scale=3.0, l2=0.5)
+
+
+def test_history_counts_messages_and_bytes(problem):
+    run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=3)
+    assert run.history["messages"].tolist() == [0, 12, 24, 36]  # each of 6 edges, both ways
+    assert run.history["bytes"].tolist() == [0, 12 * 15 * 8, 24 * 15 * 8, 36 * 15 * 8]
+    assert run.history["loss"][0] == pytest.approx(np.log(2))
+    assert run.history["consensus_error"][0] == 0.0
+    np.testing.assert_allclose(run.history["loss"][-1], problem.average_loss(run.estimate).mean())
+    assert run.trajectory is None
+
+
+def test_stops_when_the_residuals_are_small(problem):
+    seen = []
+    run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=500, tolerance=1e-6, progress=seen.append)
+    assert run.converged
+    assert run.rounds < 500
+    assert seen == list(range(1, run.rounds + 1))
+    worst = np.maximum(run.history["primal_residual"], run.history["dual_residual"])
+    assert worst[-1] <= 1e-6 < worst[1:-1].min()
+    assert not tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2, tolerance=1e-6).converged
+
+
+def test_resume_refuses_what_is_not_its_own(problem, tmp_path):
+    run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2)
+    other = tacit.Problem(make_parts(seed=1), scale=3.0, l2=0.5)
+    refused = [
+        (ConsensusADMM(penalty=2.0), problem, GRAPH, {}, "another algorithm"),
+        (ConsensusADMM(), other, GRAPH, {}, "another problem"),
+        (ConsensusADMM(), problem, tacit.Graph.ring(5), {}, "another graph"),
+        (ConsensusADMM(), problem, GRAPH, {"record": True}, "was not recorded"),
+        (ConsensusADMM(), problem, GRAPH, {"start": 0.0}, "start is for a new run"),
+        (ConsensusADMM(), problem, GRAPH, {"rounds": 1}, "2 rounds already"),
+    ]
+    for algorithm, p, graph, options, message in refused:
+        with pytest.raises(tacit.InputError, match=message):
+            tacit.simulate(algorithm, p, graph, **{"rounds": 4, "resume": run, **options})
+
+
+def test_a_broken_file_is_not_a_run(tmp_path):
+    for name, content in {"text.npz": b"hello", "empty.npz": b""}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(tacit.InputError, match="not a saved run"):
+            tacit.Run.load(tmp_path / name)
+    np.savez(tmp_path / "arrays.npz", a=np.ones(2))
+    with pytest.raises(tacit.InputError, match="not a saved run"):
+        tacit.Run.load(tmp_path / "arrays.npz")
+    with pytest.raises(tacit.InputError, match="not a saved run"):
+        tacit.Run.load(tmp_path / "missing.npz")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": np.zeros(14)}, r"start has shape \(14,\); it must be \(5, 15\) or \(15,\)"),
+        ({"start": np.zeros((4, 15))}, r"start has shape \(4, 15\)"),
+        ({"start": np.full(15, np.nan)}, "start must be finite"),
+        ({"rounds": -1}, "rounds must be zero or more"),
+    ],
+)
+def test_bad_arguments(problem, options, message):
+    with pytest.raises(tacit.InputError, match=message):
+        tacit.simulate(ConsensusADMM(), problem, GRAPH, **{"rounds": 1, **options})
+
+
+def test_graph_and_problem_must_agree(problem):
+    with pytest.raises(tacit.InputError, match="the graph has 4 agents, the problem 5"):
+        tacit.simulate(ConsensusADMM(), problem, tacit.Graph.ring(4), rounds=1)
+
+
+class TokenState(NamedTuple):
+    own: np.ndarray  # (n, d)
+    token: np.ndarray  # (n, d) the token as last seen
+
+
+@dataclass(frozen=True)
+class TokenSum:
+    """Each holder adds its own start to the token, once: after a full cycle the token is the sum of all."""
+
+    order: tuple[int, ...]
+
+    def schedule(self, graph):
+        return Cycle(graph, self.order)
+
+    def init(self, problem, view, start, heard):
+        return TokenState(own=start, token=np.zeros_like(start))
+
+    def speak(self, s, problem, view, noise, t):
+        assert s.own.shape == (1, problem.dimension)
+        token = s.token + s.own
+        return TokenState(own=np.zeros_like(s.own), token=token), post_processed(token)
+
+    def listen(self, s, inbox, view, t):
+        return s._replace(token=inbox.sum())
+
+    def estimate(self, s):
+        return s.token
+
+    def residuals(self, s, view):
+        return np.zeros(len(s.own)), np.zeros(len(s.own))
+
+
+def test_the_loop_carries_a_token(problem):
+    start = np.random.default_rng(0).normal(size=(5, 15))
+    order = (0, 2, 4, 1, 3)
+    run = tacit.simulate(TokenSum(order), problem, tacit.Graph.complete(5), rounds=5, start=start)
+    np.testing.assert_allclose(run.estimate[0], start.sum(axis=0))  # back at the first holder
+    assert run.history["messages"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert [sum(counter.values()) for counter in run.spent] == [1] * 5
+    assert all(isinstance(event, Free) for counter in run.spent for event in counter)
+    assert run.private
+
+
+def test_a_cycle_follows_edges():
+    with pytest.raises(tacit.GraphError, match="from 0 to 2, which are not neighbours"):
+        Cycle(tacit.Graph.ring(5), [0, 2, 1, 3, 4])
+    with pytest.raises(tacit.GraphError, match="each of the 5 agents once"):
+        Cycle(tacit.Graph.ring(5), [0, 1, 2, 3])
