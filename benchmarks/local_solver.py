@@ -107,9 +107,14 @@ def main() -> None:
         return X.T @ (-y / (1 + np.exp(y * (X @ w))))
 
     print(f"Adult, {X.shape[0]:,} x {X.shape[1]}, {X.nnz / X.shape[0]:.1f} non-zeros a row; gradient norm <= 1e-9")
-    one, many, gradient = interleaved(40, five.round, thousands.round, gradient_pass)
-    print(f"one exact round, N=5: {one * 1e3:.1f} ms")
-    print(f"one exact round / one gradient pass (scipy CSR): {one / gradient:.1f} (limit 25, aim 12)")
+
+    def twenty_passes() -> None:
+        for _ in range(20):  # with the data in the cache, as it is for most of a round
+            gradient_pass()
+
+    one, many, twenty = interleaved(40, five.round, thousands.round, twenty_passes)
+    print(f"one exact round, N=5: {one * 1e3:.1f} ms; one gradient pass: {twenty / 20 * 1e3:.2f} ms")
+    print(f"one exact round / one gradient pass (scipy CSR): {one / (twenty / 20):.1f} (limit 25, aim 12)")
     print(f"a round of 2,000 agents / a round of 5, same rows: {many / one:.2f} (limit 3)")
 
     def pooled_fit() -> object:

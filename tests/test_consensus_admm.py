@@ -69,12 +69,26 @@ def test_residuals_are_those_of_the_optimality_conditions():
     s = run.state
     primal, dual = algorithm.residuals(s, GRAPH.view())
     disagreement = [s.f[i] - s.f[GRAPH.neighbours(i)].mean(axis=0) for i in range(5)]
-    np.testing.assert_allclose(
-        primal, np.linalg.norm(disagreement, axis=1) / np.maximum(1, np.linalg.norm(s.f, axis=1)), rtol=1e-9
-    )
+    np.testing.assert_allclose(primal, np.linalg.norm(disagreement, axis=1) / np.linalg.norm(s.f, axis=1), rtol=1e-9)
     stationarity = np.linalg.norm(problem.gradient(s.f) + 2 * s.dual, axis=1)
-    np.testing.assert_allclose(dual, stationarity / np.maximum(1, np.linalg.norm(2 * s.dual, axis=1)), rtol=1e-6)
+    at_start = np.linalg.norm(problem.gradient(np.ones(15)), axis=1)
+    np.testing.assert_allclose(dual, stationarity / np.maximum(at_start, np.linalg.norm(2 * s.dual, axis=1)), rtol=1e-6)
     np.testing.assert_allclose(s.dual.sum(axis=0), 0.0, atol=1e-12)
+
+
+def test_residuals_do_not_depend_on_units():
+    """A thousandfold objective and penalty, and models in other units, stop in the same round."""
+    parts = make_parts()
+    scaled = [(X / 50, y) for X, y in parts]  # then f is 50 times as large
+    one = tacit.simulate(ConsensusADMM(penalty=ETA), tacit.Problem(parts, l2=L2), GRAPH, rounds=9)
+    other = tacit.simulate(
+        ConsensusADMM(penalty=ETA * 1000 / 2500),
+        tacit.Problem(scaled, scale=1000.0, l2=L2 * 1000 / 2500, tolerance=1e-10),
+        GRAPH,
+        rounds=9,
+    )
+    for name in ("primal_residual", "dual_residual"):
+        np.testing.assert_allclose(one.history[name][1:], other.history[name][1:], rtol=1e-4)
 
 
 def test_nothing_of_it_is_private():

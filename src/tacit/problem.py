@@ -115,7 +115,7 @@ class Problem:
         return self._store.gradients(self._ids, f) + self.l2 * f
 
     def average_loss(self, f: np.ndarray) -> np.ndarray:
-        """1/B_i * sum_n L(y_n f_i.x_n), (n,): the loss without scale and regulariser (pooled: the mean that O weighs)."""
+        """1/B_i * sum_n L(y_n f_i.x_n), (n,): the loss without scale and regulariser (pooled: O's weighted mean)."""
         return self._store.values(self._ids, self.as_rows(f, "f")) / self.scale
 
     def argmin(

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
-from scipy.spatial.distance import pdist
 
 from tacit.errors import InputError
 from tacit.privacy.events import Event
@@ -68,9 +67,9 @@ class Inbox:
         pairs = []
         for lo, hi in zip(self.indptr[:-1], self.indptr[1:], strict=True):
             rows = self.rows[self.indices[lo:hi]]
-            a, b = np.triu_indices(len(rows), k=1)
-            best = np.argmax(pdist(rows, "cityblock")) if len(rows) > 1 else None
-            pairs.append((rows[0], rows[0]) if best is None else (rows[a[best]], rows[b[best]]))
+            apart = [np.abs(rows[k + 1 :] - rows[k]).sum(axis=1).max(initial=-1.0) for k in range(len(rows))]
+            a = int(np.argmax(apart))
+            pairs.append((rows[a], rows[np.argmax(np.abs(rows - rows[a]).sum(axis=1))]))
         first, second = zip(*pairs, strict=True)
         return np.array(first), np.array(second)
 

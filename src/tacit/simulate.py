@@ -195,7 +195,8 @@ def _measure(algorithm: Algorithm, state: Any, problem: Problem, view: View, sen
     f = algorithm.estimate(state)
     primal, dual = algorithm.residuals(state, view)
     return {
-        "loss": float(problem.average_loss(f).mean()),  # L(t) of paper 000, section VIII
+        "loss": float(problem.average_loss(f).mean()),  # each agent on its own rows: L(t) of paper 000, section VIII
+        "model_loss": float(np.average(problem.average_loss(f.mean(axis=0)), weights=problem.scale)),  # of run.model
         "consensus_error": float(np.linalg.norm(f - f.mean(axis=0), axis=1).max()),
         "primal_residual": float(primal.max()),
         "dual_residual": float(dual.max()),

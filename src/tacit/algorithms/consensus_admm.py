@@ -15,6 +15,8 @@ from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Broadcast
 
+_TINY = 1e-300  # instead of zero, below a fraction line
+
 
 class State(NamedTuple):
     """Everything an agent keeps from one round to the next."""
@@ -23,6 +25,7 @@ class State(NamedTuple):
     dual: np.ndarray  # (n, d) lambda_i(t)
     centre: np.ndarray  # (n, d) mean over the neighbours j of (f_i(t) + f_j(t))/2
     shift: np.ndarray  # (n, d) how far the last round moved the centre
+    first: np.ndarray  # (n, 1) ||grad O_i(f_i(0))||, the measure of the dual residual
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,13 @@ class ConsensusADMM:
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_i(0) is given and known to the neighbours; lambda_i(0) = 0."""
         zero = np.zeros_like(start)
-        return State(f=start, dual=zero, centre=_centre(start, heard.sum(), view.degree), shift=zero)
+        return State(
+            f=start,
+            dual=zero,
+            centre=_centre(start, heard.sum(), view.degree),
+            shift=zero,
+            first=np.linalg.norm(problem.gradient(start), axis=1, keepdims=True),
+        )
 
     def speak(self, s: State, problem: Problem, view: View, noise: Any, t: int) -> tuple[State, Release]:
         """The primal step (8)."""
@@ -72,12 +81,13 @@ class ConsensusADMM:
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """Primal ||f_i - mean of neighbours|| and dual ||grad O_i + 2 lambda_i||, relative to f_i and 2 lambda_i."""
+        """Primal ||f_i - mean of neighbours|| / ||f_i||, and dual ||grad O_i + 2 lambda_i|| relative to the larger of
+        ||2 lambda_i|| and the gradient at the start: no change of units changes them."""
         primal = np.linalg.norm(2 * (s.f - s.centre), axis=1) * (view.degree[:, 0] > 0)
         dual = np.linalg.norm(2 * self.penalty * view.degree * s.shift, axis=1)
         return (
-            primal / np.maximum(1.0, np.linalg.norm(s.f, axis=1)),
-            dual / np.maximum(1.0, np.linalg.norm(2 * s.dual, axis=1)),
+            primal / np.maximum(np.linalg.norm(s.f, axis=1), _TINY),
+            dual / np.maximum(np.maximum(np.linalg.norm(2 * s.dual, axis=1), s.first[:, 0]), _TINY),
         )
 
 

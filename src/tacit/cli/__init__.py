@@ -1,0 +1,51 @@
+"""The command line: `tacit train`, `predict`, `schema`, `demo`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tacit import __version__
+from tacit.cli.demo import demo
+from tacit.cli.predict import predict
+from tacit.cli.schema import schema
+from tacit.cli.train import train
+from tacit.errors import TacitError
+
+app = typer.Typer(
+    name="tacit",
+    help="Several organisations fit one model together, talking only to their neighbours. No server, no pooled data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+for command in (demo, schema, train, predict):
+    app.command()(command)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"tacit {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The entry point: an expected error is one line on standard error and exit code 2, never a traceback."""
+    try:
+        app()
+    except TacitError as error:
+        message = " ".join(str(error).split())
+        print(f"tacit: error: {message}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("tacit: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone, as in `tacit ... | head`
+        sys.stderr.close()
+        sys.exit(141)

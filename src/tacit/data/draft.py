@@ -14,7 +14,8 @@ LEAK = (
     "replace them by public knowledge before a private run"
 )
 
-_MISSING = ("?", "", "NA", "N/A", "NaN", "nan", "null")
+_MISSING = ("?", "", "NA", "N/A", "null")
+_NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 _MOST_CATEGORIES = 100
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
 _ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid)$)|[a-z]I[dD]$")  # id, patient_id, PatientID; not paid
@@ -37,6 +38,7 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
             f"its columns are: {', '.join(table.columns)}"
         )
     notes = [LEAK]
+    _refuse_not_finite(table)
     target = _label(_present(table, label), label, table.source)
     if isinstance(target, Classes):
         notes.append(f"label {label!r}: +1 is {', '.join(target.positive)}, -1 is {', '.join(target.negative)}")
@@ -62,6 +64,18 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
         label=target, columns=tuple(columns), intercept=True, row_norm=1.0, missing="drop", missing_values=_MISSING
     )
     return schema, notes
+
+
+def _refuse_not_finite(table: Table) -> None:
+    """NaN and infinity are no values to learn from, and no honest way to write a missing one."""
+    for name, cells in table.columns.items():
+        odd = np.array([text.lower().lstrip("+-") in _NOT_FINITE for text in cells.tolist()], dtype=bool)
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise InputError(
+                f"a value must be finite; {table.where(row)}, column {name!r} holds {str(cells[row])!r}; "
+                "correct it, or leave the cell empty where the value is missing"
+            )
 
 
 def _present(table: Table, name: str) -> list[str]:

@@ -37,12 +37,19 @@ def matvec(A, x, out):  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True, fastmath=VECTORISED)
 def factorise(H):  # type: ignore[no-untyped-def]
     """Cholesky factor, in place, of the symmetric matrix whose lower triangle is H."""
+    inverse = np.empty(H.shape[0])  # of the diagonal: dividing is the slow part of small factorisations
     for i in range(H.shape[0]):
-        for j in range(i + 1):
-            total = H[i, j]
+        row = H[i]
+        for j in range(i):
+            other, total = H[j], row[j]
             for k in range(j):
-                total -= H[i, k] * H[j, k]
-            H[i, j] = np.sqrt(total) if i == j else total / H[j, j]
+                total -= row[k] * other[k]
+            row[j] = total * inverse[j]
+        total = row[i]
+        for k in range(i):
+            total -= row[k] * row[k]
+        row[i] = np.sqrt(total)
+        inverse[i] = 1.0 / row[i]
 
 
 @numba.njit(nogil=True, fastmath=VECTORISED)

@@ -41,7 +41,7 @@ def _newton_step(G, D, rho, e, Ge, K, v, q):  # type: ignore[no-untyped-def]
 def minimise(kind, width, rows, lo, hi, y, c, rho, b, G, f, tolerance):  # type: ignore[no-untyped-def]
     """Moves f to the minimiser, in place; returns the gradient norm reached there."""
     n = hi - lo
-    z, m, a = np.empty(n), np.empty(n), np.zeros(n)
+    z, m, a, s = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     e, Ge, D, v, q, u = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     K = np.empty((n, n))
     times(rows, lo, hi, f, z)
@@ -57,27 +57,31 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, G, f, tolerance):  # type:
     _newton_step(G, D, rho, e, Ge, K, v, a)
     matvec(G, a, z)
     combine(z, 1.0, m, z)
+    for r in range(n):
+        s[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
 
     for _ in range(_MAX_ITERATIONS):
-        for r in range(n):
-            e[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r]) + rho * a[r]
-            D[r] = c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
-        # ||gradient||^2 = e.Ge; half the tolerance leaves room for the rounding of f itself
+        combine(s, rho, a, e)
         matvec(G, e, Ge)
+        # ||gradient||^2 = e.Ge; half the tolerance leaves room for the rounding of f itself
         if dot(e, Ge) <= (0.5 * tolerance) ** 2:
             break
+        for r in range(n):
+            D[r] = c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
         _newton_step(G, D, rho, e, Ge, K, v, q)
         matvec(G, q, u)
-        slope_0 = dot(e, u)
-        t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
-        for _ in range(_MAX_TRIALS):
-            slope_t = 0.0
+        slope_0, au, qu = dot(e, u), dot(a, u), dot(q, u)
+        t, slope_t, below, slope_below, above, slope_above = 1.0, 0.0, 0.0, slope_0, -1.0, 0.0
+        for trial in range(_MAX_TRIALS):
+            if trial > 0:
+                t, below, slope_below, above, slope_above = next_trial(
+                    t, slope_t, below, slope_below, above, slope_above
+                )
             for r in range(n):
-                slope = c[lo + r] * losses.slope(kind, width, z[r] + t * u[r], y[lo + r])
-                slope_t += (slope + rho * (a[r] + t * q[r])) * u[r]
+                s[r] = c[lo + r] * losses.slope(kind, width, z[r] + t * u[r], y[lo + r])
+            slope_t = dot(s, u) + rho * (au + t * qu)
             if abs(slope_t) <= ENOUGH * abs(slope_0):
                 break
-            t, below, slope_below, above, slope_above = next_trial(t, slope_t, below, slope_below, above, slope_above)
         combine(a, t, q, a)
         combine(z, t, u, z)
 
@@ -89,6 +93,6 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, G, f, tolerance):  # type:
     g = np.empty(len(f))
     combine(b, rho, f, g)
     for r in range(n):
-        e[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
-    add_transposed_times(rows, lo, hi, e, g)
+        s[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
+    add_transposed_times(rows, lo, hi, s, g)
     return np.sqrt(dot(g, g))

@@ -1,0 +1,34 @@
+"""What the terminal shows: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def warn(message: str) -> None:
+    """One line that begins with `warning:`."""
+    err.print(Text.assemble(("warning: ", "yellow"), message), soft_wrap=True)
+
+
+def tell(notes: list[str]) -> None:
+    """What drafting a schema found: first the warning that it read private data, then the details."""
+    warn(notes[0])
+    for note in notes[1:]:
+        err.print(f"note: {note}", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def rounds_bar(total: int) -> Iterator[Progress]:
+    """A progress bar over rounds; it disappears when the work is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        bar.add_task("rounds", total=total)
+        yield bar

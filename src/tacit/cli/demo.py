@@ -1,0 +1,51 @@
+"""`tacit demo`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tacit.algorithms import ConsensusADMM
+from tacit.cli.console import err
+from tacit.cli.console import out as screen
+from tacit.cli.train import run, show
+from tacit.data import adult_schema, adult_table, partition
+from tacit.errors import InputError
+from tacit.graph import Graph
+from tacit.losses import Logistic
+
+_NAMES = ["north", "east", "south", "west", "centre"]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the model and the plot; made if need be.")] = Path("out/demo"),
+) -> None:
+    """Five organisations train one classifier on the embedded census data (UCI Adult) without pooling it.
+
+    They hold different numbers of records with different shares of high incomes, and talk only along six edges.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the folder {out} cannot be made: {error.strerror}") from None
+    schema = adult_schema()
+    data = schema.encode(adult_table())
+    assert data.y is not None
+    parts = partition.dirichlet(data.y, len(_NAMES), concentration=1.0, seed=1)
+    graph = Graph.random(len(_NAMES), edges=6, seed=0)
+    screen.print("[bold]Five organisations, one model, nothing pooled[/bold]")
+    screen.print("Task: does a person earn more than 50,000 dollars a year? 45,222 records of the 1994 US census.")
+    links = ", ".join(f"{_NAMES[a]}-{_NAMES[b]}" for a, b in graph.edges)
+    screen.print(f"They talk only to neighbours: {links}\n")
+    trained = run(
+        ConsensusADMM(penalty=1e-3), data, schema, parts, _NAMES, graph,
+        loss=Logistic(), l2=3e-5, rounds=1000, tolerance=1e-4, holdout=0.1, seed=0,
+    )  # fmt: skip
+    show(trained)
+    trained.model.save(out / "model.json")
+    from tacit.report import plots  # matplotlib takes its time to import: not for --help
+
+    plots.convergence(trained, out / "convergence.png", "Adult: five organisations, one model, nothing pooled")
+    err.print(f"\nwrote {out / 'model.json'} and {out / 'convergence.png'}", markup=False, soft_wrap=True)

@@ -1,0 +1,37 @@
+"""The options of `tacit train`, each with the sentence that --help shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from tacit.cli.names import ALGORITHMS, LOSSES
+
+_FILE = "A CSV file with a header line, or **adult** for the embedded data."
+_AGENTS = "Without --site: share the rows out among this many agents (5 by default)."
+_SKEW = "With --agents: unlike label shares, by a Dirichlet law of this concentration (small = unlike)."
+_SCHEMA = "How the file becomes numbers (see tacit schema); drafted from the file by default."
+_GRAPH = "ring, star, path, complete, random:EDGES, or a CSV file with the columns from and to."
+_PENALTY = "How strongly neighbours are pulled together: larger is slower and steadier."
+_LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for classes, squared for numbers."
+_OUT = "The model file; a plot of the convergence goes beside it, as .png."
+
+File = Annotated[str, Argument(help=_FILE, show_default=False)]
+Label = Annotated[str | None, Option(help="The column to predict (not needed with --schema).")]
+Site = Annotated[str | None, Option(help="One agent for each value of this column (a hospital, a branch).")]
+Agents = Annotated[int | None, Option(help=_AGENTS)]
+Skew = Annotated[float | None, Option(help=_SKEW)]
+SchemaFile = Annotated[Path | None, Option(help=_SCHEMA)]
+GraphText = Annotated[str, Option(help=_GRAPH)]
+AlgorithmName = Annotated[str, Option(help=f"One of: {', '.join(ALGORITHMS)}.")]
+Penalty = Annotated[float, Option(help=_PENALTY)]
+LossName = Annotated[str | None, Option(help=_LOSS)]
+L2 = Annotated[float, Option(help="Regularisation: l2/2 times the squared norm of the model, for each agent.")]
+Rounds = Annotated[int, Option(help="The most rounds of talking.")]
+Tolerance = Annotated[float, Option(help="Stop when all residuals, primal and dual, are below this.")]
+Holdout = Annotated[float, Option(help="Share of every agent's rows that is kept for testing.")]
+Seed = Annotated[int, Option(help="For sharing out rows, holding out and random graphs.")]
+Out = Annotated[Path, Option(help=_OUT)]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]

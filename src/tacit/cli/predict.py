@@ -1,0 +1,54 @@
+"""`tacit predict`"""
+
+from __future__ import annotations
+
+import csv
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tacit.cli.console import err, warn
+from tacit.data import Classes, adult_table, read_csv
+from tacit.files import replacing, writable
+from tacit.model import Model
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model file that tacit train wrote.", show_default=False)],
+    file: Annotated[str, typer.Argument(help="A CSV file of records, or **adult**.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Where to write the predictions, as CSV.")] = Path("predictions.csv"),
+    json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+) -> None:
+    """Apply a model to a file: one line of predictions for every record, in the order of the file.
+
+    Records are encoded by the schema that the model carries. A record that lacks a value has an empty prediction.
+    Where the file has the label too, the error is printed.
+
+    Example: `tacit predict model.json new-patients.csv --out predictions.csv`
+    """
+    writable(out)
+    fitted = Model.load(model)
+    table = adult_table() if file == "adult" else read_csv(file)
+    data = fitted.schema.encode(table, labelled=False)
+    predictions, probabilities = fitted.predictions(data), fitted.probabilities(data)
+    header = [fitted.schema.label.column, *([] if probabilities is None else ["probability"])]
+    lines: list[list[object]] = [[""] * len(header) for _ in range(len(table))]
+    for k, row in enumerate(data.kept):
+        lines[row] = [predictions[k], *([] if probabilities is None else [f"{probabilities[k]:.6f}"])]
+    with replacing(out) as draft, draft.open("w", newline="") as sheet:
+        csv.writer(sheet).writerows([header, *lines])
+    if len(data) < len(table):
+        warn(f"{len(table) - len(data):,} of {len(table):,} records lack a value: their predictions are empty")
+
+    summary: dict[str, object] = {"records": len(table), "predicted": len(data), "out": str(out)}
+    if fitted.schema.label.column in table.columns:
+        summary["error"] = fitted.error(fitted.schema.encode(table))
+    if json:
+        typer.echo(json_format.dumps(summary))
+        return
+    if "error" in summary:
+        kind = "error" if isinstance(fitted.schema.label, Classes) else "RMSE"
+        typer.echo(f"{kind} on the labelled records: {summary['error']:.4g}")
+    err.print(f"wrote {out}: predictions for {len(data):,} of {len(table):,} records", markup=False, soft_wrap=True)

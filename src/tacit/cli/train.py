@@ -1,0 +1,157 @@
+"""`tacit train`"""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from tacit.cli import names, options
+from tacit.cli.console import err, rounds_bar, tell, warn
+from tacit.cli.console import out as screen
+from tacit.data import Classes, Dataset, Schema, Table, adult_schema, adult_table, partition, read_csv
+from tacit.errors import InputError
+from tacit.files import writable
+from tacit.report import tables
+from tacit.training import Trained, as_json, hold_out, one_sided
+from tacit.training import train as train_together
+
+
+def train(
+    file: options.File,
+    label: options.Label = None,
+    site: options.Site = None,
+    agents: options.Agents = None,
+    skew: options.Skew = None,
+    schema: options.SchemaFile = None,
+    graph: options.GraphText = "ring",
+    algorithm: options.AlgorithmName = "admm",
+    penalty: options.Penalty = 1e-3,
+    loss: options.LossName = None,
+    l2: options.L2 = 3e-5,
+    rounds: options.Rounds = 100,
+    tolerance: options.Tolerance = 1e-4,
+    holdout: options.Holdout = 0.1,
+    seed: options.Seed = 0,
+    out: options.Out = Path("model.json"),
+    json: options.Json = False,
+) -> None:
+    """Train one model for several organisations without pooling their data.
+
+    Every agent solves its own problem on its own rows and sends its model to its neighbours, round after round, until
+    all agree. This simulates all of them in one process.
+
+    **The models are exchanged exactly: nothing of this is private.**
+
+    Example: `tacit train patients.csv --label died --site hospital --graph ring --out model.json`
+    """
+    writable(out)
+    writable(out.with_suffix(".png"))
+    method = names.pick(names.ALGORITHMS, algorithm, "algorithm")(penalty=penalty)
+    table, used_schema = read(file, label, site, schema)
+    chosen_loss = names.pick(names.LOSSES, loss or _usual_loss(used_schema), "loss")()
+    data = used_schema.encode(table)
+    for column, count in data.clipped.items():
+        warn(f"column {column!r}: {count:,} of {len(table):,} values lie outside the schema's bounds and were clipped")
+    if len(data) < len(table):
+        warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out")
+    parts, agent_names = share_out(table, data, site, agents, skew, seed)
+    trained = run(
+        method, data, used_schema, parts, agent_names, names.graph(graph, len(parts), agent_names, seed),
+        loss=chosen_loss, l2=l2, rounds=rounds, tolerance=tolerance, holdout=holdout, seed=seed,
+    )  # fmt: skip
+    trained.model.save(out)
+    from tacit.report import plots  # matplotlib takes its time to import: not for --help
+
+    plots.convergence(trained, out.with_suffix(".png"), f"{Path(file).name}: {len(parts)} agents, {algorithm}, {graph}")
+    if json:
+        typer.echo(json_format.dumps(as_json(trained) | {"model": str(out), "plot": str(out.with_suffix(".png"))}))
+    else:
+        show(trained)
+        err.print(f"wrote {out} and {out.with_suffix('.png')}", markup=False, soft_wrap=True)
+
+
+def read(file: str, label: str | None, site: str | None, schema: Path | None) -> tuple[Table, Schema]:
+    """The file, and the schema that was given, or that the embedded data has, or that is drafted."""
+    table = adult_table() if file == "adult" else read_csv(file)
+    if site is not None and site not in table.columns:
+        raise InputError(
+            f"{table.source} has no column {site!r} for --site; its columns are: {', '.join(table.columns)}"
+        )
+    if schema is not None:
+        given = Schema.from_toml(schema)
+        if label is not None and label != given.label.column:
+            raise InputError(
+                f"--label {label} contradicts the schema, whose label is {given.label.column!r}; leave it out"
+            )
+        return table, given
+    if file == "adult" and label in (None, "income"):
+        return table, adult_schema()
+    if label is None:
+        raise InputError("--label is needed: the column to predict (or --schema, which names it)")
+    # Who holds a record is no attribute of the record: the site is not learned from.
+    rest = replace(
+        table, columns={name: cells for name, cells in table.columns.items() if name != site or name == label}
+    )
+    drafted, notes = Schema.draft(rest, label)
+    tell(notes)
+    return table, drafted
+
+
+def share_out(
+    table: Table, data: Dataset, site: str | None, agents: int | None, skew: float | None, seed: int
+) -> tuple[list[np.ndarray], list[str]]:
+    """Which rows of the data each agent holds, and what the agents are called."""
+    if site is not None:
+        if agents is not None or skew is not None:
+            raise InputError("--site already says who holds which rows; leave out --agents and --skew")
+        parts, found = partition.by_column(table.columns[site][data.kept])
+        return parts, list(map(str, found))
+    n = 5 if agents is None else agents
+    assert data.y is not None
+    parts = partition.equal(len(data), n, seed) if skew is None else partition.dirichlet(data.y, n, skew, seed)
+    return parts, [f"agent {i}" for i in range(n)]
+
+
+def run(
+    method: Any, data: Dataset, schema: Schema, parts: list[np.ndarray], agent_names: list[str], graph: Any,
+    *, loss: Any, l2: float, rounds: int, tolerance: float | None, holdout: float, seed: int,
+) -> Trained:  # fmt: skip
+    """Holds rows out, trains with a progress bar, and warns of what deserves it."""
+    kept, held = hold_out(parts, holdout, seed)
+    for name in one_sided(data, kept, agent_names, schema):
+        warn(f"{name} has rows of one class only")
+    waiting = err.status("preparing (the first run on a machine compiles the solver: about half a minute)")
+    with rounds_bar(rounds) as bar:
+        waiting.start()
+        try:
+            trained = train_together(
+                method, data, schema, kept, graph, loss=loss, l2=l2, rounds=rounds, tolerance=tolerance,
+                names=agent_names, test=data.take(held) if len(held) else None,
+                progress=lambda done: bar.update(bar.task_ids[0], completed=done), prepared=waiting.stop,
+            )  # fmt: skip
+        finally:
+            waiting.stop()
+    if not trained.run.converged:
+        worst = max(trained.run.history["primal_residual"][-1], trained.run.history["dual_residual"][-1])
+        warn(f"stopped after {trained.run.rounds} rounds with residuals up to {worst:.1e}, not below {tolerance:.0e}")
+    return trained
+
+
+def show(trained: Trained) -> None:
+    """The comparison, and the cost of talking."""
+    screen.print(tables.comparison(trained))
+    history = trained.run.history
+    screen.print(
+        f"\n{trained.run.rounds} rounds; the agents' models differ by at most {history['consensus_error'][-1]:.1e}; "
+        f"{history['bytes'][-1] / 1e6:.2f} MB in {int(history['messages'][-1]):,} messages between neighbours"
+    )
+    screen.print(f"privacy: {trained.model.privacy['statement']}")
+
+
+def _usual_loss(schema: Schema) -> str:
+    return "logistic" if isinstance(schema.label, Classes) else "squared"

@@ -1,0 +1,44 @@
+"""Writing results so that a crash or a full disk never leaves half of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tacit.errors import InputError
+
+
+def writable(path: str | os.PathLike[str]) -> Path:
+    """Checks, before any long work, that a file can be written there; makes no folder and no file."""
+    path = Path(path)
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{path} cannot be written: the folder {folder} does not exist; make it first")
+    if path.is_dir():
+        raise InputError(f"{path} cannot be written: it is a folder; name a file")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{path} cannot be written: the folder {folder} is read-only")
+    return path
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Gives a path beside the wanted one to write to; what was there before is replaced only when all went well.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, replacing(Path(folder) / "x.txt") as draft:
+    ...     _ = draft.write_text("whole")
+    """
+    path = writable(path)
+    draft = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+    try:
+        yield draft
+        draft.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"{path} could not be written: {error.strerror or error}; what was there is unchanged"
+        ) from None
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,46 @@
+"""Plots, as PNG files."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from tacit.files import replacing
+from tacit.training import Trained
+
+_BLUE, _GREEN, _GREY = "#1f5fa8", "#2a8a4a", "#8a8a8a"
+
+
+def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> None:
+    """Loss against rounds, beside the pooled optimum and the organisations alone; below, how far they disagree."""
+    history = trained.run.history
+    rounds = np.arange(len(history["loss"]))
+    figure = Figure(figsize=(8.0, 6.2), layout="constrained")
+    FigureCanvasAgg(figure)  # draws without a screen and without pyplot's global state
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    figure.suptitle(title)
+
+    top.plot(rounds, history["model_loss"], color=_BLUE, lw=2, label="together, nothing pooled (average model)")
+    top.axhline(trained.pooled.loss, color=_GREEN, ls="--", lw=1.5, label="all data pooled (the optimum)")
+    # One that is worse alone than a model that knows nothing would flatten everything else.
+    shown = [alone.loss for alone in trained.alone if alone.loss <= 1.1 * history["model_loss"][0]]
+    for k, loss in enumerate(shown):
+        top.axhline(loss, color=_GREY, lw=0.8, alpha=0.8, label="each organisation alone" if k == 0 else None)
+    if len(shown) < len(trained.alone):
+        top.plot([], [], " ", label=f"({len(trained.alone) - len(shown)} alone lie above the picture)")
+    top.set_ylabel("average training loss")
+    top.legend(frameon=False, fontsize=9)
+
+    bottom.semilogy(rounds[1:], history["consensus_error"][1:], color=_BLUE, lw=1.5, label="largest disagreement")
+    bottom.semilogy(rounds[1:], history["dual_residual"][1:], color=_GREY, lw=1.0, label="dual residual")
+    bottom.set_xlabel("rounds")
+    bottom.set_ylabel("distance")
+    bottom.legend(frameon=False, fontsize=9)
+    for axes in (top, bottom):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+    with replacing(path) as draft:
+        figure.savefig(draft, dpi=130, format="png")

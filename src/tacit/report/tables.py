@@ -1,0 +1,32 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from tacit.data import Classes
+from tacit.training import Line, Trained
+
+
+def comparison(trained: Trained) -> Table:
+    """Together, pooled, and each organisation alone."""
+    classes = isinstance(trained.model.schema.label, Classes)
+    error_name, error_format = ("test error", ".4f") if classes else ("test RMSE", ".4g")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("who")
+    table.add_column("rows", justify="right")
+    table.add_column("training loss", justify="right")
+    if trained.together.error is not None:
+        table.add_column(error_name, justify="right")
+
+    def add(line: Line, style: str | None = None) -> None:
+        cells = [line.who, f"{line.rows:,}", f"{line.loss:.4f}"]
+        table.add_row(*cells, *([] if line.error is None else [f"{line.error:{error_format}}"]), style=style)
+
+    add(trained.together, "bold green")
+    add(trained.pooled)
+    for line in trained.alone[:20]:
+        add(line, "dim")
+    if len(trained.alone) > 20:
+        table.add_row(f"... and {len(trained.alone) - 20} more alone", style="dim")
+    return table

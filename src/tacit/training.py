@@ -1,0 +1,141 @@
+"""Fit one model for several organisations, and say what it was worth: against pooling, and against staying alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms import Algorithm
+from tacit.data import Classes, Dataset, Schema
+from tacit.errors import InputError
+from tacit.graph import Graph
+from tacit.losses import Loss
+from tacit.model import Model
+from tacit.problem import Problem
+from tacit.simulate import Run, simulate
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the comparison."""
+
+    who: str
+    rows: int  # how many training rows it learned from
+    loss: float  # average loss over the training rows of all organisations
+    error: float | None  # on the held-out rows of all organisations
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model trained together, and what else could have been had."""
+
+    model: Model
+    run: Run
+    together: Line
+    pooled: Line  # the optimum that only somebody with everybody's data could compute
+    alone: list[Line]  # each organisation on its own rows
+
+
+def hold_out(parts: Sequence[np.ndarray], share: float, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
+    """Each organisation keeps `share` of its rows for testing, and at least one for training.
+
+    >>> kept, held = hold_out([np.arange(10), np.arange(10, 12)], share=0.25)
+    >>> [len(k) for k in kept], len(held)
+    ([8, 2], 2)
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"the share of rows held out must be at least 0 and below 1, not {share}")
+    rng = np.random.default_rng(seed)
+    kept, held = [], []
+    for rows in parts:
+        shuffled = rng.permutation(rows)
+        n = min(int(share * len(rows)), len(rows) - 1)
+        held.append(shuffled[:n])
+        kept.append(np.sort(shuffled[n:]))
+    return kept, np.sort(np.concatenate(held))
+
+
+def train(
+    algorithm: Algorithm,
+    data: Dataset,
+    schema: Schema,
+    parts: Sequence[np.ndarray],
+    graph: Graph,
+    *,
+    loss: Loss,
+    l2: float,
+    rounds: int,
+    tolerance: float | None = None,
+    names: Sequence[str] | None = None,
+    test: Dataset | None = None,
+    progress: Callable[[int], None] | None = None,
+    prepared: Callable[[], None] | None = None,
+) -> Trained:
+    """Fits one model to the rows that each organisation holds, every row counting alike.
+
+    `prepared` is called once the optimum for comparison is there (which compiles the solver on first use).
+    """
+    names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
+    sizes = np.array([len(rows) for rows in parts])
+    problem = Problem(data.parts(parts), loss=loss, scale=sizes / sizes.mean(), l2=l2)
+    optimum = problem.optimum()
+    if prepared is not None:
+        prepared()
+    run = simulate(algorithm, problem, graph, rounds=rounds, tolerance=tolerance, progress=progress)
+    statement = "private" if run.private else "not private: exact values were exchanged between the agents"
+    training = {
+        "algorithm": type(algorithm).__name__,
+        "parameters": asdict(algorithm),  # type: ignore[call-overload]
+        "l2": l2,
+        "rounds": run.rounds,
+        "converged": run.converged,
+        "agents": [{"name": name, "rows": int(n)} for name, n in zip(names, sizes, strict=True)],
+        "edges": [list(edge) for edge in graph.edges],
+    }
+
+    pooled_problem = problem.pooled()
+
+    def line(who: str, rows: int, f: np.ndarray) -> Line:
+        error = None if test is None else Model(f, schema, type(loss).__name__).error(test)
+        return Line(who, rows, float(pooled_problem.average_loss(f)[0]), error)
+
+    # Alone means the same regularisation for each row: scale 1 for everybody.
+    alone = Problem(data.parts(parts), loss=loss, l2=l2).argmin(linear=0, weight=0, centre=0) if l2 > 0 else None
+    return Trained(
+        model=Model(
+            run.model,
+            schema,
+            type(loss).__name__,
+            training=training,
+            privacy={"private": run.private, "statement": statement},
+        ),
+        run=run,
+        together=line("together, nothing pooled", int(sizes.sum()), run.model),
+        pooled=line("all data pooled (the optimum)", int(sizes.sum()), optimum),
+        alone=[] if alone is None else [line(f"{names[i]} alone", int(sizes[i]), alone[i]) for i in range(len(names))],
+    )
+
+
+def one_sided(data: Dataset, parts: Sequence[np.ndarray], names: Sequence[str], schema: Schema) -> list[str]:
+    """The organisations whose rows are all of one class: allowed, but worth a warning."""
+    if not isinstance(schema.label, Classes) or data.y is None:
+        return []
+    return [name for rows, name in zip(parts, names, strict=True) if np.all(data.y[rows] == data.y[rows[0]])]
+
+
+def as_json(trained: Trained) -> dict[str, Any]:
+    """What `tacit train --json` prints."""
+    run = trained.run
+    return {
+        "rounds": run.rounds,
+        "converged": run.converged,
+        "private": run.private,
+        "consensus_error": float(run.history["consensus_error"][-1]),
+        "bytes": int(run.history["bytes"][-1]),
+        "together": asdict(trained.together),
+        "pooled": asdict(trained.pooled),
+        "alone": [asdict(a) for a in trained.alone],
+    }

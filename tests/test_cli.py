@@ -1,0 +1,191 @@
+"""The command line, as a user meets it."""
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from tacit import cli
+from tacit.model import Model
+
+COLUMNS = ["age", "ward", "hospital", "died"]
+
+
+@pytest.fixture
+def tacit(monkeypatch, capsys, tmp_path):
+    """Runs `tacit ARGS` in an empty folder; gives (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, args)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def patients(tmp_path):
+    """120 made-up patients of three hospitals of different size."""
+    rng = np.random.default_rng(0)
+    lines = [COLUMNS]
+    for _ in range(120):
+        age, ward = rng.integers(20, 90), rng.choice(["surgery", "medicine"])
+        hospital = rng.choice(["alder", "birch", "cedar"], p=[0.6, 0.3, 0.1])
+        died = "yes" if age + 20 * (ward == "surgery") + 15 * rng.normal() > 70 else "no"
+        lines.append([age, ward, hospital, died])
+    with (tmp_path / "patients.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    return "patients.csv"
+
+
+def test_train_then_predict(tacit, patients, tmp_path):
+    code, out, err = tacit(
+        "train", patients, "--label", "died", "--site", "hospital", "--graph", "ring", "--algorithm", "admm",
+        "--rounds", 300, "--penalty", 0.05, "--l2", 0.01, "--out", "model.json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "alder alone" in out
+    assert "not private" in out
+    assert "leak" in err  # the schema was drafted from the data
+    assert (tmp_path / "model.png").read_bytes().startswith(b"\x89PNG")
+    model = Model.load(tmp_path / "model.json")
+    assert model.schema.feature_names == ("age", "ward=medicine", "ward=surgery", "intercept")  # not the hospital
+    assert [a["name"] for a in model.training["agents"]] == ["alder", "birch", "cedar"]
+    assert model.privacy["private"] is False
+    assert model.training["converged"] is True
+
+    code, out, err = tacit("predict", "model.json", patients, "--out", "p.csv", "--json")
+    assert code == 0, err
+    with (tmp_path / "p.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["died", "probability"]
+    assert len(rows) == 121
+    with (tmp_path / patients).open() as file:
+        truth = [row["died"] for row in csv.DictReader(file)]
+    wrong = np.mean([p[0] != t for p, t in zip(rows[1:], truth, strict=True)])
+    assert json.loads(out)["error"] == pytest.approx(wrong)
+    assert wrong < 0.25
+    assert all((float(p) > 0.5) == (label == "yes") for label, p in rows[1:])
+
+
+def test_together_comes_as_close_to_the_optimum_as_it_says(tacit, patients):
+    code, out, _ = tacit(
+        "train", patients, "--label", "died", "--agents", 4, "--graph", "random:5", "--json",
+        "--penalty", 0.05, "--l2", 0.01, "--rounds", 1000, "--tolerance", 1e-8,
+    )  # fmt: skip
+    result = json.loads(out)
+    assert code == 0
+    assert result["converged"]
+    assert result["private"] is False
+    assert result["together"]["loss"] == pytest.approx(result["pooled"]["loss"], abs=1e-7)
+    assert len(result["alone"]) == 4
+
+
+def test_a_schema_makes_all_encode_alike(tacit, patients, tmp_path):
+    code, _, err = tacit("schema", patients, "--label", "died", "--out", "schema.toml")
+    assert code == 0
+    assert "leak" in err
+    text = (tmp_path / "schema.toml").read_text()
+    assert "leak" in text
+    (tmp_path / "schema.toml").write_text(text.replace("missing =", "# agreed\nmissing ="))
+    code, out, err = tacit("train", patients, "--schema", "schema.toml", "--agents", 2, "--l2", 0.1, "--json")
+    assert code == 0, err
+    assert "leak" not in err  # nothing was drafted
+    assert json.loads(out)["together"]["rows"] == 108
+
+
+def test_numbers_are_predicted_too(tacit, patients, tmp_path):
+    code, _, err = tacit("train", patients, "--label", "age", "--agents", 3, "--l2", 0.01, "--penalty", 0.1)
+    assert code == 0, err
+    code, out, _ = tacit("predict", "model.json", patients, "--json")
+    assert code == 0
+    ages = np.genfromtxt(tmp_path / patients, delimiter=",", skip_header=1, usecols=0)
+    assert json.loads(out)["error"] < ages.std()
+
+
+def test_one_class_only_is_allowed_and_warned_of(tacit, tmp_path):
+    rows = [["x", "site", "y"]] + [[i, "a", i % 2] for i in range(20)] + [[i, "b", 1] for i in range(10)]
+    with (tmp_path / "one.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    code, _, err = tacit("train", "one.csv", "--label", "y", "--site", "site")
+    assert code == 0
+    assert "b has rows of one class only" in err
+
+
+def test_missing_values_have_empty_predictions(tacit, tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(f"{i % 7},{int(i % 7 > 3)}" for i in range(40)))
+    assert tacit("train", "t.csv", "--label", "y", "--agents", 2)[0] == 0
+    (tmp_path / "new.csv").write_text("x\n1\n?\n6\n")
+    code, _, err = tacit("predict", "model.json", "new.csv", "--out", "p.csv")
+    assert code == 0
+    assert "1 of 3 records lack a value" in err
+    lines = (tmp_path / "p.csv").read_text().split()
+    assert lines[2] == ","
+    assert lines[1].startswith("0,")
+    assert lines[3].startswith("1,")
+
+
+def test_demo(tacit, tmp_path):
+    code, out, err = tacit("demo", "--out", "demo")
+    assert code == 0, err
+    assert "Five organisations" in out
+    assert "warning" not in err  # it converges
+    assert (tmp_path / "demo" / "convergence.png").exists()
+    lines = {line[:30].strip(): line.split() for line in out.splitlines()}
+    together, pooled = lines["together, nothing pooled"], lines["all data pooled (the optimum)"]
+    assert abs(float(together[-1]) - float(pooled[-1])) < 0.002
+    assert all(float(lines[f"{who} alone"][-1]) > float(together[-1]) for who in ("north", "east", "south", "west"))
+
+
+def bad(*args, why):
+    return pytest.param(args, why, id=why)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        bad("train", "nowhere.csv", "--label", "died", why="nowhere.csv"),
+        bad("train", "patients.csv", "--label", "dead", why="no column 'dead'"),
+        bad("train", "patients.csv", why="--label is needed"),
+        bad("train", "patients.csv", "--label", "hospital", why="3 classes"),
+        bad("train", "nan.csv", "--label", "y", why="'nan'"),
+        bad("train", "inf.csv", "--label", "y", why="'inf'"),
+        bad("train", "patients.csv", "--label", "died", "--penalty", "0", why="penalty must be a positive number"),
+        bad("train", "patients.csv", "--label", "died", "--penalty", "-1", why="penalty must be a positive number"),
+        bad(
+            "train", "patients.csv", "--label", "died", "--site", "hospital", "--graph", "cut.csv", why="not connected"
+        ),
+        bad("train", "patients.csv", "--label", "died", "--graph", "cube", why="graph must be one of ring"),
+        bad("train", "patients.csv", "--label", "died", "--graph", "random:2", why="can be connected by 4 to 10 edges"),
+        bad("train", "patients.csv", "--label", "died", "--algorithm", "magic", why="algorithm must be one of admm"),
+        bad("train", "patients.csv", "--label", "died", "--agents", "121", why="121"),
+        bad("train", "patients.csv", "--label", "died", "--agents", "0", why="agents"),
+        bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
+        bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),
+        bad("train", "patients.csv", "--label", "died", "--out", "no/such/model.json", why="folder no/such does not"),
+        bad("train", "patients.csv", "--label", "died", "--loss", "hinge", why="loss must be one of logistic"),
+        bad("train", "empty.csv", "--label", "died", why="empty.csv"),
+        bad("predict", "patients.csv", "patients.csv", why="not a model file"),
+        bad("predict", "missing.json", "patients.csv", why="no model file missing.json"),
+        bad("schema", "patients.csv", "--label", "dead", why="no column 'dead'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tacit, patients, tmp_path, args, why):
+    (tmp_path / "nan.csv").write_text("x,z,y\n1,2,0\nnan,3,1\n2,1,1\n")
+    (tmp_path / "inf.csv").write_text("x,z,y\n1,2,0\ninf,3,1\n2,1,1\n")
+    (tmp_path / "cut.csv").write_text("from,to\nalder,birch\n")
+    (tmp_path / "empty.csv").write_text("")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    code, out, err = tacit(*args)
+    assert code == 2
+    assert out == ""
+    errors = [line for line in err.splitlines() if not line.startswith(("warning:", "note:"))]
+    assert len(errors) == 1, err
+    assert errors[0].startswith("tacit: error: ")
+    assert why in errors[0]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before  # nothing written, nothing lost

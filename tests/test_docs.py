@@ -1,0 +1,39 @@
+"""What the documents show runs as shown."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_code_of_the_readme(tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert np.linalg.norm(names["run"].model - names["problem"].optimum()) < 1e-6
+    np.testing.assert_array_equal(names["more"].trajectory[:201], names["run"].trajectory)
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples(example, capsys):
+    runpy.run_path(str(example), run_name="__main__")
+    assert "private: False" in capsys.readouterr().out
+
+
+def test_the_schema_in_the_docs_is_a_schema(tmp_path):
+    from tacit.data import Schema
+
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "files.md").read_text(), flags=re.DOTALL)
+    (tmp_path / "schema.toml").write_text(text)
+    assert Schema.from_toml(tmp_path / "schema.toml").dimension == 3 + 1 + 2 + 1
+
+
+def test_links_lead_somewhere():
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
