@@ -8,20 +8,19 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit.algorithms import Algorithm
 from tacit.errors import InputError
+from tacit.files import replacing
 from tacit.graph import Graph, View
-from tacit.privacy.events import Event, Free, Unprotected
+from tacit.privacy.events import Event, Unprotected, from_plain, to_plain
 from tacit.problem import Problem
 from tacit.release import Inbox
 
 _FORMAT = 1
-_EVENTS: dict[str, type[Any]] = {e.__name__: e for e in (Unprotected, Free)}
 
 
 @dataclass
@@ -54,7 +53,7 @@ class Run:
             "rounds": self.rounds,
             "converged": self.converged,
             "identity": self.identity,
-            "spent": [[[type(e).__name__, asdict(e), n] for e, n in counter.items()] for counter in self.spent],
+            "spent": [[[to_plain(event), n] for event, n in counter.items()] for counter in self.spent],
             "history": list(self.history),
         }
         arrays = {f"state_{name}": array for name, array in self.state._asdict().items()}
@@ -62,11 +61,8 @@ class Run:
         arrays |= {"estimate": self.estimate}
         if self.trajectory is not None:
             arrays["trajectory"] = self.trajectory
-        path = Path(path)
-        draft = path.with_name(path.name + ".part")
-        with draft.open("wb") as file:
+        with replacing(path) as draft, draft.open("wb") as file:
             np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
-        draft.replace(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Run:
@@ -82,7 +78,7 @@ class Run:
                 rounds=meta["rounds"],
                 estimate=arrays["estimate"],
                 history={name: arrays[f"history_{name}"] for name in meta["history"]},
-                spent=[Counter({_EVENTS[kind](**fields): n for kind, fields, n in c}) for c in meta["spent"]],
+                spent=[Counter({from_plain(event): n for event, n in counter}) for counter in meta["spent"]],
                 trajectory=arrays.get("trajectory"),
                 converged=meta["converged"],
                 identity=meta["identity"],

@@ -1,13 +1,18 @@
-"""What a release costs, as frozen data. Adjacency: one record of one agent is replaced."""
+"""What a release costs, as frozen data; each docstring is the definition.
+
+Adjacency everywhere: *one record of one agent is replaced by another*, the number of records is public. Two data sets
+D, D' of one agent that differ so are called neighbours. Every event is to hold for the release *given all that was
+released before*, by anybody, so events of one agent compose adaptively. What one agent releases costs its own records
+only: agents spend side by side, and the network's total is the largest of theirs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-
-@dataclass(frozen=True)
-class Unprotected:
-    """A function of the data leaves as it is: no finite epsilon bounds what it tells."""
+from tacit.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -17,4 +22,88 @@ class Free:
     reason: str
 
 
-Event = Unprotected | Free
+@dataclass(frozen=True)
+class Unprotected:
+    """A function of the data leaves as it is: no finite epsilon bounds what it tells."""
+
+
+@dataclass(frozen=True)
+class Pure:
+    """P(release in S | D) <= exp(epsilon) P(release in S | D') for every S and all neighbours D, D'.
+
+    >>> Pure(0.5)
+    Pure(epsilon=0.5)
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "epsilon")
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """`coordinates` numbers leave, each with its own Laplace noise of density exp(-|z|/b)/(2b), where no number
+    moves by more than Delta between neighbours; `multiplier` is b/Delta. (All numbers may move at once.)"""
+
+    multiplier: float
+    coordinates: int = 1
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+        if not (isinstance(self.coordinates, int) and self.coordinates >= 1):
+            raise InputError(f"Laplace needs a whole number of coordinates, 1 or more, not {self.coordinates}")
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A vector leaves with independent noise N(0, sigma^2) on each entry, where its Euclidean distance between
+    neighbours is at most Delta; `multiplier` is sigma/Delta."""
+
+    multiplier: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+
+
+@dataclass(frozen=True)
+class ZCDP:
+    """The Renyi divergence of order a between neighbours is at most xi + rho a, for every a > 1 ((xi, rho)-zCDP)."""
+
+    rho: float
+    xi: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive(self, "rho")
+        if not (self.xi >= 0 and math.isfinite(self.xi)):
+            raise InputError(f"ZCDP needs xi of 0 or more, not {self.xi}")
+
+
+Event = Free | Unprotected | Pure | Laplace | Gaussian | ZCDP
+
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Free, Unprotected, Pure, Laplace, Gaussian, ZCDP)}
+
+
+def to_plain(event: Event) -> dict[str, Any]:
+    """An event as data that JSON can carry.
+
+    >>> to_plain(Gaussian(2.0))
+    {'event': 'Gaussian', 'multiplier': 2.0}
+    """
+    return {"event": type(event).__name__, **asdict(event)}
+
+
+def from_plain(plain: dict[str, Any]) -> Event:
+    """The event that `to_plain` wrote; anything else is refused, never approximated."""
+    settings = dict(plain)
+    kind = _KINDS.get(settings.pop("event", ""))
+    if kind is None or set(settings) != {f.name for f in fields(kind)}:
+        raise InputError(f"not a privacy event: {plain}")
+    event: Event = kind(**settings)
+    return event
+
+
+def _positive(event: Any, name: str) -> None:
+    value = getattr(event, name)
+    if not (value > 0 and math.isfinite(value)):
+        raise InputError(f"{type(event).__name__} needs a positive, finite {name}, not {value}")

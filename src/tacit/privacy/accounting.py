@@ -1,0 +1,275 @@
+"""Accountants: from the events that an agent has spent to one (epsilon, delta).
+
+Each accountant is a function of the multiset of events and of delta. All of those that apply are valid upper bounds,
+so the least of them is what was spent. An event that an accountant has no rule for makes it not applicable (None):
+nothing is ever approximated from below.
+
+    plain sum      pure epsilons add up (delta = 0)
+    distribution   privacy-loss distributions: for pure events the optimal composition of Kairouz, Oh and Viswanath
+                   (every pure mechanism is a post-processing of randomised response), for mixed ones as tight as the
+                   grid; `dp-accounting` does the convolutions, always rounding against us
+    renyi          Renyi divergences add up at every order
+    zcdp           rho and xi add up
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from dp_accounting.pld import common, privacy_loss_distribution
+from dp_accounting.rdp import rdp_privacy_accountant
+from scipy.special import expit, log_ndtr, logsumexp
+from scipy.stats import binom
+
+from tacit.errors import InputError
+from tacit.privacy.events import ZCDP, Event, Free, Gaussian, Laplace, Pure, Unprotected
+
+# Orders of Renyi divergence: dense where the usual budgets have their best one.
+_ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
+_GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory
+_RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon
+_HOPELESS = 1e3  # an epsilon above which nothing is private
+_FFT_NOISE = 1e-13  # convolutions by FFT leave this much mass uncertain
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the same events cost under each accountant; None where it does not apply."""
+
+    plain_sum: float
+    distribution: float | None
+    renyi: float | None
+    zcdp: float | None
+
+    @property
+    def best(self) -> float:
+        """The least valid epsilon."""
+        return min(e for e in (self.plain_sum, self.distribution, self.renyi, self.zcdp) if e is not None)
+
+
+def totals(events: Counter[Event], delta: float) -> Totals:
+    """The epsilon of every accountant at this delta.
+
+    >>> t = totals(Counter({Pure(0.1): 100}), delta=1e-5)
+    >>> round(t.plain_sum, 9), round(t.distribution, 4)
+    (10.0, 4.3068)
+    """
+    if not 0 < delta < 1:
+        raise InputError(f"delta must lie between 0 and 1, not at {delta}")
+    spent: dict[Event, int] = {event: n for event, n in events.items() if n and not isinstance(event, Free)}
+    if any(n < 0 for n in spent.values()):
+        raise InputError("an event cannot be spent a negative number of times")
+    if not spent:
+        return Totals(0.0, 0.0, 0.0, 0.0)
+    if any(isinstance(event, Unprotected) for event in spent):
+        return Totals(math.inf, math.inf, math.inf, math.inf)
+    plain, renyi = _plain_sum(spent), _renyi(spent, delta)
+    return Totals(plain, _distribution(spent, delta, min(plain, renyi)), renyi, _zcdp(spent, delta))
+
+
+def epsilon(events: Counter[Event], delta: float) -> float:
+    """The least epsilon such that all events together are (epsilon, delta)-differentially private, by any accountant.
+
+    >>> epsilon(Counter({Free("post-processing"): 7}), delta=1e-5)
+    0.0
+    """
+    return totals(events, delta).best
+
+
+def network_epsilon(agents: Iterable[Counter[Event]], delta: float) -> float:
+    """The network's epsilon: the largest of its agents', since a record belongs to one agent."""
+    return max((epsilon(events, delta) for events in agents), default=0.0)
+
+
+def largest_parameter(
+    events: Callable[[float], Counter[Event]], epsilon_target: float, delta: float, limit: float = 1e6
+) -> float:
+    """The largest parameter p, up to a relative 1e-6, with epsilon(events(p)) at most the target.
+
+    `events` is to cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse.
+
+    >>> p = largest_parameter(lambda p: Counter({Pure(p): 100}), 1.0, delta=1e-5)
+    >>> 0.02 < p < 0.03, epsilon(Counter({Pure(p): 100}), 1e-5) <= 1.0
+    (True, True)
+    """
+    if not (epsilon_target > 0 and math.isfinite(epsilon_target)):
+        raise InputError(f"epsilon must be a positive number, not {epsilon_target}")
+    low = high = 1.0
+    while epsilon(events(low), delta) > epsilon_target:
+        low /= 4
+        if low < 1e-300:
+            raise InputError(f"no positive parameter keeps the total at or below epsilon {epsilon_target}")
+    while epsilon(events(high), delta) <= epsilon_target:
+        low, high = high, high * 4
+        if high > limit:
+            return low
+    while high > low * (1 + 1e-6):
+        middle = math.sqrt(low * high)
+        if epsilon(events(middle), delta) <= epsilon_target:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _plain_sum(spent: Mapping[Event, int]) -> float:
+    total = 0.0
+    for event, n in spent.items():
+        if isinstance(event, Pure):
+            total += n * event.epsilon
+        elif isinstance(event, Laplace):
+            total += n * event.coordinates / event.multiplier
+        else:
+            return math.inf
+    return total
+
+
+def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> float | None:
+    if delta <= 2 * _FFT_NOISE or any(isinstance(event, ZCDP) for event in spent):
+        return None
+    if rough > _HOPELESS or rough == 0:  # no finer answer is worth the work
+        return rough
+    # Gaussians compose to a Gaussian, exactly: 1/multiplier^2 adds up.
+    precision = sum(n / event.multiplier**2 for event, n in spent.items() if isinstance(event, Gaussian))
+    if all(isinstance(event, Gaussian) for event in spent):
+        return gaussian_epsilon(1 / math.sqrt(precision), delta)
+    if len(spent) == 1:
+        ((event, n),) = spent.items()
+        if isinstance(event, Pure):
+            return pure_epsilon(event.epsilon, n, delta)
+    # A pure event's loss is rounded up to the grid each time; the others are fitted to it to second order.
+    roundings = max(10, sum(n for event, n in spent.items() if isinstance(event, Pure)))
+    interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
+    composed = privacy_loss_distribution.identity(value_discretization_interval=interval)
+    if precision:
+        composed = composed.compose(
+            privacy_loss_distribution.from_gaussian_mechanism(
+                1 / math.sqrt(precision), value_discretization_interval=interval
+            )
+        )
+    for event, n in spent.items():
+        if isinstance(event, Pure):
+            parameters = common.DifferentialPrivacyParameters(event.epsilon, 0)
+            one = privacy_loss_distribution.from_privacy_parameters(parameters, value_discretization_interval=interval)
+        elif isinstance(event, Laplace):
+            n *= event.coordinates
+            one = privacy_loss_distribution.from_laplace_mechanism(
+                event.multiplier, value_discretization_interval=interval
+            )
+        else:
+            continue
+        composed = composed.compose(one.self_compose(n))
+    return max(0.0, float(composed.get_epsilon_for_delta(delta - _FFT_NOISE)))
+
+
+def _renyi(spent: Mapping[Event, int], delta: float) -> float:
+    divergence = sum((n * renyi_divergence(event, _ORDERS) for event, n in spent.items()), np.zeros_like(_ORDERS))
+    return _converted(divergence, delta)
+
+
+def _zcdp(spent: Mapping[Event, int], delta: float) -> float:
+    rho = xi = 0.0
+    for event, n in spent.items():
+        if isinstance(event, ZCDP):
+            rho, xi = rho + n * event.rho, xi + n * event.xi
+        elif isinstance(event, Gaussian):
+            rho += n / (2 * event.multiplier**2)
+        elif isinstance(event, Pure):
+            rho += n * event.epsilon**2 / 2  # Bun and Steinke (2016), Proposition 3.3
+        elif isinstance(event, Laplace):
+            rho += n * event.coordinates / (2 * event.multiplier**2)
+    return _converted(xi + rho * _ORDERS, delta)
+
+
+def _converted(divergence: np.ndarray, delta: float) -> float:
+    return max(0.0, float(rdp_privacy_accountant.compute_epsilon(_ORDERS, divergence, delta)[0]))
+
+
+def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
+    """An upper bound on the Renyi divergence of each order > 1 between neighbours.
+
+    >>> renyi_divergence(Gaussian(2.0), np.array([4.0]))
+    array([0.5])
+    """
+    a = np.asarray(order, dtype=float)
+    if isinstance(event, Free):
+        return np.zeros_like(a)
+    if isinstance(event, ZCDP):
+        return event.xi + event.rho * a
+    if isinstance(event, Gaussian):
+        return a / (2 * event.multiplier**2)
+    if isinstance(event, Pure):
+        # Of randomised response, the worst of all pure mechanisms: P = (e^eps, 1)/(1 + e^eps), Q its mirror image;
+        # the moment is cosh((a - 1/2) eps) / cosh(eps/2).
+        e = event.epsilon
+        return (_log_cosh((a - 0.5) * e) - _log_cosh(e / 2)) / (a - 1)
+    if isinstance(event, Laplace):
+        # Mironov (2017), Proposition 6: the moment is a/(2a-1) exp((a-1) e) + (a-1)/(2a-1) exp(-a e) with e the
+        # sensitivity in units of the noise's scale. Its terms of first order in e cancel; small e needs that done.
+        e = 1 / event.multiplier
+        up, down = a / (2 * a - 1), (a - 1) / (2 * a - 1)
+        large = np.logaddexp(np.log(up) + (a - 1) * e, np.log(down) - a * e)
+        small = np.log1p(up * _exp_beyond_line(np.minimum((a - 1) * e, 1)) + down * _exp_beyond_line(-a * e))
+        return event.coordinates * np.where((a - 1) * e < 1, small, large) / (a - 1)
+    return np.full_like(a, math.inf)
+
+
+def gaussian_epsilon(multiplier: float, delta: float) -> float:
+    """The least epsilon of one Gaussian mechanism: Balle and Wang (2018), Theorem 8, solved for epsilon.
+
+    >>> round(gaussian_epsilon(1.0, 1e-5), 4)
+    4.3772
+    """
+    s = 1 / multiplier
+
+    def log_delta(e: float) -> float:
+        gain, loss = log_ndtr(s / 2 - e / s), e + log_ndtr(-s / 2 - e / s)
+        return float(gain + math.log1p(-math.exp(min(loss - gain, -1e-300)))) if loss < gain else -math.inf
+
+    return _least_epsilon(log_delta, math.log(delta) - 1e-9)  # the rounding of the two terms falls to our side
+
+
+def pure_epsilon(one: float, count: int, delta: float) -> float:
+    """The least epsilon of `count` pure events of epsilon `one`: Kairouz, Oh and Viswanath (2015), Theorem 3.3.
+
+    >>> round(pure_epsilon(0.1, 100, 1e-5), 4)
+    4.3068
+    """
+    # Of `count` randomised responses j speak against D: the loss is (count - 2j) one, with a binomial law.
+    j = np.arange(count // 2 + 1)
+    log_mass = binom.logpmf(j, count, expit(-one))
+    losses = (count - 2 * j) * one
+
+    def log_delta(e: float) -> float:
+        above = losses > e
+        return float(logsumexp(log_mass[above] + np.log(-np.expm1(e - losses[above])))) if above.any() else -math.inf
+
+    return _least_epsilon(log_delta, math.log(delta) - 1e-9)
+
+
+def _least_epsilon(log_delta: Callable[[float], float], target: float) -> float:
+    """Where a falling log_delta(epsilon) meets the target, from above."""
+    if log_delta(0.0) <= target:
+        return 0.0
+    low, high = 0.0, 1.0
+    while log_delta(high) > target:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if log_delta(middle) <= target else (middle, high)
+    return high
+
+
+def _log_cosh(x: np.ndarray | float) -> np.ndarray:
+    x = np.abs(x)
+    return np.where(x < 1, np.log1p(2 * np.sinh(np.minimum(x, 1) / 2) ** 2), x + np.log1p(np.exp(-2 * x)) - math.log(2))
+
+
+def _exp_beyond_line(x: np.ndarray) -> np.ndarray:
+    """exp(x) - 1 - x, without cancellation near zero."""
+    series = x**2 / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6 * (1 + x / 7)))))
+    return np.where(np.abs(x) < 0.01, series, np.expm1(x) - x)
