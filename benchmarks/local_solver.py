@@ -127,10 +127,6 @@ def main() -> None:
     pooled_fit()
     fifty, fit = interleaved(5, fifty_rounds, pooled_fit)
     print(f"50 rounds / one scikit-learn newton-cholesky fit on the pooled data: {fifty / fit:.1f} (limit 8, aim 4)")
-    dense = LogisticRegression(solver="newton-cholesky", C=SCALE / len(y) / L2, fit_intercept=False)
-    X_dense = X.toarray()
-    (fit_dense,) = interleaved(3, lambda: dense.fit(X_dense, y))
-    print(f"50 rounds / the same fit on the pooled data as a dense matrix: {fifty / fit_dense:.1f}")
 
     dense_parts = [(A.toarray() if scipy.sparse.issparse(A) else A, b) for A, b in five_parts]
     worst = 0.0

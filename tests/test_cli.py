@@ -130,6 +130,35 @@ def test_missing_values_have_empty_predictions(tacit, tmp_path):
     assert lines[3].startswith("1,")
 
 
+def test_predictions_can_go_to_standard_output(tacit, patients):
+    assert tacit("train", patients, "--label", "died", "--agents", 2, "--l2", 0.1)[0] == 0
+    code, out, _ = tacit("predict", "model.json", patients, "--out", "-")
+    assert code == 0
+    assert len(out.splitlines()) == 121
+
+
+def test_a_link_stays_a_link(tacit, patients, tmp_path):
+    (tmp_path / "elsewhere.json").write_text("old")
+    (tmp_path / "model.json").symlink_to(tmp_path / "elsewhere.json")
+    assert tacit("train", patients, "--label", "died", "--agents", 2, "--l2", 0.1)[0] == 0
+    assert (tmp_path / "model.json").is_symlink()
+    assert Model.load(tmp_path / "elsewhere.json").loss == "Logistic"
+
+
+def test_a_schema_that_learns_from_the_site_is_warned_of(tacit, patients):
+    tacit("schema", patients, "--label", "died", "--out", "with.toml")
+    tacit("schema", patients, "--label", "died", "--site", "hospital", "--out", "without.toml")
+    assert "learns from 'hospital'" in tacit("train", patients, "--schema", "with.toml", "--site", "hospital")[2]
+    assert "learns from" not in tacit("train", patients, "--schema", "without.toml", "--site", "hospital")[2]
+
+
+def test_one_agent_alone(tacit, patients):
+    code, out, err = tacit("train", patients, "--label", "died", "--agents", 1, "--l2", 0.1)
+    assert code == 0
+    assert "1 round;" in out
+    assert "Warning" not in err
+
+
 def test_demo(tacit, tmp_path):
     code, out, err = tacit("demo", "--out", "demo")
     assert code == 0, err
@@ -158,7 +187,15 @@ def bad(*args, why):
         bad("train", "patients.csv", "--label", "died", "--penalty", "0", why="penalty must be a positive number"),
         bad("train", "patients.csv", "--label", "died", "--penalty", "-1", why="penalty must be a positive number"),
         bad(
-            "train", "patients.csv", "--label", "died", "--site", "hospital", "--graph", "cut.csv", why="not connected"
+            "train",
+            "patients.csv",
+            "--label",
+            "died",
+            "--site",
+            "hospital",
+            "--graph",
+            "cut.csv",
+            why="components: {alder, birch}; {cedar}",
         ),
         bad("train", "patients.csv", "--label", "died", "--graph", "cube", why="graph must be one of ring"),
         bad("train", "patients.csv", "--label", "died", "--graph", "random:2", why="can be connected by 4 to 10 edges"),
@@ -167,7 +204,13 @@ def bad(*args, why):
         bad("train", "patients.csv", "--label", "died", "--agents", "0", why="agents"),
         bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
         bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),
-        bad("train", "patients.csv", "--label", "died", "--out", "no/such/model.json", why="folder no/such does not"),
+        bad("train", "patients.csv", "--label", "died", "--out", "model.png", why="name it .json"),
+        bad("train", "patients.csv", "--label", "died", "--out", "/dev/null", why="device or a pipe"),
+        bad("train", "patients.csv", "--label", "age", "--loss", "logistic", why="only the squared loss fits"),
+        bad("train", "semicolons.csv", "--label", "y", why="separated by commas"),
+        bad("train", "homeless.csv", "--label", "y", "--site", "site", why="line 3 has no 'site'"),
+        bad("train", "patients.csv", "--label", "died", "--site", "died", why="both the label and the site"),
+        bad("train", "patients.csv", "--label", "died", "--out", "no/such/model.json", why="does not exist"),
         bad("train", "patients.csv", "--label", "died", "--loss", "hinge", why="loss must be one of logistic"),
         bad("train", "empty.csv", "--label", "died", why="empty.csv"),
         bad("predict", "patients.csv", "patients.csv", why="not a model file"),
@@ -180,6 +223,8 @@ def test_bad_input_is_one_line_and_exit_code_2(tacit, patients, tmp_path, args, 
     (tmp_path / "inf.csv").write_text("x,z,y\n1,2,0\ninf,3,1\n2,1,1\n")
     (tmp_path / "cut.csv").write_text("from,to\nalder,birch\n")
     (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "semicolons.csv").write_text("x;y\n1;2\n")
+    (tmp_path / "homeless.csv").write_text("x,site,y\n1,a,0\n2,,1\n3,b,1\n")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     code, out, err = tacit(*args)
     assert code == 2

@@ -6,7 +6,7 @@ run = tacit.simulate(tacit.algorithms.ConsensusADMM(penalty=1.0), problem, graph
 run.model
 """
 
-from tacit import algorithms, losses
+from tacit import algorithms, data, losses
 from tacit.errors import GraphError, InputError, NotConverged, TacitError
 from tacit.graph import Graph
 from tacit.problem import Problem
@@ -22,6 +22,7 @@ __all__ = [
     "Run",
     "TacitError",
     "algorithms",
+    "data",
     "losses",
     "simulate",
 ]

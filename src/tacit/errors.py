@@ -13,5 +13,15 @@ class GraphError(TacitError):
     """The agents cannot talk as asked: the graph is not connected, or not a graph."""
 
 
+class NotConnected(GraphError):  # noqa: N818 (a state of affairs, not a mistake)
+    """The graph falls apart; `components` says into which groups of agents."""
+
+    def __init__(self, components: list[list[int]], names: list[str] | None = None) -> None:
+        self.components = components
+        called = [[str(i) if names is None else names[i] for i in c] for c in components]
+        shown = "; ".join("{" + ", ".join(c[:8] + ["..."] * (len(c) > 8)) + "}" for c in called[:6])
+        super().__init__(f"the graph is not connected: it falls into {len(components)} components: {shown}")
+
+
 class NotConverged(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
     """A local minimiser did not reach the gradient norm it must state."""

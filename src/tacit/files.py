@@ -12,12 +12,14 @@ from tacit.errors import InputError
 
 def writable(path: str | os.PathLike[str]) -> Path:
     """Checks, before any long work, that a file can be written there; makes no folder and no file."""
-    path = Path(path)
+    path = Path(path).resolve()  # a link stays a link: what it leads to is replaced
     folder = path.parent
     if not folder.is_dir():
         raise InputError(f"{path} cannot be written: the folder {folder} does not exist; make it first")
     if path.is_dir():
         raise InputError(f"{path} cannot be written: it is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} cannot be written: it is a device or a pipe; name a file")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path} cannot be written: the folder {folder} is read-only")
     return path

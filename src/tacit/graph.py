@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 
-from tacit.errors import GraphError
+from tacit.errors import GraphError, NotConnected
 
 
 class View(NamedTuple):
@@ -45,10 +45,7 @@ class Graph:
         object.__setattr__(self, "edges", tuple(sorted(tidy)))
         components = sorted(sorted(c) for c in nx.connected_components(self.to_networkx()))
         if len(components) > 1:
-            shown = "; ".join(
-                "{" + ", ".join(map(str, c[:8])) + (", ..." if len(c) > 8 else "") + "}" for c in components[:6]
-            )
-            raise GraphError(f"the graph is not connected: it falls into {len(components)} components: {shown}")
+            raise NotConnected(components)
 
     @classmethod
     def ring(cls, n: int) -> Graph:

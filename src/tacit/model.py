@@ -112,5 +112,7 @@ class Model:
             raise InputError(f"{path} cannot be read: {error.strerror}") from None
         except KeyError as error:
             raise InputError(f"{name} is not a model file: it has no {error}") from None
+        except json.JSONDecodeError:
+            raise InputError(f"{name} is not a model file: it is not JSON") from None
         except (ValueError, TypeError, InputError) as error:
             raise InputError(f"{name} is not a model file: {error}") from None

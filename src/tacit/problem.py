@@ -48,6 +48,8 @@ class Problem:
         tolerance: float = 1e-9,
     ) -> None:
         loss = Logistic() if loss is None else loss
+        if not isinstance(loss, Loss):
+            raise InputError(f"loss is one of tacit.losses, such as Logistic(), not {loss!r}")
         if not (l2 >= 0 and math.isfinite(l2)):
             raise InputError(f"l2 must be zero or a positive number, not {l2}")
         if not (tolerance > 0 and math.isfinite(tolerance)):
@@ -68,6 +70,9 @@ class Problem:
         self._store, self._ids = store, ids
         self.loss, self.scale, self.l2, self.tolerance = loss, scale, l2, tolerance
         return self
+
+    def __repr__(self) -> str:
+        return f"Problem({self.agents} agents, {self.sizes.sum()} rows, dimension {self.dimension}, {self.loss})"
 
     @property
     def agents(self) -> int:

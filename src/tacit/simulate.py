@@ -36,6 +36,9 @@ class Run:
     converged: bool  # whether the residuals fell below the given tolerance
     identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
 
+    def __repr__(self) -> str:
+        return f"Run({len(self.estimate)} agents, {self.rounds} rounds, private={self.private})"
+
     @property
     def model(self) -> np.ndarray:
         """(d,) the average over agents."""

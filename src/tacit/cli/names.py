@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.algorithms import ConsensusADMM
 from tacit.data import read_csv
-from tacit.errors import InputError
+from tacit.errors import InputError, NotConnected
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
 
@@ -59,4 +59,7 @@ def graph(text: str, agents: int, names: list[str], seed: int) -> Graph:
                     f"{table.where(row)} names {str(end)!r}, which is no agent; they are: {', '.join(names[:20])}"
                 )
         pairs.append((place[ends[0]], place[ends[1]]))
-    return Graph.from_edges(pairs, agents)
+    try:
+        return Graph.from_edges(pairs, agents)
+    except NotConnected as error:
+        raise NotConnected(error.components, names) from None

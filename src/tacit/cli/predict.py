@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json as json_format
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,9 @@ from tacit.model import Model
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file that tacit train wrote.", show_default=False)],
     file: Annotated[str, typer.Argument(help="A CSV file of records, or **adult**.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Where to write the predictions, as CSV.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option(help="Where to write the predictions, as CSV; - for standard output.")] = Path(
+        "predictions.csv"
+    ),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Apply a model to a file: one line of predictions for every record, in the order of the file.
@@ -28,7 +31,9 @@ def predict(
 
     Example: `tacit predict model.json new-patients.csv --out predictions.csv`
     """
-    writable(out)
+    to_screen = str(out) == "-"
+    if not to_screen:
+        writable(out)
     fitted = Model.load(model)
     table = adult_table() if file == "adult" else read_csv(file)
     data = fitted.schema.encode(table, labelled=False)
@@ -37,6 +42,9 @@ def predict(
     lines: list[list[object]] = [[""] * len(header) for _ in range(len(table))]
     for k, row in enumerate(data.kept):
         lines[row] = [predictions[k], *([] if probabilities is None else [f"{probabilities[k]:.6f}"])]
+    if to_screen:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *lines])
+        return
     with replacing(out) as draft, draft.open("w", newline="") as sheet:
         csv.writer(sheet).writerows([header, *lines])
     if len(data) < len(table):

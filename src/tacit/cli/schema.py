@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tacit.cli.console import tell
-from tacit.data import Schema, read_csv
+from tacit.data import Schema, Table, read_csv
+from tacit.errors import InputError
 from tacit.files import replacing
 
 
 def schema(
     file: Annotated[Path, typer.Argument(help="A CSV file with a header line.", show_default=False)],
     label: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
+    site: Annotated[str | None, typer.Option(help="The column that says who holds a record: not learned from.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write it; standard output by default.")] = None,
 ) -> None:
     """Draft a schema: how a file becomes numbers, for all organisations alike.
@@ -22,9 +25,9 @@ def schema(
     The draft reads bounds and categories off the file. That is itself a leak: before a private run, replace every
     bound and category by public knowledge (a code book, a physical limit), and give all organisations the same file.
 
-    Example: `tacit schema patients.csv --label died --out schema.toml`
+    Example: `tacit schema patients.csv --label died --site hospital --out schema.toml`
     """
-    drafted, notes = Schema.draft(read_csv(file), label)
+    drafted, notes = draft_without(read_csv(file), label, site)
     tell(notes)
     comments = "".join(f"# {note}\n" for note in notes)
     text = comments + drafted.to_toml()
@@ -34,3 +37,16 @@ def schema(
         with replacing(out) as draft:
             draft.write_text(text)
         typer.echo(f"{out}: {drafted.dimension} features from {len(drafted.columns)} columns", err=True)
+
+
+def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, list[str]]:
+    """A draft that does not learn from the site: who holds a record is no attribute of the record."""
+    if site is None:
+        return Schema.draft(table, label)
+    if site not in table.columns:
+        raise InputError(
+            f"{table.source} has no column {site!r} for --site; its columns are: {', '.join(table.columns)}"
+        )
+    if site == label:
+        raise InputError(f"column {site!r} cannot be both the label and the site")
+    return Schema.draft(replace(table, columns={k: v for k, v in table.columns.items() if k != site}), label)

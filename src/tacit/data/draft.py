@@ -18,7 +18,8 @@ _MISSING = ("?", "", "NA", "N/A", "null")
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 _MOST_CATEGORIES = 100
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
-_ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid)$)|[a-z]I[dD]$")  # id, patient_id, PatientID; not paid
+# id, patient_id, PatientID; not paid. And what else names a person rather than describes one.
+_ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid|mrn|ssn|nhs|zip|zipcode|postcode|phone|email|name)$)|[a-z]I[dD]$")
 
 
 def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
@@ -51,6 +52,9 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
             notes.append(f"column {name!r} is left out: {column}")
             continue
         columns.append(column)
+        present = _present(table, name)
+        if isinstance(column, Number) and len(set(present)) == len(present) >= _FEWEST_IDS:
+            notes.append(f"column {name!r}: all its values differ; leave it out if it is an identifier")
         lacking = int(table.is_one_of(name, _MISSING).sum())
         if lacking:
             notes.append(

@@ -117,6 +117,8 @@ def read_csv(path: str | Path) -> Table:
     _, first = next(records, (1, None))
     if first is None:
         raise InputError(f"a header line is needed; {source} is empty; write the column names in its first line")
+    if len(first) == 1 and any(mark in first[0] for mark in ";\t|"):
+        raise InputError(f"cells are separated by commas; the header of {source} has none: {first[0][:60]!r}")
     names = _header([cell.strip() for cell in first], source)
     columns: list[list[str]] = [[] for _ in names]
     lines: list[int] = []

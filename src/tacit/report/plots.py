@@ -34,11 +34,16 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
     top.set_ylabel("average training loss")
     top.legend(frameon=False, fontsize=9)
 
-    bottom.semilogy(rounds[1:], history["consensus_error"][1:], color=_BLUE, lw=1.5, label="largest disagreement")
-    bottom.semilogy(rounds[1:], history["dual_residual"][1:], color=_GREY, lw=1.0, label="dual residual")
+    for name, colour, label in (
+        ("consensus_error", _BLUE, "largest disagreement"),
+        ("dual_residual", _GREY, "dual residual"),
+    ):
+        if np.any(history[name][1:] > 0):  # an agent alone has none, and a log scale no zero
+            bottom.semilogy(rounds[1:], history[name][1:], color=colour, lw=1.5, label=label)
     bottom.set_xlabel("rounds")
     bottom.set_ylabel("distance")
-    bottom.legend(frameon=False, fontsize=9)
+    if bottom.lines:
+        bottom.legend(frameon=False, fontsize=9)
     for axes in (top, bottom):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)

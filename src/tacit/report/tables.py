@@ -15,7 +15,7 @@ def comparison(trained: Trained) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("who")
     table.add_column("rows", justify="right")
-    table.add_column("training loss", justify="right")
+    table.add_column("training loss" if classes else "training loss (scaled)", justify="right")
     if trained.together.error is not None:
         table.add_column(error_name, justify="right")
 

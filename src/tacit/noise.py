@@ -1,0 +1,236 @@
+"""Where noise comes from: `SecureNoise` for anything real, `SeededNoise` for experiments, `RecordedNoise` for tests.
+
+Three laws, each on R^d:
+
+    spherical   density proportional to exp(-||z|| / scale): radius Gamma(d), direction uniform
+    gaussian    independent N(0, scale^2)
+    laplace     independent, density exp(-|z|/scale) / (2 scale)
+
+A source offers `draw` (noise that goes into an objective), `add` (noise on a value that leaves) and `mask` (a little
+spherical noise on a minimiser that leaves, to pay for its inexactness; see `tacit.mechanisms`). All take the scale as
+a number or as (n, 1), and the agents' ids and the tick, which key the stream.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import numpy as np
+from flint import arb, ctx
+from numpy.random import Generator, Philox, SeedSequence
+
+from tacit.errors import InputError
+
+Law = Literal["spherical", "gaussian", "laplace"]
+Scale = float | np.ndarray
+
+
+class Noise(Protocol):
+    """A source of noise for a block of agents."""
+
+    private: bool  # whether a release with this noise may be called private
+
+    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+        """(n, d) noise that goes into an objective."""
+        ...
+
+    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """(n, d) value plus noise, as it leaves."""
+        ...
+
+    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """(n, d) value plus the small spherical noise that pays for an inexact minimiser."""
+        ...
+
+
+class SeededNoise:
+    """Reproducible noise for experiments, keyed by (seed, agent, tick): blocks of any size draw the same.
+
+    Who knows the seed can take the noise away: what it makes is *not private*, and says so.
+
+    >>> one, all = SeededNoise(7), SeededNoise(7)
+    >>> z = all.draw("gaussian", 1.0, 3, ids=np.array([0, 1, 2]), t=5)
+    >>> bool(np.all(one.draw("gaussian", 1.0, 3, ids=np.array([2]), t=5) == z[2:]))
+    True
+    """
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        if not (isinstance(seed, int | np.integer) and seed >= 0):
+            raise InputError(f"a seed is a whole number, 0 or more, not {seed!r}")
+        self._bits = Philox(key=SeedSequence(int(seed)).generate_state(2, np.uint64))
+        self._generator = Generator(self._bits)
+        self._fresh = self._bits.state
+
+    def _stream(self, agent: int, t: int, tag: int) -> Generator:
+        """The generator, at the beginning of the stream of that agent, tick and use (2^64 blocks long)."""
+        self._fresh["state"]["counter"][:] = (0, tag, t, agent)
+        self._bits.state = self._fresh
+        return self._generator
+
+    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+        """See `Noise`; `tag` tells uses apart that share agent and tick."""
+        out = np.empty((len(ids), dimension))
+        for row, agent in zip(out, ids, strict=True):
+            g = self._stream(int(agent), t, tag)
+            if law == "laplace":
+                row[:] = g.laplace(size=dimension)
+                continue
+            g.standard_normal(out=row)
+            if law == "spherical":
+                row *= g.standard_gamma(dimension) / math.sqrt(row @ row)
+        return out * scale
+
+    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`."""
+        return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
+
+    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`."""
+        return value + self.draw("spherical", scale, value.shape[1], ids, t, tag=2)
+
+
+class RecordedNoise:
+    """Replays arrays of shape (noisy steps, N, d): the paper's noise symbol itself, for step-by-step comparisons.
+
+    It takes the place of the noise that the paper names, and adds no mask, which no paper has. Not private.
+
+    >>> RecordedNoise(np.ones((1, 2, 3))).draw("spherical", 9.0, 3, ids=np.array([1]), t=0).tolist()
+    [[1.0, 1.0, 1.0]]
+    """
+
+    private = False
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = np.asarray(array, dtype=float)
+        if self.array.ndim != 3:
+            raise InputError(f"recorded noise has the shape (noisy steps, N, d), not {self.array.shape}")
+
+    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+        """The recorded rows; law and scale have been applied already."""
+        steps, agents, d = self.array.shape
+        if not (0 <= t < steps and np.all(np.asarray(ids) < agents) and d == dimension):
+            raise InputError(
+                f"recorded noise of shape {self.array.shape} has no step {t} of dimension {dimension} "
+                f"for agents {np.asarray(ids).tolist()}"
+            )
+        return self.array[t, ids]
+
+    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`."""
+        return value + self.draw(law, scale, value.shape[1], ids, t)
+
+    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """Nothing is added."""
+        return value
+
+
+class SecureNoise:
+    """Noise for anything real: bits of the operating system's CSPRNG, and results exact on a grid.
+
+    Floating-point noise leaks (Mironov 2012): which doubles can occur depends on the value under the noise. Here a
+    noisy value is round(value + Z) on a fixed grid, where Z is the *real-valued* random variable: it is computed as a
+    ball (Arb interval arithmetic) from uniform bits, and while the ball leaves the rounding of any coordinate open,
+    more bits are drawn. So the result has exactly the law of the ideal mechanism followed by rounding, which is
+    post-processing and costs nothing.
+    """
+
+    private = True
+
+    def __init__(
+        self, grid: float = 2.0**-36, random_bytes: Callable[[int], bytes] = os.urandom, bits: int = 96
+    ) -> None:
+        if not (grid > 0 and math.frexp(grid)[0] == 0.5):
+            raise InputError(f"the grid is a power of two, so that its points are doubles; not {grid}")
+        self.grid, self._random_bytes, self._bits = grid, random_bytes, bits
+
+    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`; the draw is rounded to the grid, which its user has to take into account."""
+        return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
+
+    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`."""
+        scales = np.broadcast_to(np.asarray(scale, dtype=float).reshape(-1, 1), (len(value), 1))[:, 0]
+        return np.array([self._rounded(law, row, float(s)) for row, s in zip(value, scales, strict=True)])
+
+    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`."""
+        return self.add("spherical", value, scale, ids, t)
+
+    def _rounded(self, law: Law, value: np.ndarray, scale: float) -> np.ndarray:
+        """round((value + Z) / grid) * grid, exactly."""
+        if not (np.all(np.isfinite(value)) and math.isfinite(scale) and scale > 0):
+            raise InputError("secure noise needs finite values and a positive, finite scale")
+        shape, count = _SHAPES[law], _UNIFORMS[law](len(value))
+        bits, words = self._bits, self._integers(count, self._bits)
+        while True:
+            with ctx.workprec(bits + 32):
+                half = arb((1, -bits - 1))
+                uniforms = [arb(arb((2 * word + 1, -bits - 1)), half) for word in words]  # the words and all beyond
+                unit, middle = arb(scale) / arb(self.grid), arb(0.5)
+                noise = shape(uniforms, len(value))
+                grid = arb(self.grid)
+                whole = [
+                    (arb(v) / grid + z * unit + middle).floor().unique_fmpz()
+                    for v, z in zip(value.tolist(), noise, strict=True)
+                ]
+            if None not in whole:
+                break
+            more = self._integers(count, 64)
+            bits, words = bits + 64, [(word << 64) | low for word, low in zip(words, more, strict=True)]
+        points = [int(n) for n in whole if n is not None]
+        if max(map(abs, points), default=0) >= 2**53:
+            raise InputError(
+                f"a noisy value of {max(map(abs, points)) * self.grid:.3g} is beyond the grid of {self.grid:.3g}; "
+                "use a coarser grid"
+            )
+        return np.array(points, dtype=float) * self.grid
+
+    def _integers(self, count: int, bits: int) -> list[int]:
+        size = bits // 8
+        raw = self._random_bytes(count * size)
+        return [int.from_bytes(raw[k : k + size], "big") for k in range(0, count * size, size)]
+
+
+def _normals(uniforms: list[arb], d: int) -> list[arb]:
+    """d independent standard normals from 2 * ceil(d/2) uniforms (Box and Muller)."""
+    out = []
+    for u, v in zip(uniforms[0::2], uniforms[1::2], strict=True):
+        radius = (u.log() * -2).sqrt()
+        sine, cosine = (v * 2).sin_cos_pi()
+        out += [radius * cosine, radius * sine]
+    return out[:d]
+
+
+def _spherical(uniforms: list[arb], d: int) -> list[arb]:
+    """Radius -log(U_1 ... U_d), which is Gamma(d), times a normal vector over its norm."""
+    product = arb(1)
+    for u in uniforms[:d]:
+        product *= u
+    normals = _normals(uniforms[d:], d)
+    squares = arb(0)
+    for z in normals:
+        squares += z * z
+    factor = -product.log() / squares.sqrt()
+    return [z * factor for z in normals]
+
+
+def _laplaces(uniforms: list[arb], d: int) -> list[arb]:
+    """The difference of two independent exponentials."""
+    return [v.log() - u.log() for u, v in zip(uniforms[0::2], uniforms[1::2], strict=True)]
+
+
+_SHAPES: dict[str, Callable[[list[arb], int], list[arb]]] = {
+    "spherical": _spherical,
+    "gaussian": _normals,
+    "laplace": _laplaces,
+}
+_UNIFORMS: dict[str, Callable[[int], int]] = {
+    "spherical": lambda d: d + 2 * ((d + 1) // 2),
+    "gaussian": lambda d: 2 * ((d + 1) // 2),
+    "laplace": lambda d: 2 * d,
+}
