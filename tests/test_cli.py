@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 
 import numpy as np
@@ -205,7 +206,7 @@ def bad(*args, why):
         bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
         bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),
         bad("train", "patients.csv", "--label", "died", "--out", "model.png", why="name it .json"),
-        bad("train", "patients.csv", "--label", "died", "--out", "/dev/null", why="device or a pipe"),
+        bad("train", "patients.csv", "--label", "died", "--out", "pipe.json", why="device or a pipe"),
         bad("train", "patients.csv", "--label", "age", "--loss", "logistic", why="only the squared loss fits"),
         bad("train", "semicolons.csv", "--label", "y", why="separated by commas"),
         bad("train", "homeless.csv", "--label", "y", "--site", "site", why="line 3 has no 'site'"),
@@ -225,6 +226,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tacit, patients, tmp_path, args, 
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "semicolons.csv").write_text("x;y\n1;2\n")
     (tmp_path / "homeless.csv").write_text("x,site,y\n1,a,0\n2,,1\n3,b,1\n")
+    os.mkfifo(tmp_path / "pipe.json")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     code, out, err = tacit(*args)
     assert code == 2

@@ -65,14 +65,15 @@ def test_residuals_are_those_of_the_optimality_conditions():
     parts = make_parts()
     problem = tacit.Problem(parts, scale=SCALE, l2=L2)
     algorithm = ConsensusADMM(penalty=ETA)
-    run = tacit.simulate(algorithm, problem, GRAPH, rounds=4, start=np.ones(15))
+    run = tacit.simulate(algorithm, problem, GRAPH, rounds=4, start=np.ones(15), record=True)
     s = run.state
     primal, dual = algorithm.residuals(s, GRAPH.view())
+    largest = np.linalg.norm(run.trajectory, axis=2).max(axis=0)
     disagreement = [s.f[i] - s.f[GRAPH.neighbours(i)].mean(axis=0) for i in range(5)]
-    np.testing.assert_allclose(primal, np.linalg.norm(disagreement, axis=1) / np.linalg.norm(s.f, axis=1), rtol=1e-9)
+    np.testing.assert_allclose(primal, np.linalg.norm(disagreement, axis=1) / largest, rtol=1e-9)
     stationarity = np.linalg.norm(problem.gradient(s.f) + 2 * s.dual, axis=1)
-    at_start = np.linalg.norm(problem.gradient(np.ones(15)), axis=1)
-    np.testing.assert_allclose(dual, stationarity / np.maximum(at_start, np.linalg.norm(2 * s.dual, axis=1)), rtol=1e-6)
+    at_zero = np.linalg.norm(problem.gradient(np.zeros(15)), axis=1)
+    np.testing.assert_allclose(dual, stationarity / np.maximum(at_zero, np.linalg.norm(2 * s.dual, axis=1)), rtol=1e-6)
     np.testing.assert_allclose(s.dual.sum(axis=0), 0.0, atol=1e-12)
 
 
@@ -89,6 +90,21 @@ def test_residuals_do_not_depend_on_units():
     )
     for name in ("primal_residual", "dual_residual"):
         np.testing.assert_allclose(one.history[name][1:], other.history[name][1:], rtol=1e-4)
+
+
+def test_it_stops_where_the_optimum_is_zero():
+    problem = tacit.Problem([([[1.0]], [1]), ([[1.0]], [-1])], l2=0.1)
+    run = tacit.simulate(ConsensusADMM(), problem, tacit.Graph.path(2), rounds=3000, tolerance=1e-6)
+    assert run.converged
+    assert abs(run.model[0]) < 1e-5
+
+
+def test_a_far_start_does_not_look_like_convergence():
+    parts = make_parts()
+    problem = tacit.Problem(parts, scale=SCALE, l2=L2)
+    run = tacit.simulate(ConsensusADMM(penalty=ETA), problem, GRAPH, rounds=5000, start=1e4, tolerance=1e-7)
+    assert run.converged
+    assert np.linalg.norm(run.model - problem.optimum()) < 1e-2
 
 
 def test_nothing_of_it_is_private():

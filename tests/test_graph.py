@@ -46,6 +46,7 @@ def test_adjacency_round_trip():
         (lambda: Graph(2, ((1, 1), (0, 1))), "own neighbour"),
         (lambda: Graph.from_adjacency([[0, 1, 0], [1, 0, 1], [0, 0, 0]]), "not symmetric: 1 knows 2"),
         (lambda: Graph.from_adjacency(np.ones((2, 3))), "square"),
+        (lambda: Graph.from_adjacency(np.ones((2, 2))), "own neighbour"),
         (lambda: Graph.random(5, 3), "4 to 10 edges, not by 3"),
         (lambda: Graph.random(5, 11), "4 to 10 edges, not by 11"),
     ],

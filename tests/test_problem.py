@@ -1,5 +1,9 @@
 """Local objectives and their exact minimisers."""
 
+import os
+import signal
+import time
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -82,6 +86,92 @@ def test_many_features_many_rows():
     assert np.linalg.norm(problem.gradient(f) + f) <= 1.001e-9
 
 
+HARD = {
+    "a hinge whose second derivative jumps": (
+        lambda r: (r.normal(size=(400, 300)), r.choice([-1.0, 1.0], 400)), HuberHinge(0.5), 1750.0, 1e-3
+    ),
+    "separable, hardly regularised": (
+        lambda r: ((X := r.normal(size=(200, 20))), np.sign(X[:, 0])), Logistic(), 1.0, 1e-10
+    ),
+    "few rows, each many times": (
+        lambda r: (np.repeat(r.normal(size=(2, 40)), 99, axis=0), np.repeat([1.0, -1.0], 99)), Squared(), 1750.0, 1e-10
+    ),
+    "row space out of digits": (lambda r: (r.normal(size=(10, 40)), r.choice([-1.0, 1.0], 10)), Squared(), 1.0, 1e-16),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_cases(name):
+    make, loss, scale, l2 = HARD[name]
+    X, y = make(np.random.default_rng(0))
+    problem = tacit.Problem([(X, y)], loss=loss, scale=scale, l2=l2)
+    f = problem.argmin(0, 0, 0)
+    assert np.linalg.norm(problem.gradient(f)) <= 1.001e-9
+
+
+def test_a_far_start_is_no_excuse():
+    X, y = make_parts(sizes=(200,))[0]
+    problem = tacit.Problem([(X, y)], l2=1e-6)
+    far = 1e4 * np.random.default_rng(1).normal(size=15)
+    np.testing.assert_allclose(problem.argmin(0, 0, 0, start=far), problem.argmin(0, 0, 0), rtol=1e-3)
+
+
+def test_a_child_of_fork_can_solve_too():
+    problem = tacit.Problem(make_parts(), scale=3.0, l2=0.5)
+    problem.argmin(1.0, 0.7, 0.2)  # the parent has its threads now
+    child = os.fork()
+    if child == 0:
+        problem.argmin(1.0, 0.7, 0.2)
+        os._exit(7)
+    for _ in range(300):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(status) == 7
+
+
+def test_callers_arrays_are_neither_kept_nor_changed():
+    parts, scale = make_parts(), np.ones(5)
+    problem = tacit.Problem(parts, scale=scale, l2=0.5)
+    before = problem.argmin(1.0, 0.7, 0.2)
+    scale *= 7
+    for X, y in parts:
+        X *= 3
+        y *= -1
+    np.testing.assert_array_equal(problem.argmin(1.0, 0.7, 0.2), before)
+    start = np.ones((5, 15))
+    problem.argmin(1.0, 0.7, 0.2, start=start)
+    np.testing.assert_array_equal(start, 1.0)
+
+
+def test_duplicates_in_sparse_rows_add_up():
+    twice = scipy.sparse.coo_array(([1.0, 2.0, 4.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    once = np.array([[0.0, 3.0], [4.0, 0.0]])
+    f = np.array([0.3, -0.2])
+    for X in (twice, scipy.sparse.csr_array(([2.0, 1.0, 4.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))):
+        a, b = tacit.Problem([(X, [1, -1])]), tacit.Problem([(once, [1, -1])])
+        np.testing.assert_allclose(a.gradient(f), b.gradient(f))
+        np.testing.assert_allclose(a.argmin(0, 1.0, 0), b.argmin(0, 1.0, 0))
+
+
+def test_take_and_pooled():
+    problem = tacit.Problem(make_parts(), scale=3.0, l2=0.5)
+    f = np.random.default_rng(0).normal(size=(5, 15))
+    np.testing.assert_array_equal(problem.take([3, 1]).value(f[[3, 1]]), problem.value(f)[[3, 1]])
+    np.testing.assert_allclose(problem.pooled().value(f[0])[0], problem.value(f[0]).sum())
+    for bad in ([True, False, True, False, True], [5], [-1]):
+        with pytest.raises(tacit.InputError, match="take"):
+            problem.take(bad)
+    for part in ([0, 0, 0, 0, 0], [0], [4, 3, 2, 1, 0]):
+        with pytest.raises(tacit.InputError, match="whole problem"):
+            problem.take(part).pooled()
+
+
 def test_company_does_not_change_an_agent(parts):
     problem = tacit.Problem(parts, scale=30.0, l2=0.5)
     linear = np.random.default_rng(4).normal(size=(5, 15))
@@ -139,7 +229,9 @@ def test_fingerprint_sees_every_change():
     prints.add(tacit.Problem(parts, l2=0.1, loss=HuberHinge()).fingerprint())
     parts[0][0][0, 0] += 1e-9
     prints.add(tacit.Problem(parts, l2=0.1).fingerprint())
-    assert len(prints) == 5
+    parts[0][1][0] *= -1
+    prints.add(tacit.Problem(parts, l2=0.1).fingerprint())
+    assert len(prints) == 6
 
 
 X2 = np.ones((2, 3))
@@ -153,6 +245,8 @@ BAD = [
     ([(scipy.sparse.csr_array(X2 * np.inf), [1, 1])], {}, "rows hold NaN or infinity"),
     ([(X2, [1, np.nan])], {"loss": Squared()}, "labels hold NaN"),
     ([(np.ones(3), [1, 1, 1])], {}, "must be a matrix"),
+    ([([["a", "b"]], [1])], {}, "arrays of numbers"),
+    ([(X2, [1, 1])], {"loss": "logistic"}, "loss is one of"),
     ([(X2, [1, 1])], {"scale": 0}, "scale must be"),
     ([(X2, [1, 1])], {"scale": np.ones(2)}, "one for each of 1 agents"),
     ([(X2, [1, 1])], {"l2": -1}, "l2 must be"),
@@ -166,7 +260,16 @@ def test_bad_input_is_refused(parts, options, message):
         tacit.Problem(parts, **options)
 
 
+@pytest.mark.parametrize("index", [-1, 6, 600])
+def test_indices_outside_the_matrix_are_refused(index):
+    X = scipy.sparse.csr_array(np.eye(6))
+    X.indices[2] = index
+    with pytest.raises(tacit.InputError, match="agent 0: rows and labels must be arrays of numbers"):
+        tacit.Problem([(X, np.ones(6))])
+
+
 def test_bad_arguments_of_argmin_are_refused(problem):
-    for bad in ({"weight": -1.0}, {"linear": np.nan}, {"centre": np.ones(3)}, {"start": np.inf}):
+    odd = np.ones(3)
+    for bad in ({"weight": odd}, {"weight": -1.0}, {"linear": np.nan}, {"centre": odd}, {"start": np.inf}):
         with pytest.raises(tacit.InputError, match=next(iter(bad))):
             problem.argmin(**{"linear": 0, "weight": 1.0, "centre": 0, **bad})

@@ -28,6 +28,9 @@ def test_farthest_pair():
     spread = np.abs(a - b).sum(axis=1)
     expected = [max(np.abs(ROWS[i] - ROWS[j]).sum() for i in ids for j in ids) for ids in HEARD]
     np.testing.assert_allclose(spread, expected)
+    # In the 1-norm (0,0) and (2,2) are farther apart than (0,0) and (3,0): not so in the largest coordinate.
+    a, b = Inbox(np.array([[0.0, 0.0], [3.0, 0.0], [2.0, 2.0]]), [0, 3]).farthest_pair()
+    assert {tuple(a[0]), tuple(b[0])} == {(0.0, 0.0), (2.0, 2.0)}
 
 
 def test_one_agent_hears_what_it_hears_in_company():

@@ -42,6 +42,59 @@ def test_stops_when_the_residuals_are_small(problem):
     assert not tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2, tolerance=1e-6).converged
 
 
+def test_resuming_asks_again_whether_it_converged(problem):
+    loose = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=500, tolerance=1e-2)
+    assert loose.converged
+    tight = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=500, tolerance=1e-8, resume=loose)
+    assert tight.rounds == tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=500, tolerance=1e-8).rounds
+    on = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=loose.rounds + 3, resume=loose)
+    assert on.rounds == loose.rounds + 3
+    assert not on.converged
+
+
+def test_saving_what_was_loaded(problem, tmp_path):
+    run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2)
+    run.save(tmp_path / "a.npz")
+    tacit.Run.load(tmp_path / "a.npz").save(tmp_path / "b.npz")
+    again = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2, resume=tacit.Run.load(tmp_path / "b.npz"))
+    np.testing.assert_array_equal(again.estimate, run.estimate)
+    with pytest.raises(tacit.InputError, match="does not exist"):
+        run.save(tmp_path / "nowhere" / "c.npz")
+
+
+def test_a_damaged_run_does_not_go_on(problem):
+    for damage in (
+        lambda run: setattr(run, "rounds", 5),
+        lambda run: setattr(run, "spent", run.spent[:-1]),
+        lambda run: setattr(run, "state", run.state._replace(dual=run.state.dual[:1])),
+        lambda run: setattr(run, "state", run.state._replace(f=run.state.f.astype(np.float32))),
+    ):
+        run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2)
+        damage(run)
+        with pytest.raises(tacit.InputError, match="damaged"):
+            tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=4, resume=run)
+
+
+def test_the_start_is_not_changed(problem):
+    start = np.ones((5, 15))
+    tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2, start=start)
+    np.testing.assert_array_equal(start, 1.0)
+
+
+def test_history_follows_its_definitions():
+    problem = tacit.Problem(make_parts(), scale=np.array([1.0, 2.0, 3.0, 4.0, 5.0]), l2=0.5)
+    run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=3, start=np.eye(5, 15))
+    f, mean = run.estimate, run.model
+    assert run.history["consensus_error"][-1] == pytest.approx(np.linalg.norm(f - mean, axis=1).max())
+    weighted = (problem.average_loss(mean) * problem.scale).sum() / 15
+    assert run.history["model_loss"][-1] == pytest.approx(weighted)
+    primal, dual = ConsensusADMM().residuals(run.state, GRAPH.view())
+    assert run.history["primal_residual"][-1] == primal.max() > primal.min()
+    assert run.history["dual_residual"][-1] == dual.max() > dual.min()
+    assert np.isnan(run.history["dual_residual"][0])
+    assert [sum(c.values()) for c in run.spent] == [3] * 5
+
+
 def test_resume_refuses_what_is_not_its_own(problem, tmp_path):
     run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2)
     other = tacit.Problem(make_parts(seed=1), scale=3.0, l2=0.5)
@@ -76,7 +129,10 @@ def test_a_broken_file_is_not_a_run(tmp_path):
         ({"start": np.zeros(14)}, r"start has shape \(14,\); it must be \(5, 15\) or \(15,\)"),
         ({"start": np.zeros((4, 15))}, r"start has shape \(4, 15\)"),
         ({"start": np.full(15, np.nan)}, "start must be finite"),
-        ({"rounds": -1}, "rounds must be zero or more"),
+        ({"rounds": 2.5}, "rounds must be a whole number"),
+        ({"tolerance": 0.0}, "tolerance must be a positive number"),
+        ({"tolerance": np.nan}, "tolerance must be a positive number"),
+        ({"rounds": -1}, "rounds must be a whole number, zero or more"),
     ],
 )
 def test_bad_arguments(problem, options, message):

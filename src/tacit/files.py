@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tacit.errors import InputError
 
 
-def writable(path: str | os.PathLike[str]) -> Path:
-    """Checks, before any long work, that a file can be written there; makes no folder and no file."""
+def writable(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]] = ()) -> Path:
+    """Checks, before any long work, that a file can be written there and is none of the inputs; writes nothing."""
     path = Path(path).resolve()  # a link stays a link: what it leads to is replaced
     folder = path.parent
     if not folder.is_dir():
@@ -20,6 +20,9 @@ def writable(path: str | os.PathLike[str]) -> Path:
         raise InputError(f"{path} cannot be written: it is a folder; name a file")
     if path.exists() and not path.is_file():
         raise InputError(f"{path} cannot be written: it is a device or a pipe; name a file")
+    for source in inputs:
+        if Path(source).resolve() == path:
+            raise InputError(f"{path} is read here; writing to it would destroy it; name another file")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path} cannot be written: the folder {folder} is read-only")
     return path
@@ -34,7 +37,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     ...     _ = draft.write_text("whole")
     """
     path = writable(path)
-    draft = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+    draft = path.with_name(f".tacit-{os.getpid()}{path.suffix[-20:]}")
     try:
         yield draft
         draft.replace(path)

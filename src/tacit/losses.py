@@ -17,16 +17,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 
 from tacit.errors import InputError
+from tacit.jit import entry, kernel
 
 # Which loss a compiled kernel is to use: an integer, because numba caches no kernel that takes a function.
 _LOGISTIC, _SQUARED, _HUBER_HINGE = 0, 1, 2
 
 
-@numba.njit(nogil=True)
+@kernel
 def value(kind, width, z, y):  # type: ignore[no-untyped-def]
     """L(z, y)."""
     m = y * z
@@ -41,7 +41,7 @@ def value(kind, width, z, y):  # type: ignore[no-untyped-def]
     return (1.0 + width - m) ** 2 / (4.0 * width)
 
 
-@numba.njit(nogil=True)
+@kernel
 def slope(kind, width, z, y):  # type: ignore[no-untyped-def]
     """dL/dz."""
     if kind == _LOGISTIC:
@@ -56,7 +56,7 @@ def slope(kind, width, z, y):  # type: ignore[no-untyped-def]
     return -y * (1.0 + width - m) / (2.0 * width)
 
 
-@numba.njit(nogil=True)
+@kernel
 def curvature(kind, width, z, y):  # type: ignore[no-untyped-def]
     """d2L/dz2 (for the Huber hinge, of its middle piece on the closed interval)."""
     if kind == _LOGISTIC:
@@ -67,7 +67,7 @@ def curvature(kind, width, z, y):  # type: ignore[no-untyped-def]
     return 1.0 / (2.0 * width) if abs(1.0 - y * z) <= width else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@entry
 def _each(which, kind, width, z, y, out):  # type: ignore[no-untyped-def]
     for r in range(len(z)):
         if which == 0:
@@ -125,7 +125,8 @@ class Squared(_Loss):
 class HuberHinge(_Loss):
     """The hinge 1 - y z with its corner rounded over |1 - y z| <= width: |L'| <= 1, L'' <= 1/(2 width).
 
-    Chaudhuri, Monteleoni, Sarwate, JMLR 12 (2011), section 3.4.2.
+    Chaudhuri, Monteleoni, Sarwate, JMLR 12 (2011). It is neither strictly convex nor twice differentiable at the
+    corners, so theorems that assume either do not cover it.
 
     >>> HuberHinge(width=0.25).max_curvature
     2.0

@@ -91,14 +91,14 @@ class Model:
             "privacy": self.privacy,
         }
         with replacing(path) as draft:
-            draft.write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n")
+            draft.write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
         """Reads a model file."""
         name = Path(path).name
         try:
-            plain = json.loads(Path(path).read_text())
+            plain = json.loads(Path(path).read_text(encoding="utf-8"))
             if plain["format"] != _FORMAT or plain["version"] != _VERSION:
                 raise InputError(f"it says {plain['format']!r} version {plain['version']!r}; this tacit reads 1")
             schema = Schema.from_dict(plain["schema"])
@@ -114,5 +114,5 @@ class Model:
             raise InputError(f"{name} is not a model file: it has no {error}") from None
         except json.JSONDecodeError:
             raise InputError(f"{name} is not a model file: it is not JSON") from None
-        except (ValueError, TypeError, InputError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError, InputError) as error:
             raise InputError(f"{name} is not a model file: {error}") from None

@@ -59,7 +59,7 @@ class Problem:
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), sizes.shape) or not (np.all(scales > 0) and np.all(np.isfinite(scales))):
             raise InputError(f"scale must be a positive number, or one for each of {len(sizes)} agents, not {scale}")
-        scales = np.broadcast_to(scales, sizes.shape)
+        scales = np.broadcast_to(scales, sizes.shape).copy()
         weights = np.repeat(scales / sizes, sizes)
         store = RowStore(loss, stack(blocks), sizes, np.concatenate(labels), weights, blocks[0].shape[1])
         self._set(store, np.arange(len(sizes)), loss, scales, float(l2), float(tolerance))
@@ -91,13 +91,15 @@ class Problem:
 
     def take(self, ids: Sequence[int] | np.ndarray) -> Problem:
         """The problem of some of the block's agents; it shares their data, nothing is copied."""
-        chosen = self._ids[np.asarray(ids, dtype=int)]
-        scales = self.scale[np.asarray(ids, dtype=int)]
+        places = np.asarray(ids)
+        if places.dtype.kind not in "iu" or not np.all((places >= 0) & (places < self.agents)):
+            raise InputError(f"take() needs places from 0 to {self.agents - 1} in the block, not {ids}")
+        chosen, scales = self._ids[places], self.scale[places]
         return Problem.__new__(Problem)._set(self._store, chosen, self.loss, scales, self.l2, self.tolerance)
 
     def pooled(self) -> Problem:
         """The centralised problem, sum_i O_i, as the problem of one agent that holds all rows."""
-        if self.agents != len(self._store.sizes):
+        if not np.array_equal(self._ids, np.arange(len(self._store.sizes))):
             raise InputError("pooled() is for the whole problem, not for a part that take() made of it")
         s = self._store
         store = RowStore(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.dimension)
@@ -135,7 +137,10 @@ class Problem:
         Solved from `start` to a gradient norm of at most `tolerance` for every agent. The result depends on
         the arguments and the agent's own data alone: not on the company in the block, nor on earlier calls.
         """
-        w = np.broadcast_to(np.asarray(weight, dtype=float).reshape(-1, 1), (self.agents, 1))
+        w = np.asarray(weight, dtype=float).reshape(-1, 1)
+        if w.shape not in ((1, 1), (self.agents, 1)):
+            raise InputError(f"weight has shape {np.shape(weight)}; it must be a number or ({self.agents}, 1)")
+        w = np.broadcast_to(w, (self.agents, 1))
         linear, centre = self.as_rows(linear, "linear"), self.as_rows(centre, "centre")
         f = self.as_rows(start, "start").copy()
         if not (np.all(w >= 0) and np.all(np.isfinite(w))):
@@ -178,8 +183,15 @@ def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndar
     blocks: list[Any] = []
     labels: list[np.ndarray] = []
     for i, (X, y) in enumerate(parts):
-        X = X if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
-        y = np.asarray(y, dtype=float)
+        try:
+            if scipy.sparse.issparse(X):
+                X = scipy.sparse.csr_array(X, dtype=float)
+                X.check_format(full_check=True)  # compiled loops trust the indices
+            else:
+                X = np.asarray(X, dtype=float)
+            y = np.asarray(y, dtype=float)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"agent {i}: rows and labels must be arrays of numbers: {error}") from None
         if X.ndim != 2:
             raise InputError(f"agent {i}: the rows must be a matrix, not an array of shape {X.shape}")
         if X.shape[0] == 0:

@@ -59,7 +59,7 @@ class Run:
             "spent": [[[to_plain(event), n] for event, n in counter.items()] for counter in self.spent],
             "history": list(self.history),
         }
-        arrays = {f"state_{name}": array for name, array in self.state._asdict().items()}
+        arrays: dict[str, Any] = {f"state_{name}": array for name, array in _arrays(self.state).items()}
         arrays |= {f"history_{name}": array for name, array in self.history.items()}
         arrays |= {"estimate": self.estimate}
         if self.trajectory is not None:
@@ -86,7 +86,7 @@ class Run:
                 converged=meta["converged"],
                 identity=meta["identity"],
             )
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, NotImplementedError, zipfile.BadZipFile) as error:
             raise InputError(f"{path} is not a saved run: {error}") from None
 
 
@@ -118,8 +118,10 @@ def simulate(
     """
     if graph.agents != problem.agents:
         raise InputError(f"the graph has {graph.agents} agents, the problem {problem.agents}")
-    if rounds < 0:
-        raise InputError(f"rounds must be zero or more, not {rounds}")
+    if not isinstance(rounds, int | np.integer) or rounds < 0:
+        raise InputError(f"rounds must be a whole number, zero or more, not {rounds}")
+    if tolerance is not None and not tolerance > 0:
+        raise InputError(f"tolerance must be a positive number, not {tolerance}")
     if resume is not None and start is not None:
         raise InputError("start is for a new run; a resumed run goes on from where it stopped")
     view, schedule = graph.view(), algorithm.schedule(graph)
@@ -152,7 +154,11 @@ def simulate(
         if record:
             trajectory.append(algorithm.estimate(state).copy())
 
-    converged = resume is not None and resume.converged
+    def is_converged() -> bool:
+        last = history[-1]
+        return tolerance is not None and max(last["primal_residual"], last["dual_residual"]) <= tolerance
+
+    converged = done > 0 and is_converged()
     for t in range(done, rounds):
         if converged:
             break
@@ -172,8 +178,7 @@ def simulate(
         history.append(_measure(algorithm, state, problem, view, sent))
         if record:
             trajectory.append(algorithm.estimate(state).copy())
-        if tolerance is not None:
-            converged = max(history[-1]["primal_residual"], history[-1]["dual_residual"]) <= tolerance
+        converged = is_converged()
         if progress is not None:
             progress(done)
 
@@ -227,8 +232,21 @@ def _resumed(run: Run, fresh: Any, identity: dict[str, str]) -> Any:
     for name, mine in identity.items():
         if run.identity.get(name) != mine:
             raise InputError(f"the run to resume had another {name}: it cannot go on with this one")
-    arrays = run.state if isinstance(run.state, dict) else run.state._asdict()
+    arrays, expected = _arrays(run.state), fresh._asdict()
+    fits = arrays.keys() == expected.keys() and all(
+        arrays[name].shape == array.shape and arrays[name].dtype == array.dtype for name, array in expected.items()
+    )
+    lengths = {run.rounds + 1, *map(len, run.history.values())}
+    if run.trajectory is not None:
+        lengths.add(len(run.trajectory))
+    if not fits or len(lengths) > 1 or len(run.spent) != len(fresh[0]):
+        raise InputError("the run to resume is damaged: its parts do not fit together")
     return type(fresh)(**arrays)
+
+
+def _arrays(state: Any) -> dict[str, np.ndarray]:
+    """The arrays of a state by name, whether it is a NamedTuple or was read from a file."""
+    return state if isinstance(state, dict) else state._asdict()
 
 
 def _listed(value: Any) -> Any:

@@ -25,7 +25,8 @@ class State(NamedTuple):
     dual: np.ndarray  # (n, d) lambda_i(t)
     centre: np.ndarray  # (n, d) mean over the neighbours j of (f_i(t) + f_j(t))/2
     shift: np.ndarray  # (n, d) how far the last round moved the centre
-    first: np.ndarray  # (n, 1) ||grad O_i(f_i(0))||, the measure of the dual residual
+    pull: np.ndarray  # (n, 1) ||grad O_i(0)||: what the dual residual is measured by
+    size: np.ndarray  # (n, 1) the largest ||f_i|| so far: what the primal residual is measured by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +62,16 @@ class ConsensusADMM:
             f=start,
             dual=zero,
             centre=_centre(start, heard.sum(), view.degree),
-            shift=zero,
-            first=np.linalg.norm(problem.gradient(start), axis=1, keepdims=True),
+            shift=np.full_like(start, np.nan),  # no round has moved it yet
+            pull=np.linalg.norm(problem.gradient(zero), axis=1, keepdims=True),
+            size=np.linalg.norm(start, axis=1, keepdims=True),
         )
 
     def speak(self, s: State, problem: Problem, view: View, noise: Any, t: int) -> tuple[State, Release]:
         """The primal step (8)."""
         f = problem.argmin(linear=2 * s.dual, weight=self.penalty * view.degree, centre=s.centre, start=s.f)
-        return s._replace(f=f), unprotected(f)
+        size = np.maximum(s.size, np.linalg.norm(f, axis=1, keepdims=True))
+        return s._replace(f=f, size=size), unprotected(f)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The dual step (9), and the centre for the next (8)."""
@@ -81,13 +84,16 @@ class ConsensusADMM:
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """Primal ||f_i - mean of neighbours|| / ||f_i||, and dual ||grad O_i + 2 lambda_i|| relative to the larger of
-        ||2 lambda_i|| and the gradient at the start: no change of units changes them."""
+        """Primal ||f_i - mean of neighbours|| relative to the largest ||f_i|| so far; dual ||grad O_i + 2 lambda_i||
+        relative to the larger of ||2 lambda_i|| and ||grad O_i(0)||. No change of units changes them.
+
+        Both are local. On a long path neighbours agree long before the ends do: ask for less there.
+        """
         primal = np.linalg.norm(2 * (s.f - s.centre), axis=1) * (view.degree[:, 0] > 0)
         dual = np.linalg.norm(2 * self.penalty * view.degree * s.shift, axis=1)
         return (
-            primal / np.maximum(np.linalg.norm(s.f, axis=1), _TINY),
-            dual / np.maximum(np.maximum(np.linalg.norm(2 * s.dual, axis=1), s.first[:, 0]), _TINY),
+            primal / np.maximum(s.size[:, 0], _TINY),
+            dual / np.maximum(np.maximum(np.linalg.norm(2 * s.dual, axis=1), s.pull[:, 0]), _TINY),
         )
 
 

@@ -43,9 +43,3 @@ def main() -> None:
         message = " ".join(str(error).split())
         print(f"tacit: error: {message}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("tacit: stopped", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone, as in `tacit ... | head`
-        sys.stderr.close()
-        sys.exit(141)

@@ -33,7 +33,7 @@ def predict(
     """
     to_screen = str(out) == "-"
     if not to_screen:
-        writable(out)
+        writable(out, [model, file])
     fitted = Model.load(model)
     table = adult_table() if file == "adult" else read_csv(file)
     data = fitted.schema.encode(table, labelled=False)
@@ -45,7 +45,7 @@ def predict(
     if to_screen:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *lines])
         return
-    with replacing(out) as draft, draft.open("w", newline="") as sheet:
+    with replacing(out) as draft, draft.open("w", newline="", encoding="utf-8") as sheet:
         csv.writer(sheet).writerows([header, *lines])
     if len(data) < len(table):
         warn(f"{len(table) - len(data):,} of {len(table):,} records lack a value: their predictions are empty")

@@ -11,7 +11,7 @@ import typer
 from tacit.cli.console import tell
 from tacit.data import Schema, Table, read_csv
 from tacit.errors import InputError
-from tacit.files import replacing
+from tacit.files import replacing, writable
 
 
 def schema(
@@ -27,15 +27,17 @@ def schema(
 
     Example: `tacit schema patients.csv --label died --site hospital --out schema.toml`
     """
+    if out is not None:
+        writable(out, [file])
     drafted, notes = draft_without(read_csv(file), label, site)
     tell(notes)
-    comments = "".join(f"# {note}\n" for note in notes)
+    comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     text = comments + drafted.to_toml()
     if out is None:
         typer.echo(text, nl=False)
     else:
         with replacing(out) as draft:
-            draft.write_text(text)
+            draft.write_text(text, encoding="utf-8")
         typer.echo(f"{out}: {drafted.dimension} features from {len(drafted.columns)} columns", err=True)
 
 

@@ -55,8 +55,11 @@ def train(
     """
     if out.suffix == ".png":
         raise InputError(f"--out is the model file; {out} is where its plot would go: name it .json")
-    writable(out)
-    writable(out.with_suffix(".png"))
+    inputs: list[str | Path] = [file, *([] if schema is None else [schema]), graph]
+    writable(out, inputs)
+    writable(out.with_suffix(".png"), inputs)
+    if seed < 0:
+        raise InputError(f"--seed must be zero or more, not {seed}")
     make = names.pick(names.ALGORITHMS, algorithm, "algorithm")
     if penalty is not None:
         make(penalty=penalty)  # refuses a bad one before the file is read

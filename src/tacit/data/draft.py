@@ -1,5 +1,6 @@
 """A first schema for a file that has none. What it reads off the data has to be replaced by public knowledge."""
 
+import math
 import re
 
 import numpy as np
@@ -15,7 +16,6 @@ LEAK = (
 )
 
 _MISSING = ("?", "", "NA", "N/A", "null")
-_NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 _MOST_CATEGORIES = 100
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
 # id, patient_id, PatientID; not paid. And what else names a person rather than describes one.
@@ -73,13 +73,20 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
 def _refuse_not_finite(table: Table) -> None:
     """NaN and infinity are no values to learn from, and no honest way to write a missing one."""
     for name, cells in table.columns.items():
-        odd = np.array([text.lower().lstrip("+-") in _NOT_FINITE for text in cells.tolist()], dtype=bool)
+        odd = np.array([_is_not_finite(text) for text in cells.tolist()], dtype=bool)
         if odd.any():
             row = int(np.argmax(odd))
             raise InputError(
                 f"a value must be finite; {table.where(row)}, column {name!r} holds {str(cells[row])!r}; "
                 "correct it, or leave the cell empty where the value is missing"
             )
+
+
+def _is_not_finite(text: str) -> bool:
+    try:
+        return not math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _present(table: Table, name: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.table import Table
+from rich.text import Text
 
 from tacit.data import Classes
 from tacit.training import Line, Trained
@@ -20,7 +21,7 @@ def comparison(trained: Trained) -> Table:
         table.add_column(error_name, justify="right")
 
     def add(line: Line, style: str | None = None) -> None:
-        cells = [line.who, f"{line.rows:,}", f"{line.loss:.4f}"]
+        cells: list[str | Text] = [Text(line.who), f"{line.rows:,}", f"{line.loss:.4f}"]
         table.add_row(*cells, *([] if line.error is None else [f"{line.error:{error_format}}"]), style=style)
 
     add(trained.together, "bold green")

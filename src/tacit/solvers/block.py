@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
+from pathlib import Path
 
-import numba
 import numpy as np
 
-from tacit import losses
+from tacit import jit, losses
+from tacit.jit import drop_stale_kernels, entry
 from tacit.solvers import gram, quasi_newton
 from tacit.solvers.rows import Rows, add_transposed_times, inner_products, times
 
-# Only these entry points are cached on disk by numba; what they call is compiled into them.
-_entry = numba.njit(cache=True, nogil=True)
 
-
-@_entry
+@entry
 def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = sum over the rows of agent ids[k] of c_r L(x_r.f_k, y_r)"""
     for k in range(len(ids)):
@@ -29,7 +27,7 @@ def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-un
             out[k] += c[r] * losses.value(kind, width, z[r - first], y[r])
 
 
-@_entry
+@entry
 def _gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = gradient of the above with respect to f_k"""
     out[:] = 0.0
@@ -42,7 +40,7 @@ def _gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no
         add_transposed_times(rows, first, last, z, out[k])
 
 
-@_entry
+@entry
 def _all_inner_products(ids, starts, rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
     """G = X X^T of every listed agent, in the flat array `out` from starts[id] on"""
     for i in ids:
@@ -50,7 +48,7 @@ def _all_inner_products(ids, starts, rows, lo, hi, d, out):  # type: ignore[no-u
         inner_products(rows, lo[i], hi[i], d, out[starts[i] : starts[i] + n * n].reshape((n, n)))
 
 
-@_entry
+@entry
 def _minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, b, f, tolerance, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of the block: moves f[k] to agent ids[k]'s minimiser, fills norms[k]"""
     for k in places:
@@ -59,9 +57,20 @@ def _minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, 
         norms[k] = np.inf
         if starts[i] >= 0 and rho[k] > 0.0:
             G = grams[starts[i] : starts[i] + n * n].reshape((n, n))
+            start = f[k].copy()
             norms[k] = gram.minimise(kind, width, rows, lo[i], hi[i], y, c, rho[k], b[k], G, f[k], tolerance)
+            if not np.isfinite(norms[k]):
+                f[k] = start
         if not norms[k] <= tolerance:  # many rows, or a rho so small that row space ran out of digits
             norms[k] = quasi_newton.minimise(kind, width, rows, lo[i], hi[i], y, c, rho[k], b[k], f[k], tolerance)
+        if not np.all(np.isfinite(f[k])):
+            norms[k] = np.inf
+
+
+drop_stale_kernels(
+    [_values, _gradients, _all_inner_products, _minimise],
+    [*Path(__file__).parent.glob("*.py"), Path(losses.__file__), Path(jit.__file__)],
+)
 
 
 @cache
@@ -69,12 +78,16 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="tacit-solver")
 
 
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a child of fork has the pool, but not its threads
+
+
 class RowStore:
     """The rows of all agents of a process and what can be computed from them, for any of those agents.
 
     Agent i has the data term sum_r c_r L(x_r.f, y_r) over its rows. Everything here is a pure function of its
     arguments: all that is kept between calls (X X^T of agents with few rows) is a function of the data alone.
-    So resuming a run, another block size or another number of threads changes no bit of a result.
+    So resuming a run or another block size changes no bit of a result, and neither does the number of our threads
+    (for dense rows BLAS has threads of its own, whose number may change the last bits).
     """
 
     def __init__(
@@ -99,7 +112,7 @@ class RowStore:
 
     @cached_property
     def _grams(self) -> tuple[np.ndarray, np.ndarray]:
-        small = np.flatnonzero(self.sizes < self.dimension)
+        small = np.flatnonzero((self.sizes < self.dimension) & (self.sizes <= gram.MOST_ROWS))
         squares = self.sizes[small] ** 2
         starts = np.full(len(self.sizes), -1)
         starts[small] = np.cumsum(squares) - squares

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from tacit.solvers.rows import VECTORISED
+from tacit.jit import kernel, vectorised
 
 
-@numba.njit(nogil=True, fastmath=VECTORISED)
+@vectorised
 def dot(x, y):  # type: ignore[no-untyped-def]
     """x . y"""
     total = 0.0
@@ -17,14 +16,14 @@ def dot(x, y):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(nogil=True)
+@kernel
 def combine(x, t, y, out):  # type: ignore[no-untyped-def]
     """out := x + t y (any of them may be the same array)"""
     for i in range(len(out)):
         out[i] = x[i] + t * y[i]
 
 
-@numba.njit(nogil=True, fastmath=VECTORISED)
+@vectorised
 def matvec(A, x, out):  # type: ignore[no-untyped-def]
     """out := A x"""
     for i in range(A.shape[0]):
@@ -34,7 +33,7 @@ def matvec(A, x, out):  # type: ignore[no-untyped-def]
         out[i] = total
 
 
-@numba.njit(nogil=True, fastmath=VECTORISED)
+@vectorised
 def factorise(H):  # type: ignore[no-untyped-def]
     """Cholesky factor, in place, of the symmetric matrix whose lower triangle is H."""
     inverse = np.empty(H.shape[0])  # of the diagonal: dividing is the slow part of small factorisations
@@ -52,7 +51,7 @@ def factorise(H):  # type: ignore[no-untyped-def]
         inverse[i] = 1.0 / row[i]
 
 
-@numba.njit(nogil=True, fastmath=VECTORISED)
+@vectorised
 def solve_factorised(L, q):  # type: ignore[no-untyped-def]
     """q := (L L^T)^-1 q. Both sweeps run along the rows of L, which are contiguous."""
     for i in range(len(q)):

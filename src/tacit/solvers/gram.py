@@ -1,4 +1,4 @@
-"""Minimises one agent's objective when it has fewer rows than features: Newton in the space of its rows.
+"""Minimises one agent's objective when it has few rows, and fewer than features: Newton in the space of its rows.
 
     F(f) = sum_r c_r L(x_r.f, y_r) + rho/2 ||f||^2 + b.f
 
@@ -9,19 +9,20 @@ Newton's step a + q solves (rho I + D G) q = -e, by Woodbury a symmetric system 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tacit import losses
+from tacit.jit import kernel
 from tacit.solvers.dense import combine, dot, factorise, matvec, solve_factorised
-from tacit.solvers.linesearch import ENOUGH, next_trial
+from tacit.solvers.linesearch import good_enough, next_trial
 from tacit.solvers.rows import add_transposed_times, times
 
-_MAX_ITERATIONS = 60
+MOST_ROWS = 256  # beyond which other solvers do better than a system of this size
+_MAX_ITERATIONS = 25  # then quasi_newton has a careful mode
 _MAX_TRIALS = 40
 
 
-@numba.njit(nogil=True)
+@kernel
 def _newton_step(G, D, rho, e, Ge, K, v, q):  # type: ignore[no-untyped-def]
     """q := -(rho I + D G)^-1 e = -(e - R (rho I + R G R)^-1 R G e) / rho with R = sqrt(D)."""
     n = len(e)
@@ -37,7 +38,7 @@ def _newton_step(G, D, rho, e, Ge, K, v, q):  # type: ignore[no-untyped-def]
         q[r] = (R[r] * v[r] - e[r]) / rho
 
 
-@numba.njit(nogil=True)
+@kernel
 def minimise(kind, width, rows, lo, hi, y, c, rho, b, G, f, tolerance):  # type: ignore[no-untyped-def]
     """Moves f to the minimiser, in place; returns the gradient norm reached there."""
     n = hi - lo
@@ -64,7 +65,8 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, G, f, tolerance):  # type:
         combine(s, rho, a, e)
         matvec(G, e, Ge)
         # ||gradient||^2 = e.Ge; half the tolerance leaves room for the rounding of f itself
-        if dot(e, Ge) <= (0.5 * tolerance) ** 2:
+        squared = dot(e, Ge)
+        if squared <= (0.5 * tolerance) ** 2 or not np.isfinite(squared):
             break
         for r in range(n):
             D[r] = c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
@@ -80,7 +82,7 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, G, f, tolerance):  # type:
             for r in range(n):
                 s[r] = c[lo + r] * losses.slope(kind, width, z[r] + t * u[r], y[lo + r])
             slope_t = dot(s, u) + rho * (au + t * qu)
-            if abs(slope_t) <= ENOUGH * abs(slope_0):
+            if good_enough(slope_t, slope_0):
                 break
         combine(a, t, q, a)
         combine(z, t, u, z)

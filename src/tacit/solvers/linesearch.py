@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import numba
+from tacit.jit import kernel
 
-# A step is good enough when it leaves this fraction of the initial slope.
-ENOUGH = 0.5
+_ENOUGH = 0.5  # a step is good enough when it leaves this fraction of the initial slope
 
 
-@numba.njit(nogil=True)
+@kernel
+def good_enough(slope_t, slope_0):  # type: ignore[no-untyped-def]
+    """Whether phi'(t) ends the search.
+
+    Past the root phi may have increased, if its second derivative jumps there (as that of a Huber hinge does): rare
+    enough for a first try. Where that is not good enough, quasi_newton starts to look at values.
+    """
+    return abs(slope_t) <= _ENOUGH * abs(slope_0)
+
+
+@kernel
 def next_trial(t, slope_t, below, slope_below, above, slope_above):  # type: ignore[no-untyped-def]
     """Shrinks the bracket of the root of an increasing phi' with the trial (t, phi'(t)); returns the next trial.
 

@@ -10,22 +10,24 @@ features the Hessian's diagonal takes its place.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tacit import losses
+from tacit.jit import kernel
 from tacit.solvers.dense import combine, dot, factorise, solve_factorised
-from tacit.solvers.linesearch import ENOUGH, next_trial
+from tacit.solvers.linesearch import good_enough, next_trial
 from tacit.solvers.rows import add_transposed_times, add_weighted_diagonal, add_weighted_squares, times
 
 DENSE_LIMIT = 2000  # features up to which a d x d Hessian is built
 _ROWS_PER_FEATURE = 20  # rows that go into the Hessian, for each feature
-_MEMORY = 30  # BFGS pairs kept; when they are full the Hessian is built anew from all rows
+_MEMORY = 30  # BFGS pairs kept before the Hessian is built anew, from all rows
+_CAREFUL_MEMORY = 1  # the same after the first time: where BFGS has not done it, plain Newton should
 _MAX_ITERATIONS = 1000
 _MAX_TRIALS = 40
+_PATIENCE = 20  # careful steps that found neither a smaller value nor a smaller gradient: digits have run out
 
 
-@numba.njit(nogil=True)
+@kernel
 def _gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: ignore[no-untyped-def]
     """Fills s (slopes at the margins z) and g (gradient at f); returns ||g||."""
     for r in range(hi - lo):
@@ -35,13 +37,16 @@ def _gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: ign
     return np.sqrt(dot(g, g))
 
 
-@numba.njit(nogil=True)
-def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal):  # type: ignore[no-untyped-def]
-    """Fills H with a Cholesky factor of the Hessian at the margins z (or `diagonal` with its diagonal)."""
+@kernel
+def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least):  # type: ignore[no-untyped-def]
+    """Fills H with a Cholesky factor of the Hessian at the margins z (or `diagonal` with its diagonal).
+
+    `least` is a curvature below which a step would leave the range of numbers.
+    """
     for r in range(0, hi - lo, stride):
         w[r] = stride * c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
     if not dense:
-        diagonal[:] = rho
+        diagonal[:] = rho + least
         add_weighted_diagonal(rows, lo, hi, w, diagonal)
         return
     H[:, :] = 0.0
@@ -50,7 +55,7 @@ def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, 
     for j in range(H.shape[0]):
         trace += H[j, j]
     # A ridge far below the data's scale keeps the factor defined when rho = 0 and the rows are collinear.
-    ridge = rho + 1e-12 * (trace / H.shape[0] + rho) + 1e-300
+    ridge = rho + 1e-12 * (trace / H.shape[0] + rho) + least
     for j in range(H.shape[0]):
         H[j, j] += ridge
     if H.shape[0] <= 256:
@@ -59,7 +64,7 @@ def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, 
         H[:, :] = np.linalg.cholesky(H)
 
 
-@numba.njit(nogil=True)
+@kernel
 def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignore[no-untyped-def]
     """q := -(BFGS inverse Hessian) g, by the two-loop recursion over the kept pairs."""
     combine(g, 0.0, g, q)
@@ -76,7 +81,7 @@ def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignor
     combine(q, -2.0, q, q)
 
 
-@numba.njit(nogil=True)
+@kernel
 def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ignore[no-untyped-def]
     """Moves f to the minimiser, in place; returns the gradient norm reached there."""
     n, d = hi - lo, len(f)
@@ -91,14 +96,17 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ig
     times(rows, lo, hi, f, z)
     norm = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g)
     stride = max(1, n // (_ROWS_PER_FEATURE * d)) if dense else 1
-    pairs = -1  # no preconditioner yet
-    best, stalled = norm, 0
-    for _ in range(_MAX_ITERATIONS):
-        if norm <= tolerance or not np.isfinite(norm) or stalled > 20:
+    pairs, memory, careful = 0, 0, False  # full at once: the first iteration builds the Hessian
+    least_norm, patience = norm, _PATIENCE
+    for iteration in range(_MAX_ITERATIONS):
+        # Half the tolerance leaves room for what rounding hides from us.
+        if norm <= 0.5 * tolerance or not np.isfinite(norm) or patience == 0:
             break
-        if pairs < 0:
-            _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal)
-            pairs, stride = 0, 1
+        if pairs == memory:
+            careful = iteration > 0
+            least = 1e-8 * norm / (1.0 + np.sqrt(dot(f, f)))
+            _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least)
+            pairs, stride, memory = 0, 1, _CAREFUL_MEMORY if careful and dense else _MEMORY
         _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha)
 
         # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
@@ -106,11 +114,26 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ig
         times(rows, lo, hi, f_new, z_new)
         norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
         slope_0, slope_t = dot(g, q), dot(g_new, q)
-        if abs(slope_t) > ENOUGH * abs(slope_0) and norm_new > tolerance:
+        found = True
+        if careful:
+            accepted = norm_new <= 0.5 * least_norm  # of all so far: or two rules of progress could chase each other
+        else:
+            accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
+        if not accepted:
             combine(z_new, -1.0, z, z_new)  # from here on X q
             bq, fq, qq = dot(b, q), dot(f, q), dot(q, q)
             t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
-            for _ in range(_MAX_TRIALS):
+            for trial in range(_MAX_TRIALS):
+                if careful:  # Armijo's rule on values: full Newton steps wherever they are worth it
+                    t = 0.5**trial
+                    change = t * bq + rho * (t * fq + t * t / 2.0 * qq)
+                    for r in range(n):
+                        at, before = z[r] + t * z_new[r], losses.value(kind, width, z[r], y[lo + r])
+                        change += c[lo + r] * (losses.value(kind, width, at, y[lo + r]) - before)
+                    found = change <= 1e-4 * t * slope_0
+                    if found:
+                        break
+                    continue
                 t, below, slope_below, above, slope_above = next_trial(
                     t, slope_t, below, slope_below, above, slope_above
                 )
@@ -118,25 +141,21 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ig
                 for r in range(n):
                     slope = losses.slope(kind, width, z[r] + t * z_new[r], y[lo + r])
                     slope_t += c[lo + r] * slope * z_new[r]
-                if abs(slope_t) <= ENOUGH * abs(slope_0):
+                if good_enough(slope_t, slope_0):
                     break
             combine(f, t, q, f_new)
             times(rows, lo, hi, f_new, z_new)
             norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
 
-        if pairs == _MEMORY:
-            pairs = -1  # start over with the Hessian of all rows at the new point
-        else:
-            combine(f_new, -1.0, f, S[pairs])
-            combine(g_new, -1.0, g, Y[pairs])
-            sy[pairs] = dot(S[pairs], Y[pairs])
-            if sy[pairs] > 0.0:
-                pairs += 1
+        combine(f_new, -1.0, f, S[pairs])
+        combine(g_new, -1.0, g, Y[pairs])
+        sy[pairs] = dot(S[pairs], Y[pairs])
+        pairs = pairs + 1 if sy[pairs] > 0.0 else memory  # no curvature left to see: look again
         combine(f_new, 0.0, f_new, f)
         z, z_new = z_new, z
         g, g_new, norm = g_new, g, norm_new
-        if norm < best:
-            best, stalled = norm, 0
-        else:
-            stalled += 1
+        if norm < least_norm:
+            least_norm, patience = norm, _PATIENCE
+        elif not found:
+            patience -= 1
     return norm

@@ -13,8 +13,7 @@ import scipy.sparse
 from numba import types
 from numba.extending import overload
 
-# Reordered sums let the compiler use vector instructions; NaN and infinity keep their meaning.
-VECTORISED = {"reassoc", "contract", "nsz"}
+from tacit.jit import VECTORISED
 
 
 class SparseRows(NamedTuple):
@@ -70,7 +69,7 @@ def inner_products(rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
     raise TypeError("compiled code only")
 
 
-_inlined: Any = {"nogil": True, "fastmath": VECTORISED}
+_inlined: Any = {"nogil": True, "error_model": "numpy", "fastmath": VECTORISED}
 
 
 @overload(times, jit_options=_inlined)

@@ -1,0 +1,105 @@
+"""Model files, and what training says a model is worth."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tacit.algorithms import ConsensusADMM
+from tacit.data import Classes, Dataset, Number, Schema, Target
+from tacit.errors import InputError
+from tacit.files import replacing
+from tacit.graph import Graph
+from tacit.losses import Logistic
+from tacit.model import Model
+from tacit.training import train
+
+CLASSES = Schema(label=Classes("ill", positive=("yes",), negative=("no",)), columns=(Number("x", bounds=(0, 1)),))
+NUMBERS = Schema(label=Target("age", bounds=(20, 80)), columns=(Number("x", bounds=(0, 1)),))
+
+
+def data(x, y=None):
+    x = np.asarray(x, dtype=float)[:, None]
+    return Dataset(x, None if y is None else np.asarray(y, dtype=float), ("x",), np.arange(len(x)))
+
+
+def test_classes():
+    model = Model(np.array([2.0]), CLASSES, "Logistic")
+    records = data([1.0, -1.0, 0.5], [1, 1, 1])
+    assert model.predictions(records).tolist() == ["yes", "no", "yes"]
+    np.testing.assert_allclose(model.probabilities(records), 1 / (1 + np.exp([-2.0, 2.0, -1.0])))
+    assert model.error(records) == pytest.approx(1 / 3)
+    assert Model(np.array([2.0]), CLASSES, "HuberHinge").probabilities(records) is None
+
+
+def test_numbers():
+    model = Model(np.array([0.5]), NUMBERS, "Squared")
+    assert model.predictions(data([1.0, 0.0, -1.0, 9.0])).tolist() == [65.0, 50.0, 35.0, 80.0]  # clipped to the bounds
+    assert model.error(data([1.0, 0.0], [0.5, 0.1])) == pytest.approx(np.sqrt((0 + 3.0**2) / 2))
+
+
+def test_round_trip(tmp_path):
+    model = Model(np.array([0.1 + 0.2]), CLASSES, "Logistic", training={"rounds": 3}, privacy={"private": False})
+    model.save(tmp_path / "m.json")
+    again = Model.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.weights, model.weights)
+    assert (again.schema, again.loss, again.training, again.privacy) == (
+        model.schema, model.loss, model.training, model.privacy,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"format": "other"}, "'other'"),
+        ({"weights": [1.0, 2.0]}, "one weight for each"),
+        ({"weights": [float("inf")]}, "finite"),
+        ({"weights": [10**400]}, "not a model file"),
+        ({"features": ["y"]}, "features are not those"),
+        ({"loss": "Magic"}, "loss is one of"),
+        ({"schema": {}}, "not a model file"),
+        ({"schema": None}, "not a model file"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, change, message):
+    path = tmp_path / "m.json"
+    Model(np.array([1.0]), CLASSES, "Logistic").save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=message):
+        Model.load(path)
+
+
+def test_what_was_there_survives_a_failed_write(tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text("old")
+
+    def fail():
+        with replacing(path) as draft:
+            draft.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["m.json"]  # no draft left behind
+
+
+def test_training_compares_like_with_like():
+    """Each line of the comparison is that organisation's own optimum, on held-out records that it never saw."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=90)
+    y = np.where(x + rng.normal(size=90) > 0, 1.0, -1.0)
+    y[:20] *= -1  # the first organisation has learned the opposite
+    everybody, parts = data(x, y), [np.arange(20), np.arange(20, 60)]
+    test = everybody.take(np.arange(60, 90))
+    result = train(
+        ConsensusADMM(penalty=0.1), everybody, CLASSES, parts, Graph.path(2), loss=Logistic(), l2=0.1, rounds=300,
+        tolerance=1e-9, names=["odd", "even"], test=test,
+    )  # fmt: skip
+    assert [line.who for line in result.alone] == ["odd alone", "even alone"]
+    assert result.alone[0].error > 0.5 > result.alone[1].error
+    assert [line.rows for line in result.alone] == [20, 40]
+    assert result.together.loss == pytest.approx(result.pooled.loss, abs=1e-6)
+    assert result.pooled.loss <= min(line.loss for line in result.alone)
+    assert result.together.error == pytest.approx(result.model.error(test))
