@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `predict`, `schema`, `demo`."""
+"""The command line: `tacit train`, `predict`, `schema`, `demo`, `ledger`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tacit import __version__
+from tacit.cli import ledger
 from tacit.cli.demo import demo
 from tacit.cli.predict import predict
 from tacit.cli.schema import schema
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 for command in (demo, schema, train, predict):
     app.command()(command)
+app.add_typer(ledger.app, name="ledger")
 
 
 @app.callback(invoke_without_command=True)

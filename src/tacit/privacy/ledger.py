@@ -1,0 +1,580 @@
+"""The privacy ledger: what the records of one data set have already told, and how much more they may tell.
+
+One SQLite file for each data set. It makes a budget that cannot be overspent, not by a crash, not by two processes at
+once. The contract:
+
+**One release** is one (run, tick), and these steps in this order:
+
+    ledger.reserve(run, tick, event)            # 1. pay; refused if the cap would be passed
+    payload = ledger.payload(run, tick)         # 2. after a restart: what may have been sent already
+    if payload is None:
+        payload = release(...)                  # 3. only now draw the noise
+        ledger.store(run, tick, payload)        # 4. the one payload of this round, now and for ever
+    send(payload)                               # 5. only now may it leave; sending it again tells nothing new
+
+Each step may be the last before a crash, and the agent then begins again with the first. A reservation is never given
+back. If its payload is there, the identical bytes are sent again. If it is not, the noise was lost with the process
+and nothing had left, for nothing leaves before it is stored: new noise may be drawn for the same reservation, at no
+further cost. Of two processes that meet in one round, one stores; the other is refused and has nothing to send. A
+run's name is never used for another computation: its rounds would be answered with the old payloads.
+
+**The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
+all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent.
+
+**Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL); a call that was refused has
+written nothing; one that was broken off (by a signal, a failing disk) has been done wholly or not at all, and the round
+begins again. Every write is one BEGIN IMMEDIATE transaction that first reads what other processes have written.
+
+**Append-only**: rows are added, never changed; triggers refuse the rest. Every row holds the hash of the row before it,
+the first that of the `meta` row, which names the data set: a changed, removed or inserted row breaks the chain. The
+whole file is checked whenever it is opened, and one that does not add up is not spent from.
+
+What the file alone cannot show is that its *last* rows are missing: an old copy of a ledger is a good ledger. Nor does
+the chain hold a secret: who may write the file can write all of it anew. Against both an auditor keeps `head()`, and
+`verify(kept)` finds later whether the ledger still contains it. Copy a ledger only while no process has it open: the
+newest rows may still be in the file `-wal` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import sqlite3
+import tempfile
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from tacit.errors import InputError, TacitError
+from tacit.files import writable
+from tacit.privacy.events import Event, from_plain, to_plain
+
+
+class LedgerError(TacitError):
+    """The ledger cannot be read or written, does not add up, or holds something else for this round."""
+
+
+class BudgetExceeded(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
+    """The release, the run or the cap asked for does not fit what has been spent."""
+
+
+Cost = Callable[[Counter[Event], float], float]
+"""An accountant: the epsilon that a multiset of events costs at a delta. More events never cost less."""
+
+FORMAT = 1
+PATIENCE = 30.0  # seconds to wait for another process that is writing
+
+# Rows of entries, numbered 1, 2, 3, ...: caps (with an empty run, tick 0), reservations and payloads. The body is
+# canonical JSON, or the bytes that are sent. INSERT OR REPLACE deletes rows without asking the trigger on DELETE:
+# whatever it could replace is refused by the trigger on INSERT.
+# Files are compared with this text to the letter: after a change it is another FORMAT.
+_SCHEMA = """
+CREATE TABLE meta (format INTEGER NOT NULL, dataset TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY CHECK (number > 0),
+    kind TEXT NOT NULL CHECK (kind IN ('cap', 'reserve', 'payload')),
+    run TEXT NOT NULL,
+    tick INTEGER NOT NULL CHECK (typeof(tick) = 'integer'),
+    body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
+    previous TEXT NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind != 'cap';
+
+CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
+    BEGIN SELECT RAISE(ABORT, 'a ledger has one data set'); END;
+CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_insert BEFORE INSERT ON entries
+    WHEN NEW.number != (SELECT ifnull(max(number), 0) + 1 FROM entries)
+    OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind AND kind != 'cap')
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+"""
+
+
+@dataclass(frozen=True)
+class Cap:
+    """All that is ever released together stays (epsilon, delta)-differentially private.
+
+    >>> Cap(epsilon=1.0, delta=1e-6)
+    Cap(epsilon=1.0, delta=1e-06)
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < float("inf"):
+            raise InputError(f"a cap needs a positive, finite epsilon, not {self.epsilon}")
+        if not 0 < self.delta < 1:
+            raise InputError(f"a cap needs a delta between 0 and 1, not {self.delta}")
+
+    def __str__(self) -> str:
+        return f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g}"
+
+
+class Entry(NamedTuple):
+    """A row of the ledger."""
+
+    number: int
+    kind: str
+    run: str
+    tick: int
+    body: bytes
+    previous: str
+    hash: str
+
+    def event(self) -> Event:
+        """What a reservation paid for."""
+        return from_plain(json.loads(self.body))
+
+    def cap(self) -> Cap:
+        return Cap(**json.loads(self.body))
+
+
+class RunSummary(NamedTuple):
+    """What one run has reserved and stored."""
+
+    run: str
+    events: Counter[Event]
+    payloads: int
+    last_tick: int
+
+
+class Verified(NamedTuple):
+    """What a ledger that adds up contains."""
+
+    dataset: str
+    created: str
+    reservations: int
+    payloads: int
+    cap: Cap | None
+    epsilon: float | None  # spent, at the cap's delta; None without a cap
+    head: str
+
+
+class Ledger:
+    """The ledger in a file that exists; `Ledger.open` makes it if need be. Not to be carried across a fork.
+
+    >>> from tacit.privacy.events import Pure
+    >>> def cost(events, delta):
+    ...     return sum(event.epsilon * count for event, count in events.items())
+    >>> with (
+    ...     tempfile.TemporaryDirectory() as folder,
+    ...     Ledger.open(Path(folder) / "ward-7.ledger", dataset="ward 7, 2024", cost=cost) as ledger,
+    ... ):
+    ...     ledger.set_cap(Cap(epsilon=1.0, delta=1e-6))
+    ...     _ = ledger.reserve("spring", 0, Pure(0.25))
+    ...     ledger.store("spring", 0, b"what is sent")
+    ...     ledger.payload("spring", 0), ledger.spent(), ledger.remaining_rounds([Pure(0.25)], at_most=100)
+    (b'what is sent', Counter({Pure(epsilon=0.25): 1}), 3)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, cost: Cost) -> None:
+        self.path = Path(path)
+        if not os.path.isfile(self.path):
+            raise LedgerError(f"{self.path} is not there, or no file; name a ledger that exists")
+        self._cost = cost
+        # The reserved events and the cap, as of row number _seen; rows never change, so only newer ones are ever read.
+        self._seen, self._reserved = 0, Counter[Event]()
+        self._cap: Cap | None = None
+        self._fitting: tuple[Cap | None, Counter[Event]] = (None, Counter())  # a cap, and events known to fit under it
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        try:
+            self._db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        except sqlite3.Error as error:
+            raise _explained(self.path, error) from None
+        try:
+            self._rows("PRAGMA journal_mode = WAL")
+            self._rows("PRAGMA synchronous = FULL")
+            self._check_file()
+            self._check_rows()
+        except BaseException:
+            self._db.close()
+            raise
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
+        """The ledger of this data set; a new one, without a cap, if the file does not exist.
+
+        `dataset` says which records these are (a fingerprint); a ledger of other records is refused.
+        """
+        path = writable(path)
+        _check_name(dataset, "a data set")
+        if not path.exists():
+            _create(path, dataset)
+        ledger = cls(path, cost=cost)
+        if ledger.dataset != dataset:
+            ledger.close()
+            raise LedgerError(
+                f"{path} is the ledger of the data set {ledger.dataset!r}, not of {dataset!r}; give each its own"
+            )
+        return ledger
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Writing
+
+    def set_cap(self, cap: Cap) -> None:
+        """From now on all spending, past and future, stays within this cap. Never below what is spent."""
+        with self._writing():
+            if not self._fits(cap, self._reserved):
+                spent = self._cost(self._reserved, cap.delta)
+                raise BudgetExceeded(
+                    f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; the cap must be at least that"
+                )
+            self._append("cap", "", 0, _canonical(asdict(cap)))
+
+    def reserve(self, run: str, tick: int, event: Event) -> Entry:
+        """Pays for one release, before its noise is drawn; again after a restart, at no further cost."""
+        run, tick = _checked(run, tick)
+        with self._writing():
+            if found := self._find("reserve", run, tick):
+                if found.event() != event:
+                    raise LedgerError(
+                        f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
+                    )
+                return found
+            self._must_fit(Counter([event]), f"round {tick} of {run!r}")
+            return self._append("reserve", run, tick, _canonical(to_plain(event)))
+
+    def store(self, run: str, tick: int, payload: bytes) -> None:
+        """Keeps what is about to be sent for a reserved round; a round has one payload for ever."""
+        run, tick = _checked(run, tick)
+        if not isinstance(payload, bytes):
+            raise InputError(f"a payload is stored as bytes, not as {type(payload).__name__}")
+        with self._writing():
+            if found := self._find("payload", run, tick):
+                if found.body != payload:
+                    raise LedgerError(
+                        f"round {tick} of {run!r} has another payload already; do not send this one, send that one"
+                    )
+            elif not self._find("reserve", run, tick):
+                raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
+            else:
+                self._append("payload", run, tick, payload)
+
+    # Reading
+
+    def payload(self, run: str, tick: int) -> bytes | None:
+        """What was stored for this round, to be sent (again) as it is; None if nothing was, and nothing was sent."""
+        found = self._find("payload", *_checked(run, tick))
+        return found.body if found else None
+
+    def cap(self) -> Cap | None:
+        """The cap in force."""
+        self._catch_up()
+        return self._cap
+
+    def spent(self) -> Counter[Event]:
+        """Every event that was ever reserved, sent or not."""
+        self._catch_up()
+        return self._reserved.copy()
+
+    def epsilon(self) -> float | None:
+        """What is spent, at the cap's delta; None without a cap."""
+        cap = self.cap()
+        return None if cap is None else self._cost(self._reserved, cap.delta)
+
+    def remaining_rounds(self, one_round: Sequence[Event], at_most: int) -> int:
+        """How many further rounds of these events fit under the cap, counted up to `at_most`."""
+        cap, spent = self.cap(), self.spent()
+        if cap is None:
+            return 0
+
+        def too_many(rounds: int) -> bool:
+            more = Counter({event: count * rounds for event, count in Counter(one_round).items()})
+            return not self._fits(cap, spent + more)
+
+        return bisect_left(range(1, at_most + 1), True, key=too_many)
+
+    def check_run(self, events: Counter[Event], one_round: Sequence[Event] = ()) -> None:
+        """Refuses, before it starts, a run whose further events (not those it has reserved) would pass the cap.
+
+        If the run consists of identical rounds, the refusal says how many of them would still fit. Reserving what was
+        found to fit is then fast, however slow the accountant.
+        """
+        self._catch_up()
+        try:
+            self._must_fit(events, "the run")
+        except BudgetExceeded as refusal:
+            if not one_round:
+                raise
+            fit = self.remaining_rounds(one_round, at_most=events.total() // len(one_round))
+            raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
+
+    def entries(self) -> Iterator[Entry]:
+        """All rows in order. Others may write, and so may the caller, while this is read."""
+        number = 0
+        while rows := self._rows("SELECT * FROM entries WHERE number > ? ORDER BY number LIMIT 100", number):
+            yield from map(Entry._make, rows)
+            number = rows[-1][0]
+
+    def runs(self) -> list[RunSummary]:
+        """The runs in the order of their first reservation."""
+        events: dict[str, Counter[Event]] = {}
+        payloads, last_tick = Counter[str](), Counter[str]()
+        for entry in self.entries():
+            if entry.kind == "reserve":
+                events.setdefault(entry.run, Counter())[entry.event()] += 1
+                last_tick[entry.run] = max(last_tick[entry.run], entry.tick)
+            elif entry.kind == "payload":
+                payloads[entry.run] += 1
+        return [RunSummary(run, counted, payloads[run], last_tick[run]) for run, counted in events.items()]
+
+    def head(self) -> str:
+        """The hash of the last row, which stands for the whole history: keep it elsewhere, and `verify` with it."""
+        return self._last()[1]
+
+    def verify(self, kept: str | None = None) -> Verified:
+        """Recomputes the chain and every rule; with a head that was kept, also that nothing since has been lost.
+
+        Raises LedgerError that names the first bad row.
+        """
+        self._check_file()
+        self._check_rows()
+        self._check_caps()
+        kinds, hashes = Counter[str](), {self._origin}
+        for entry in self.entries():
+            kinds[entry.kind] += 1
+            hashes.add(entry.hash)
+        if kept is not None and kept not in hashes:
+            raise LedgerError(
+                f"{self.path} does not contain the head {kept}: rows were lost or rewritten since; do not spend from it"
+            )
+        return Verified(
+            self.dataset, self.created, kinds["reserve"], kinds["payload"], self.cap(), self.epsilon(), self.head()
+        )
+
+    # Inside
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        """All access to the database, so that its errors become ours."""
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _explained(self.path, error) from None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._rows("BEGIN IMMEDIATE")
+        try:
+            self._catch_up()
+            yield
+            self._rows("COMMIT")
+        finally:
+            if self._db.in_transaction:  # something was raised before the commit, or by it
+                self._rows("ROLLBACK")
+
+    def _catch_up(self) -> None:
+        """Takes note of rows that were committed since, by whomever."""
+        news = "SELECT * FROM entries WHERE number > ? AND kind != 'payload' ORDER BY number"
+        for entry in map(Entry._make, self._rows(news, self._seen)):
+            if entry.kind == "cap":
+                self._cap = entry.cap()
+            else:
+                self._reserved[entry.event()] += 1
+            self._seen = entry.number
+
+    def _fits(self, cap: Cap, events: Counter[Event]) -> bool:
+        return self._cost(events, cap.delta) <= cap.epsilon
+
+    def _must_fit(self, events: Counter[Event], what: str) -> None:
+        if self._cap is None:
+            raise BudgetExceeded(f"{what} is refused: {self.path} has no cap; set one with: tacit ledger cap")
+        wanted = self._reserved + events
+        cap, fitting = self._fitting
+        if cap == self._cap and wanted <= fitting:
+            return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
+        would = self._cost(wanted, self._cap.delta)
+        if not would <= self._cap.epsilon:  # so written that a cost that is not a number is refused, too
+            spent = self._cost(self._reserved, self._cap.delta)
+            raise BudgetExceeded(
+                f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self._cap}"
+            )
+        self._fitting = self._cap, wanted
+
+    def _find(self, kind: str, run: str, tick: int) -> Entry | None:
+        by_name = "SELECT * FROM entries WHERE run = ? AND tick = ? AND kind = ? AND kind != 'cap'"
+        rows = self._rows(by_name, run, tick, kind)
+        return Entry(*rows[0]) if rows else None
+
+    def _last(self) -> tuple[int, str]:
+        """Number and hash of the last row."""
+        rows = self._rows("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1")
+        return rows[0] if rows else (0, self._origin)
+
+    def _append(self, kind: str, run: str, tick: int, body: bytes) -> Entry:
+        number, previous = self._last()
+        entry = Entry(number + 1, kind, run, tick, body, previous, hash="")
+        entry = entry._replace(hash=_hash(*entry[:-1]))
+        self._rows("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", *entry)
+        return entry
+
+    def _check_file(self) -> None:
+        """It is a ledger, with the triggers and the index that refuse what must not be, and the index agrees with the
+        rows: it decides whether a round is found."""
+        tables = dict(self._rows("SELECT name, sql FROM sqlite_master"))
+        if "meta" not in tables:
+            raise LedgerError(f"{self.path} is not a ledger; name another file")
+        meta = self._rows("SELECT * FROM meta")
+        if len(meta) != 1 or meta[0][0] != FORMAT:
+            raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}; use the tacit that wrote it")
+        if tables != _expected_tables():
+            raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
+        ((damage,),) = self._rows("PRAGMA integrity_check(1)")
+        if damage != "ok":
+            raise LedgerError(f"{self.path} is damaged ({' '.join(damage.split())}); do not spend from it")
+        _, self.dataset, self.created = meta[0]
+        self._origin = _hash(*meta[0])  # where the chain begins
+
+    def _check_rows(self) -> None:
+        """The chain, and the rules that need no accountant."""
+        number, previous, capped = 0, self._origin, False
+        reserved: set[tuple[str, int]] = set()
+        for entry in self.entries():
+            fault: str | None
+            if entry.previous != previous:
+                fault = f"it does not continue row {number}"
+            elif entry.hash != _hash(*entry[:-1]):
+                fault = "its content is not what was written"
+            elif entry.kind == "reserve" and not capped:
+                fault = "it was reserved without a cap"
+            elif entry.kind == "payload" and (entry.run, entry.tick) not in reserved:
+                fault = "its round was not reserved"
+            else:
+                fault = _unreadable(entry)
+            if fault:
+                raise LedgerError(f"{self.path}, row {entry.number}: {fault}; do not spend from it")
+            if entry.kind == "reserve":
+                reserved.add((entry.run, entry.tick))
+            capped = capped or entry.kind == "cap"
+            number, previous = entry.number, entry.hash
+
+    def _check_caps(self) -> None:
+        """No reservation ever passed the cap of its time, and no cap lay below what was spent."""
+        reigns: list[list[Entry]] = []  # each a cap and the reservations under it
+        for entry in self.entries():
+            if entry.kind == "cap":
+                reigns.append([entry])
+            elif entry.kind == "reserve":
+                reigns[-1].append(entry)
+        before = Counter[Event]()
+        for reign in reigns:
+            before = self._check_reign(before, reign)
+
+    def _check_reign(self, before: Counter[Event], reign: list[Entry]) -> Counter[Event]:
+        """More events never cost less: what fits at the end of a cap's reign fitted all through it, so that the
+        accountant is asked once for each cap, not for each row. Gives what was spent at the end."""
+        cap, events = reign[0].cap(), [entry.event() for entry in reign[1:]]
+
+        def too_much(count: int) -> bool:
+            return not self._fits(cap, before + Counter(events[:count]))
+
+        if too_much(len(events)):
+            first = reign[bisect_left(range(len(events)), True, key=too_much)]
+            raise LedgerError(f"{self.path}, row {first.number}: more is spent than the cap of {cap}")
+        return before + Counter(events)
+
+
+def _create(path: Path, dataset: str) -> None:
+    """Makes the ledger beside its place and moves it there whole: nobody ever meets half a ledger."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and not path.exists():  # asked last, for another process may be making it right now
+        raise LedgerError(f"{path} is gone, but its newest rows are in {log}; put the ledger back beside it")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            draft = Path(folder) / "draft"
+            draft.touch(mode=0o600)
+            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                db.execute("PRAGMA journal_mode = WAL")
+                db.executescript(f"BEGIN; {_SCHEMA}")
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                db.execute("INSERT INTO meta VALUES (?, ?, ?)", (FORMAT, dataset, now))
+                db.execute("COMMIT")
+            with suppress(FileExistsError):  # another process was faster: its ledger is as good
+                os.link(draft, path)
+        here = os.open(path.parent, os.O_RDONLY)
+        os.fsync(here)  # the file's name has to reach the disk, too
+        os.close(here)
+    except sqlite3.Error as error:
+        raise _explained(path, error) from None
+    except OSError as error:
+        raise LedgerError(f"{path} could not be made: {error.strerror or error}; choose another folder") from None
+
+
+def _expected_tables() -> dict[str, str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(_SCHEMA)
+        return dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
+
+
+def _checked(run: str, tick: int) -> tuple[str, int]:
+    _check_name(run, "a run")
+    tick = operator.index(tick)
+    if not 0 <= tick < 2**63:
+        raise InputError(f"a round is numbered from 0, not {tick}")
+    return run, tick
+
+
+def _check_name(name: str, whose: str) -> None:
+    if not (name and name.isprintable()):
+        raise InputError(f"{whose} needs a name of printable characters, not {name!r}")
+
+
+def _canonical(plain: dict[str, Any]) -> bytes:
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _unreadable(entry: Entry) -> str | None:
+    """What keeps a row from being read, if anything does."""
+    try:
+        if entry.kind != "payload":
+            entry.cap() if entry.kind == "cap" else entry.event()
+        return None
+    except (InputError, TypeError, ValueError, AttributeError) as error:
+        return f"it cannot be read ({error})"
+
+
+def _hash(*fields: str | int | bytes) -> str:
+    """SHA-256 over the fields, each after its length, so that no two lists of fields look alike."""
+    digest = sha256()
+    for field in fields:
+        raw = field if isinstance(field, bytes) else str(field).encode()
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()
+
+
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: f"another process has been writing for {PATIENCE:.0f} s; nothing was written, try again",
+    sqlite3.SQLITE_FULL: "nothing was written; free some space and try again",
+    sqlite3.SQLITE_IOERR: "nothing was written; free some space or check the disk, and try again",
+    sqlite3.SQLITE_READONLY: "make the file and its folder writable",
+    sqlite3.SQLITE_CANTOPEN: "make the file and its folder readable and writable",
+    sqlite3.SQLITE_NOTADB: "name a ledger",
+    sqlite3.SQLITE_CORRUPT: "do not spend from it; an older copy would forget what was spent since",
+}
+
+
+def _explained(path: Path, error: sqlite3.Error) -> LedgerError:
+    advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the low byte is the kind of error
+    return LedgerError(f"{path}: {error}" + (f"; {advice}" if advice else ""))

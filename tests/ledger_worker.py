@@ -1,0 +1,138 @@
+"""Processes that use a ledger and are killed, or race each other. Not a test: test_ledger.py runs it as a script.
+
+This process imports the ledger and little else, has no threads, and forks its workers: that makes a life cheap enough
+for hundreds of deaths.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+import types
+from collections import Counter
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "tacit"
+if __name__ == "__main__":
+    for package in ("tacit", "tacit.privacy"):  # not their __init__.py, which import the whole library
+        sys.modules[package] = types.ModuleType(package)
+        sys.modules[package].__path__ = [str(SOURCE.joinpath(*package.split(".")[1:]))]
+
+from tacit.privacy.events import Event, Free, Pure, Unprotected  # noqa: E402
+from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger  # noqa: E402
+
+RUN, ROUND = "spring", Pure(0.5)
+POINTS = ("reserved", "stored", "sent")
+
+
+def cost(events: Counter[Event], delta: float) -> float:
+    """The simplest accountant: pure epsilons add up."""
+    price = {Pure: lambda event: event.epsilon, Free: lambda _: 0.0, Unprotected: lambda _: float("inf")}
+    return sum(price[type(event)](event) * count for event, count in events.items())
+
+
+def open_ledger(folder: Path) -> Ledger:
+    return Ledger.open(folder / "ledger", dataset="ward 7", cost=cost)
+
+
+def send(folder: Path, tick: int, payload: bytes) -> None:
+    """What the world has seen: lines in a plain file, on the disk when this returns."""
+    line = f"{tick} {hashlib.sha256(payload).hexdigest()}\n".encode()
+    seen = os.open(folder / "sent", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(seen, line)
+    os.fsync(seen)
+    os.close(seen)
+
+
+def life(folder: Path, *, last: int = sys.maxsize, die: str = "", send_first: bool = False) -> None:
+    """Releases round after round, beginning where the life before may have stopped.
+
+    `last` is the last round, at whose point `die` the process kills itself; `send_first` plants the bug of sending
+    what has not been stored yet.
+    """
+
+    def reached(point: str) -> None:
+        if tick == last and die == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with open_ledger(folder) as ledger:
+        tick = max((run.last_tick for run in ledger.runs()), default=0)
+        while tick <= last:
+            ledger.reserve(RUN, tick, ROUND)
+            reached("reserved")
+            payload = ledger.payload(RUN, tick)
+            if payload is None:
+                payload = os.urandom(64)
+                if send_first:
+                    send(folder, tick, payload)
+                    reached("sent, not stored")
+                ledger.store(RUN, tick, payload)
+                reached("stored")
+            send(folder, tick, payload)
+            reached("sent")
+            tick += 1
+
+
+def fork(work) -> int:
+    """The id of a new process that does the work and ends."""
+    if child := os.fork():
+        return child
+    try:
+        work()
+        os._exit(0)
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        os._exit(1)
+
+
+def ended(child: int) -> int:
+    """How it ended: 0, an error's exit code, or minus the signal that killed it."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def kills(folder: Path, count: int, seed: int) -> None:
+    """Kills `count` workers at random moments of their lives, the opening of the ledger included."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        child = fork(lambda: life(folder))
+        time.sleep(rng.uniform(0.0, 0.12))
+        os.kill(child, signal.SIGKILL)
+        assert ended(child) == -signal.SIGKILL
+
+
+def deaths(folder: Path, point: str, count: int, send_first: bool) -> None:
+    """`count` workers, each of which kills itself one round later, at the same point of it."""
+    for tick in range(count):
+        child = fork(lambda last=tick: life(folder, last=last, die=point, send_first=send_first))
+        assert ended(child) == -signal.SIGKILL
+    last_tick = count - 1
+    assert ended(fork(lambda: life(folder, last=last_tick, send_first=send_first))) == 0
+
+
+def race(folder: Path, racers: int, epsilon: float) -> None:
+    """All make the ledger, set its cap and spend from it, at once, until each is refused."""
+    begin = time.time() + 0.2
+
+    def racer(name: str) -> None:
+        time.sleep(begin - time.time())
+        with open_ledger(folder) as ledger:
+            ledger.set_cap(Cap(epsilon, 1e-6))
+            tick = 0
+            try:
+                while True:
+                    ledger.reserve(name, tick, ROUND)
+                    tick += 1
+                    time.sleep(0.005)  # drawing the noise: whoever is waiting for the ledger gets a chance
+            except BudgetExceeded:
+                pass
+
+    children = [fork(lambda name=f"racer {i}": racer(name)) for i in range(racers)]
+    assert [ended(child) for child in children] == [0] * racers
+
+
+if __name__ == "__main__":
+    job, folder, *settings = sys.argv[1:]
+    {"kills": kills, "deaths": deaths, "race": race}[job](Path(folder), *map(json.loads, settings))
