@@ -24,6 +24,7 @@ check: $(READY)   ## style and types
 
 bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/local_solver.py
+	$(BIN)/python benchmarks/privacy.py
 
 clean:
 	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .pytest_cache

@@ -9,6 +9,7 @@ run.model
 from tacit import algorithms, data, losses
 from tacit.errors import GraphError, InputError, NotConverged, TacitError
 from tacit.graph import Graph
+from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
 from tacit.problem import Problem
 from tacit.simulate import Run, simulate
 
@@ -19,7 +20,10 @@ __all__ = [
     "InputError",
     "NotConverged",
     "Problem",
+    "RecordedNoise",
     "Run",
+    "SecureNoise",
+    "SeededNoise",
     "TacitError",
     "algorithms",
     "data",

@@ -74,15 +74,17 @@ class SeededNoise:
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
         """See `Noise`; `tag` tells uses apart that share agent and tick."""
-        out = np.empty((len(ids), dimension))
-        for row, agent in zip(out, ids, strict=True):
+        out, radius = np.empty((len(ids), dimension)), np.empty((len(ids), 1))
+        for k, agent in enumerate(ids):
             g = self._stream(int(agent), t, tag)
             if law == "laplace":
-                row[:] = g.laplace(size=dimension)
+                out[k] = g.laplace(size=dimension)
                 continue
-            g.standard_normal(out=row)
+            g.standard_normal(out=out[k])
             if law == "spherical":
-                row *= g.standard_gamma(dimension) / math.sqrt(row @ row)
+                radius[k] = g.standard_gamma(dimension)
+        if law == "spherical":
+            out *= radius / np.linalg.norm(out, axis=1, keepdims=True)
         return out * scale
 
     def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
