@@ -20,7 +20,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 from flint import arb, ctx
-from numpy.random import Generator, Philox, SeedSequence
+from numpy.random import Philox, SeedSequence
+from scipy.special import ndtri
 
 from tacit.errors import InputError
 
@@ -62,30 +63,31 @@ class SeededNoise:
     def __init__(self, seed: int) -> None:
         if not (isinstance(seed, int | np.integer) and seed >= 0):
             raise InputError(f"a seed is a whole number, 0 or more, not {seed!r}")
-        self._bits = Philox(key=SeedSequence(int(seed)).generate_state(2, np.uint64))
-        self._generator = Generator(self._bits)
-        self._fresh = self._bits.state
+        self._philox = Philox(key=SeedSequence(int(seed)).generate_state(2, np.uint64))
+        self._state = self._philox.state
 
-    def _stream(self, agent: int, t: int, tag: int) -> Generator:
-        """The generator, at the beginning of the stream of that agent, tick and use (2^64 blocks long)."""
-        self._fresh["state"]["counter"][:] = (0, tag, t, agent)
-        self._bits.state = self._fresh
-        return self._generator
+    def _uniforms(self, ids: np.ndarray, t: int, tag: int, count: int) -> np.ndarray:
+        """(n, count) uniforms in (0, 1). Philox is a function of a counter: of tag, tick, count, agent and place."""
+        blocks = -(-count // 4)  # a counter gives four words
+        words = np.empty((len(ids), 4 * blocks), dtype=np.uint64)
+        for run in np.split(np.arange(len(ids)), np.flatnonzero(np.diff(ids) != 1) + 1):
+            if len(run):  # agents with ids in a row lie in a row: one call for all of them
+                self._state["state"]["counter"][:] = (int(ids[run[0]]) * blocks, count, t, tag)
+                self._philox.state = self._state
+                words[run] = self._philox.random_raw(len(run) * 4 * blocks).reshape(len(run), -1)
+        return ((words[:, :count] >> np.uint64(11)) + 0.5) * 2.0**-53
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
         """See `Noise`; `tag` tells uses apart that share agent and tick."""
-        out, radius = np.empty((len(ids), dimension)), np.empty((len(ids), 1))
-        for k, agent in enumerate(ids):
-            g = self._stream(int(agent), t, tag)
-            if law == "laplace":
-                out[k] = g.laplace(size=dimension)
-                continue
-            g.standard_normal(out=out[k])
-            if law == "spherical":
-                radius[k] = g.standard_gamma(dimension)
-        if law == "spherical":
-            out *= radius / np.linalg.norm(out, axis=1, keepdims=True)
-        return out * scale
+        if law == "laplace":
+            u = self._uniforms(ids, t, tag, 2 * dimension)
+            return scale * np.log(u[:, :dimension] / u[:, dimension:])  # a difference of two exponentials
+        if law == "gaussian":
+            return scale * ndtri(self._uniforms(ids, t, tag, dimension))
+        u = self._uniforms(ids, t, tag, 2 * dimension)
+        z = ndtri(u[:, :dimension])
+        radius = -np.log(u[:, dimension:]).sum(axis=1, keepdims=True)  # Gamma(d)
+        return scale * z * (radius / np.linalg.norm(z, axis=1, keepdims=True))
 
     def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
