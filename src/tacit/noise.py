@@ -33,6 +33,7 @@ class Noise(Protocol):
     """A source of noise for a block of agents."""
 
     private: bool  # whether a release with this noise may be called private
+    grid: float  # on which draws lie; 0 for none
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """(n, d) noise that goes into an objective."""
@@ -58,7 +59,7 @@ class SeededNoise:
     True
     """
 
-    private = False
+    private, grid = False, 0.0
 
     def __init__(self, seed: int) -> None:
         if not (isinstance(seed, int | np.integer) and seed >= 0):
@@ -107,7 +108,7 @@ class RecordedNoise:
     [[1.0, 1.0, 1.0]]
     """
 
-    private = False
+    private, grid = False, 0.0
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.asarray(array, dtype=float)

@@ -16,6 +16,7 @@ from tacit.algorithms import Algorithm
 from tacit.errors import InputError
 from tacit.files import replacing
 from tacit.graph import Graph, View
+from tacit.noise import Noise
 from tacit.privacy.events import Event, Unprotected, from_plain, to_plain
 from tacit.problem import Problem
 from tacit.release import Inbox
@@ -34,6 +35,7 @@ class Run:
     spent: list[Counter[Event]]  # for every agent, how often it released at which cost
     trajectory: np.ndarray | None  # (rounds+1, N, d) every agent's variable, index 0 the start; if recorded
     converged: bool  # whether the residuals fell below the given tolerance
+    seeded: bool  # whether its noise could be drawn again by who knows the seed: then nothing of it is private
     identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
 
     def __repr__(self) -> str:
@@ -46,8 +48,8 @@ class Run:
 
     @property
     def private(self) -> bool:
-        """Whether everything that left an agent left under a privacy event of finite cost."""
-        return not any(isinstance(event, Unprotected) for counter in self.spent for event in counter)
+        """Whether everything that left an agent left under an event of finite cost, with noise that protects."""
+        return not self.seeded and not any(isinstance(e, Unprotected) for counter in self.spent for e in counter)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the run to an .npz file (arrays and JSON text, no pickle), whole or not at all."""
@@ -55,6 +57,7 @@ class Run:
             "format": _FORMAT,
             "rounds": self.rounds,
             "converged": self.converged,
+            "seeded": self.seeded,
             "identity": self.identity,
             "spent": [[[to_plain(event), n] for event, n in counter.items()] for counter in self.spent],
             "history": list(self.history),
@@ -84,6 +87,7 @@ class Run:
                 spent=[Counter({from_plain(event): n for event, n in counter}) for counter in meta["spent"]],
                 trajectory=arrays.get("trajectory"),
                 converged=meta["converged"],
+                seeded=meta["seeded"],
                 identity=meta["identity"],
             )
         except (OSError, EOFError, ValueError, KeyError, TypeError, NotImplementedError, zipfile.BadZipFile) as error:
@@ -96,7 +100,7 @@ def simulate(
     graph: Graph,
     *,
     rounds: int,
-    noise: Any = None,
+    noise: Noise | None = None,
     start: np.ndarray | float | None = None,
     record: bool = False,
     tolerance: float | None = None,
@@ -190,6 +194,7 @@ def simulate(
         spent=spent,
         trajectory=np.array(trajectory) if record else None,
         converged=converged,
+        seeded=(noise is not None and not noise.private) or (resume is not None and resume.seeded),
         identity=identity,
     )
 

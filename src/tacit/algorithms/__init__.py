@@ -7,12 +7,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from tacit.algorithms.consensus_admm import ConsensusADMM
+from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
 from tacit.graph import Graph, View
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Schedule
 
-__all__ = ["Algorithm", "ConsensusADMM"]
+__all__ = ["Algorithm", "ConsensusADMM", "DualPerturbedADMM"]
 
 
 class Algorithm(Protocol):

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tacit.algorithms.consensus import TINY, centre_of, residual_norms
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import unprotected
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Broadcast
-
-_TINY = 1e-300  # instead of zero, below a fraction line
 
 
 class State(NamedTuple):
@@ -61,7 +60,7 @@ class ConsensusADMM:
         return State(
             f=start,
             dual=zero,
-            centre=_centre(start, heard.sum(), view.degree),
+            centre=centre_of(start, heard.sum(), view.degree),
             shift=np.full_like(start, np.nan),  # no round has moved it yet
             pull=np.linalg.norm(problem.gradient(zero), axis=1, keepdims=True),
             size=np.linalg.norm(start, axis=1, keepdims=True),
@@ -76,7 +75,7 @@ class ConsensusADMM:
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The dual step (9), and the centre for the next (8)."""
         heard, V = inbox.sum(), view.degree
-        centre = _centre(s.f, heard, V)
+        centre = centre_of(s.f, heard, V)
         return s._replace(dual=s.dual + self.penalty / 2 * (V * s.f - heard), centre=centre, shift=centre - s.centre)
 
     def estimate(self, s: State) -> np.ndarray:
@@ -89,13 +88,8 @@ class ConsensusADMM:
 
         Both are local. On a long path neighbours agree long before the ends do: ask for less there.
         """
-        primal = np.linalg.norm(2 * (s.f - s.centre), axis=1) * (view.degree[:, 0] > 0)
-        dual = np.linalg.norm(2 * self.penalty * view.degree * s.shift, axis=1)
+        primal, dual = residual_norms(s.f, s.centre, s.shift, self.penalty, view.degree)
         return (
-            primal / np.maximum(s.size[:, 0], _TINY),
-            dual / np.maximum(np.maximum(np.linalg.norm(2 * s.dual, axis=1), s.pull[:, 0]), _TINY),
+            primal / np.maximum(s.size[:, 0], TINY),
+            dual / np.maximum(np.maximum(np.linalg.norm(2 * s.dual, axis=1), s.pull[:, 0]), TINY),
         )
-
-
-def _centre(f: np.ndarray, heard: np.ndarray, V: np.ndarray) -> np.ndarray:
-    return (f + heard / np.maximum(V, 1)) / 2  # an agent alone (V = 0) gives its centre the weight 0

@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `predict`, `schema`, `demo`, `ledger`."""
+"""The command line: `tacit train`, `predict`, `schema`, `demo`, `audit`, `ledger`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from tacit import __version__
 from tacit.cli import ledger
+from tacit.cli.audit import audit
 from tacit.cli.demo import demo
 from tacit.cli.predict import predict
 from tacit.cli.schema import schema
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, schema, train, predict):
+for command in (demo, schema, train, predict, audit):
     app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 

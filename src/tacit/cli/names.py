@@ -16,6 +16,11 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "admm": ConsensusADMM,
 }
 
+# Functions of tacit.privacy.audit, by name: imported only when one is run.
+AUDITED: dict[str, str] = {
+    "dvp": "audit_dual_perturbed",
+}
+
 LOSSES: dict[str, Callable[[], Loss]] = {
     "logistic": Logistic,
     "huber": HuberHinge,
