@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 TINY = 1e-300  # instead of zero, below a fraction line
@@ -10,6 +12,12 @@ TINY = 1e-300  # instead of zero, below a fraction line
 def centre_of(f: np.ndarray, heard: np.ndarray, V: np.ndarray) -> np.ndarray:
     """The mean over the neighbours j of (f_i + f_j)/2, (n, d), from the sum of what was heard."""
     return (f + heard / np.maximum(V, 1)) / 2  # an agent alone (V = 0) gives its centre the weight 0
+
+
+def dual_step(s: Any, heard: np.ndarray, V: np.ndarray, penalty: float | np.ndarray) -> Any:
+    """lambda_i += eta/2 sum_j (f_i - f_j), and the centre that it leaves for the next primal step."""
+    centre = centre_of(s.f, heard, V)
+    return s._replace(dual=s.dual + penalty / 2 * (V * s.f - heard), centre=centre, shift=centre - s.centre)
 
 
 def residual_norms(

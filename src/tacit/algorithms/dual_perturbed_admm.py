@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.algorithms.consensus import TINY, centre_of, residual_norms
+from tacit.algorithms.consensus import TINY, centre_of, dual_step, residual_norms
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import objective_perturbed
@@ -100,9 +100,7 @@ class DualPerturbedADMM:
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """(16), from what was released."""
-        heard, V = inbox.sum(), view.degree
-        centre = centre_of(s.f, heard, V)
-        return s._replace(dual=s.dual + self.penalty / 2 * (V * s.f - heard), centre=centre, shift=centre - s.centre)
+        return dual_step(s, inbox.sum(), view.degree, self.penalty)
 
     def estimate(self, s: State) -> np.ndarray:
         """f_p, as released."""
