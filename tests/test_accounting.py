@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from tacit.errors import InputError
-from tacit.privacy.accounting import epsilon, largest_parameter, network_epsilon, renyi_divergence, totals
+from tacit.privacy import accounting
+from tacit.privacy.accounting import (
+    epsilon,
+    gaussian_epsilon,
+    largest_parameter,
+    network_epsilon,
+    renyi_divergence,
+    totals,
+)
 from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, Pure, Unprotected, from_plain, to_plain
 
 
@@ -150,6 +158,49 @@ def test_zcdp_conversion():
     assert found.distribution is None  # no rule: not applicable, never approximated
     more = totals(Counter({ZCDP(0.02, xi=0.01): 5}), 1e-6)
     assert found.zcdp < more.zcdp <= found.zcdp + 0.05 + 1e-9
+
+
+def test_zcdp_adds_up():
+    """Values, by the conversion of one ZCDP event of the same totals."""
+
+    def same(events, rho, xi=0.0):
+        return totals(Counter(events), 1e-6).zcdp == pytest.approx(
+            totals(Counter({ZCDP(rho, xi): 1}), 1e-6).zcdp, rel=1e-9
+        )
+
+    assert same({Pure(0.3): 4}, 4 * 0.3**2 / 2)
+    assert same({Laplace(5.0, coordinates=3): 4}, 12 / (2 * 25))
+    assert same({Gaussian(5.0): 4}, 4 / (2 * 25))
+    assert same({ZCDP(0.1, xi=0.2): 4}, 0.4, 0.8)
+    assert not same({Pure(0.3): 4}, 4 * 0.3**2 / 4)
+
+
+def test_many_steps_at_a_tiny_delta_are_not_left_to_the_fft():
+    """Exact: 1.60907 (contour integral in 40 digits). What rounding of convolutions could hide is not answered."""
+    assert epsilon(Counter({Laplace(300.0): 5000}), 3e-13) >= 1.60907
+    assert totals(Counter({Laplace(300.0): 5000}), 3e-13).distribution is None
+    assert totals(Counter({Laplace(300.0): 5000}), 1e-9).distribution is not None
+
+
+@pytest.mark.parametrize(("multiplier", "delta"), [(1e7, 1e-9), (1e9, 1e-11), (1e11, 1e-12), (1e3, 1e-6)])
+def test_a_gaussian_that_hardly_speaks_is_not_rounded_away(multiplier, delta):
+    found = gaussian_epsilon(multiplier, delta)
+    assert gaussian_delta(multiplier, found) <= delta
+
+
+def test_what_is_no_divergence_counts_as_infinite():
+    fine = np.full(len(accounting._ORDERS), 0.1)
+    for odd in (math.nan, -1e-9):
+        broken = fine.copy()
+        broken[100] = odd
+        assert accounting._converted(broken, 1e-5) >= accounting._converted(fine, 1e-5) > 0
+
+
+def test_extreme_parameters_are_answered():
+    for event in (Gaussian(1e-200), Laplace(1e-200), Pure(1e200)):
+        assert epsilon(Counter({event: 3}), 1e-5) > 1e3
+    for event in (Gaussian(1e200), Laplace(1e200), Pure(1e-200)):
+        assert 0 <= epsilon(Counter({event: 3}), 1e-5) < 1e-9
 
 
 def test_mixed_events_cost_at_least_each_and_at_most_the_sum():

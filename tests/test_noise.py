@@ -155,6 +155,33 @@ def test_rounding_is_that_of_the_exact_sum():
             assert int(mpmath.floor(exact * 2**30 + mpmath.mpf(1) / 2)) == int(found[0, 0] * 2**30)
 
 
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("d", [1, 3])
+def test_odd_dimensions_and_scales_of_their_own(law, d):
+    """Agents with scales of their own, in dimensions that leave half a pair of normals over."""
+    n = 6000
+    scales = np.where(np.arange(n) % 2, 5.0, 0.2)[:, None]
+    for source in (SecureNoise(), SeededNoise(2)):
+        z = source.draw(law, scales, d, np.arange(n), 0)
+        found = []
+        for odd in (0, 1):
+            part = z[odd::2] / scales[odd]
+            if d == 1 and law == "spherical":
+                found.append(stats.kstest(part.ravel(), stats.laplace.cdf).pvalue)  # a sign and a Gamma(1)
+            else:
+                found += p_values(law, part, 1.0)
+                found += [stats.spearmanr(part[:, 0], part[:, 2]).pvalue] if d == 3 else []
+        assert min(found) > ALARM / len(found)
+
+
+def test_masks_are_spherical():
+    ids = np.arange(6000)
+    for source in (SecureNoise(), SeededNoise(3)):
+        value = np.full((6000, 4), 2.5)
+        assert looks_right("spherical", source.mask(value, 0.3, ids, 0) - value, 0.3)
+        assert looks_right("gaussian", source.add("gaussian", value, 0.3, ids, 0) - value, 0.3)
+
+
 def test_secure_noise_refuses_what_it_cannot_do_exactly():
     with pytest.raises(InputError, match="power of two"):
         SecureNoise(grid=0.1)
@@ -163,6 +190,15 @@ def test_secure_noise_refuses_what_it_cannot_do_exactly():
     for bad in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(InputError, match="positive, finite scale"):
             SecureNoise().draw("gaussian", bad, 2, IDS, 0)
+    for bits in (0, -8, 100):
+        with pytest.raises(InputError, match="multiple of 8"):
+            SecureNoise(bits=bits)
+    with pytest.raises(InputError, match="instead of"):
+        SecureNoise(random_bytes=lambda n: b"short").draw("gaussian", 1.0, 2, IDS, 0)
+    with pytest.raises(InputError, match="coarser grid"):
+        SecureNoise().add("gaussian", np.array([[1e300]]), 1.0, IDS, 0)
+    with pytest.raises(InputError, match="law of noise"):
+        SeededNoise(0).draw("normal", 1.0, 2, IDS, 0)
     with pytest.raises(InputError, match="finite values"):
         SecureNoise().add("gaussian", np.array([[math.nan]]), 1.0, IDS, 0)
 
@@ -194,7 +230,7 @@ def test_recorded_noise_replays():
         source.add("gaussian", np.ones((2, 2)), 9.0, np.array([0, 2]), t=0), 1 + array[0, [0, 2]]
     )
     np.testing.assert_array_equal(source.mask(np.ones((2, 2)), 9.0, np.array([0, 2]), t=0), np.ones((2, 2)))
-    for step, ids, d in ((3, [0], 2), (-1, [0], 2), (0, [5], 2), (0, [0], 3)):
+    for step, ids, d in ((3, [0], 2), (-1, [0], 2), (0, [5], 2), (0, [-1], 2), (0, [0], 3)):
         with pytest.raises(InputError, match="recorded noise of shape"):
             source.draw("spherical", 1.0, d, np.array(ids), t=step)
 

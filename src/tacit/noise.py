@@ -80,11 +80,14 @@ class SeededNoise:
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
         """See `Noise`; `tag` tells uses apart that share agent and tick."""
+        scale = _column(scale)
         if law == "laplace":
             u = self._uniforms(ids, t, tag, 2 * dimension)
             return scale * np.log(u[:, :dimension] / u[:, dimension:])  # a difference of two exponentials
         if law == "gaussian":
             return scale * ndtri(self._uniforms(ids, t, tag, dimension))
+        if law != "spherical":
+            raise InputError(f"a law of noise is spherical, gaussian or laplace, not {law!r}")
         u = self._uniforms(ids, t, tag, 2 * dimension)
         z = ndtri(u[:, :dimension])
         radius = -np.log(u[:, dimension:]).sum(axis=1, keepdims=True)  # Gamma(d)
@@ -118,7 +121,8 @@ class RecordedNoise:
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """The recorded rows; law and scale have been applied already."""
         steps, agents, d = self.array.shape
-        if not (0 <= t < steps and np.all(np.asarray(ids) < agents) and d == dimension):
+        known = np.all((np.asarray(ids) >= 0) & (np.asarray(ids) < agents))
+        if not (0 <= t < steps and known and d == dimension):
             raise InputError(
                 f"recorded noise of shape {self.array.shape} has no step {t} of dimension {dimension} "
                 f"for agents {np.asarray(ids).tolist()}"
@@ -149,17 +153,20 @@ class SecureNoise:
     def __init__(
         self, grid: float = 2.0**-36, random_bytes: Callable[[int], bytes] = os.urandom, bits: int = 96
     ) -> None:
+        if bits <= 0 or bits % 8:
+            raise InputError(f"bits are drawn in bytes: a positive multiple of 8, not {bits}")
         if not (grid > 0 and math.frexp(grid)[0] == 0.5):
             raise InputError(f"the grid is a power of two, so that its points are doubles; not {grid}")
         self.grid, self._random_bytes, self._bits = grid, random_bytes, bits
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
-        """See `Noise`; the draw is rounded to the grid, which its user has to take into account."""
+        """See `Noise`. The draw is rounded to the grid: inside an objective it protects only together with a mask that
+        covers grid * sqrt(d)/2, as `tacit.mechanisms.objective_perturbed` has."""
         return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
 
     def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
-        scales = np.broadcast_to(np.asarray(scale, dtype=float).reshape(-1, 1), (len(value), 1))[:, 0]
+        scales = np.broadcast_to(_column(scale), (len(value), 1))[:, 0]
         return np.array([self._rounded(law, row, float(s)) for row, s in zip(value, scales, strict=True)])
 
     def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
@@ -189,16 +196,20 @@ class SecureNoise:
             bits, words = bits + 64, [(word << 64) | low for word, low in zip(words, more, strict=True)]
         points = [int(n) for n in whole if n is not None]
         if max(map(abs, points), default=0) >= 2**53:
-            raise InputError(
-                f"a noisy value of {max(map(abs, points)) * self.grid:.3g} is beyond the grid of {self.grid:.3g}; "
-                "use a coarser grid"
-            )
+            raise InputError(f"a noisy value is beyond 2^53 steps of the grid of {self.grid:.3g}; use a coarser grid")
         return np.array(points, dtype=float) * self.grid
 
     def _integers(self, count: int, bits: int) -> list[int]:
         size = bits // 8
         raw = self._random_bytes(count * size)
+        if len(raw) != count * size:
+            raise InputError(f"the source of randomness gave {len(raw)} bytes instead of {count * size}")
         return [int.from_bytes(raw[k : k + size], "big") for k in range(0, count * size, size)]
+
+
+def _column(scale: Scale) -> np.ndarray:
+    """A scale for all agents, or one for each, as a column."""
+    return np.asarray(scale, dtype=float).reshape(-1, 1)
 
 
 def _normals(uniforms: list[arb], d: int) -> list[arb]:

@@ -31,9 +31,9 @@ from tacit.privacy.events import ZCDP, Event, Free, Gaussian, Laplace, Pure, Unp
 # Orders of Renyi divergence: dense where the usual budgets have their best one.
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
 _GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory
-_RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon
+_RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon (more where that would need too many points)
 _HOPELESS = 1e3  # an epsilon above which nothing is private
-_FFT_NOISE = 1e-13  # convolutions by FFT leave this much mass uncertain
+_FFT_NOISE = 1e-15  # for each step, 100 at least: the mass that convolutions by FFT leave uncertain
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,9 @@ def totals(events: Counter[Event], delta: float) -> Totals:
         return Totals(0.0, 0.0, 0.0, 0.0)
     if any(isinstance(event, Unprotected) for event in spent):
         return Totals(math.inf, math.inf, math.inf, math.inf)
-    plain, renyi = _plain_sum(spent), _renyi(spent, delta)
-    return Totals(plain, _distribution(spent, delta, min(plain, renyi)), renyi, _zcdp(spent, delta))
+    with np.errstate(all="ignore"):  # infinities are meant; NaN counts as infinite
+        plain, renyi, zcdp = _plain_sum(spent), _renyi(spent, delta), _zcdp(spent, delta)
+    return Totals(plain, _distribution(spent, delta, min(plain, renyi)), renyi, zcdp)
 
 
 def epsilon(events: Counter[Event], delta: float) -> float:
@@ -129,18 +130,22 @@ def _plain_sum(spent: Mapping[Event, int]) -> float:
 
 
 def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> float | None:
-    if delta <= 2 * _FFT_NOISE or any(isinstance(event, ZCDP) for event in spent):
+    if any(isinstance(event, ZCDP) for event in spent):
         return None
     if rough > _HOPELESS or rough == 0:  # no finer answer is worth the work
         return rough
     # Gaussians compose to a Gaussian, exactly: 1/multiplier^2 adds up.
-    precision = sum(n / event.multiplier**2 for event, n in spent.items() if isinstance(event, Gaussian))
+    precision = sum(n * _square(1 / event.multiplier) for event, n in spent.items() if isinstance(event, Gaussian))
     if all(isinstance(event, Gaussian) for event in spent):
-        return gaussian_epsilon(1 / math.sqrt(precision), delta)
+        return gaussian_epsilon(1 / math.sqrt(max(precision, 1e-300)), delta)
     if len(spent) == 1:
         ((event, n),) = spent.items()
         if isinstance(event, Pure):
             return pure_epsilon(event.epsilon, n, delta)
+    steps = sum(n * (event.coordinates if isinstance(event, Laplace) else 1) for event, n in spent.items())
+    uncertain = _FFT_NOISE * max(100, steps)
+    if delta < 100 * uncertain:
+        return None
     # A pure event's loss is rounded up to the grid each time; the others are fitted to it to second order.
     roundings = max(10, sum(n for event, n in spent.items() if isinstance(event, Pure)))
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
@@ -163,7 +168,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         else:
             continue
         composed = composed.compose(one.self_compose(n))
-    return max(0.0, float(composed.get_epsilon_for_delta(delta - _FFT_NOISE)))
+    return max(0.0, float(composed.get_epsilon_for_delta(delta - uncertain)))
 
 
 def _renyi(spent: Mapping[Event, int], delta: float) -> float:
@@ -177,15 +182,21 @@ def _zcdp(spent: Mapping[Event, int], delta: float) -> float:
         if isinstance(event, ZCDP):
             rho, xi = rho + n * event.rho, xi + n * event.xi
         elif isinstance(event, Gaussian):
-            rho += n / (2 * event.multiplier**2)
+            rho += n * _square(1 / event.multiplier) / 2
         elif isinstance(event, Pure):
-            rho += n * event.epsilon**2 / 2  # Bun and Steinke (2016), Proposition 3.3
+            rho += n * _square(event.epsilon) / 2  # Bun and Steinke (2016), Proposition 3.3
         elif isinstance(event, Laplace):
-            rho += n * event.coordinates / (2 * event.multiplier**2)
+            rho += n * event.coordinates * _square(1 / event.multiplier) / 2
     return _converted(xi + rho * _ORDERS, delta)
 
 
+def _square(x: float) -> float:
+    return x * x  # infinity, not an exception, where x is too large
+
+
 def _converted(divergence: np.ndarray, delta: float) -> float:
+    # The library answers 0 to a NaN or a negative divergence: what is not a divergence counts as infinite here.
+    divergence = np.where(divergence >= 0, divergence, math.inf)
     return max(0.0, float(rdp_privacy_accountant.compute_epsilon(_ORDERS, divergence, delta)[0]))
 
 
@@ -201,7 +212,7 @@ def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
     if isinstance(event, ZCDP):
         return event.xi + event.rho * a
     if isinstance(event, Gaussian):
-        return a / (2 * event.multiplier**2)
+        return a * _square(1 / event.multiplier) / 2
     if isinstance(event, Pure):
         # Of randomised response, the worst of all pure mechanisms: P = (e^eps, 1)/(1 + e^eps), Q its mirror image;
         # the moment is cosh((a - 1/2) eps) / cosh(eps/2).
@@ -227,10 +238,11 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
     s = 1 / multiplier
 
     def log_delta(e: float) -> float:
-        gain, loss = log_ndtr(s / 2 - e / s), e + log_ndtr(-s / 2 - e / s)
-        return float(gain + math.log1p(-math.exp(min(loss - gain, -1e-300)))) if loss < gain else -math.inf
+        gain, loss = float(log_ndtr(s / 2 - e / s)), float(e + log_ndtr(-s / 2 - e / s))
+        rounding = 1e-15 * (10 + abs(gain))  # of the difference: it falls to our side
+        return gain + math.log(rounding - math.expm1(min(loss - gain, 0.0)))
 
-    return _least_epsilon(log_delta, math.log(delta) - 1e-9)  # the rounding of the two terms falls to our side
+    return _least_epsilon(log_delta, math.log(delta) - 1e-9)
 
 
 def pure_epsilon(one: float, count: int, delta: float) -> float:

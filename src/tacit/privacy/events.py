@@ -2,8 +2,10 @@
 
 Adjacency everywhere: *one record of one agent is replaced by another*, the number of records is public. Two data sets
 D, D' of one agent that differ so are called neighbours. Every event is to hold for the release *given all that was
-released before*, by anybody, so events of one agent compose adaptively. What one agent releases costs its own records
-only: agents spend side by side, and the network's total is the largest of theirs.
+released before*, by anybody, so events of one agent compose adaptively; which events, with which parameters and how
+many, is to be fixed before and not to depend on what was released (a run that stops early on released values pays for
+the whole plan). What one agent releases costs its own records only, since a record belongs to one agent and nothing but
+releases passes between agents: they spend side by side, and the network's total is the largest of theirs.
 """
 
 from __future__ import annotations
