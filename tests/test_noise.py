@@ -7,6 +7,7 @@ number of p-values that it looks at. Next to each stands the same test on a plan
 import math
 import os
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -144,7 +145,6 @@ def test_refinement_keeps_the_bits_it_has():
 
 def test_rounding_is_that_of_the_exact_sum():
     """Against 200-digit arithmetic: round(value + Z) with Z from the very same bits."""
-    mpmath = pytest.importorskip("mpmath")
     for seed in range(50):
         raw = np.random.default_rng(seed).bytes(24)
         value = 1e3 * np.random.default_rng(seed + 99).normal(size=(1, 1))

@@ -45,10 +45,15 @@ def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, l
     """A draft that does not learn from the site: who holds a record is no attribute of the record."""
     if site is None:
         return Schema.draft(table, label)
+    require_site(table, site)
+    if site == label:
+        raise InputError(f"column {site!r} cannot be both the label and the site")
+    return Schema.draft(replace(table, columns={k: v for k, v in table.columns.items() if k != site}), label)
+
+
+def require_site(table: Table, site: str) -> None:
+    """Refuses a table without the column that says who holds a record."""
     if site not in table.columns:
         raise InputError(
             f"{table.source} has no column {site!r} for --site; its columns are: {', '.join(table.columns)}"
         )
-    if site == label:
-        raise InputError(f"column {site!r} cannot be both the label and the site")
-    return Schema.draft(replace(table, columns={k: v for k, v in table.columns.items() if k != site}), label)

@@ -12,7 +12,7 @@ import typer
 from tacit.cli import names, options
 from tacit.cli.console import err, rounds_bar, tell, warn
 from tacit.cli.console import out as screen
-from tacit.cli.schema import draft_without
+from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, adult_table, partition, read_csv
 from tacit.errors import InputError
 from tacit.files import writable
@@ -92,10 +92,8 @@ def train(
 def read(file: str, label: str | None, site: str | None, schema: Path | None) -> tuple[Table, Schema]:
     """The file, and the schema that was given, or that the embedded data has, or that is drafted."""
     table = adult_table() if file == "adult" else read_csv(file)
-    if site is not None and site not in table.columns:
-        raise InputError(
-            f"{table.source} has no column {site!r} for --site; its columns are: {', '.join(table.columns)}"
-        )
+    if site is not None:
+        require_site(table, site)
     if schema is not None:
         given = Schema.from_toml(schema)
         if any(column.name == site for column in given.columns):
