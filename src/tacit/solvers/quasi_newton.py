@@ -3,8 +3,8 @@
     F(f) = sum_r c_r L(x_r.f, y_r) + rho/2 ||f||^2 + b.f
 
 The Hessian is assembled once, at the start, from a fixed fraction of the rows (it only preconditions), and
-BFGS updates in their two-loop form carry the rest: measured on Adult in the private regime this takes 11
-passes over the data, where Newton takes 5 passes and 5 full Hessians of 4 passes each. Above `DENSE_LIMIT`
+BFGS updates in their two-loop form carry the rest: more passes over the data than Newton's method takes, but each
+costs a fraction of the Hessian that it saves. Above `DENSE_LIMIT`
 features the Hessian's diagonal takes its place.
 """
 
