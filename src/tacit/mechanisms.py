@@ -37,7 +37,6 @@ def objective_perturbed(
     weight: np.ndarray,
     centre: np.ndarray,
     start: np.ndarray,
-    symbol: np.ndarray,
     factor: np.ndarray,
     rate: np.ndarray,
     ids: np.ndarray,
@@ -45,8 +44,8 @@ def objective_perturbed(
 ) -> Release:
     """The minimiser of O_i(f) + <linear_i + factor_i e_i, f> + weight_i ||f - centre_i||^2 leaves.
 
-    `symbol` is e_i, drawn by the caller with a density proportional to exp(-rate_i ||e||). With g the largest slope of
-    the loss, c its largest curvature, C_i the scale, B_i the rows, rows of norm at most 1, mu_i = l2 + 2 weight_i:
+    e_i is drawn here, with a density proportional to exp(-rate_i ||e||). With g the largest slope of the loss, c its
+    largest curvature, C_i the scale, B_i the rows, rows of norm at most 1, mu_i = l2 + 2 weight_i:
 
     *Noise.* f determines e = -(gradient without noise)/factor. Replacing a record moves that gradient at f by at most
     2 g C_i/B_i, so it moves e by at most that over factor_i, and the density of e by exp(rate_i times that).
@@ -67,6 +66,7 @@ def objective_perturbed(
     mu = problem.l2 + 2 * weight
     shift = 2 * loss.max_slope * C_over_B * (1 + ROUNDING)
     cost = rate * shift / factor + np.log1p(loss.max_curvature * C_over_B * (1 + ROUNDING) / mu)
+    symbol = noise.draw("spherical", 1 / rate, problem.dimension, ids, t)
     f = problem.argmin(linear=linear + factor * symbol, weight=weight, centre=centre, start=start)
     tau = problem.tolerance + factor * noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
     extra = cost / 1000

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -161,25 +160,13 @@ class Problem:
 
     def require_row_norm(self, bound: float) -> None:
         """Refuses rows longer than the bound that a privacy proof relies on: a row is never trusted to be short."""
-        worst = self._row_norms[self._ids]
+        worst = self._store.longest_rows[self._ids]
         if np.any(worst > bound * (1 + ROUNDING)):
             i = int(np.argmax(worst))
             raise InputError(
                 f"agent {self._ids[i]} has a row of norm {worst[i]:.6g}, above the {bound:g} that the privacy proof "
                 "assumes; scale or clip the rows (row_norm of a schema does)"
             )
-
-    @cached_property
-    def _row_norms(self) -> np.ndarray:
-        """The longest row of every agent of the store, (n,)."""
-        rows = self._store.rows
-        if isinstance(rows, SparseRows):
-            places = (rows.indices.astype(np.int64), rows.indptr.astype(np.int64))
-            shape = (len(self._store.y), self.dimension)
-            lengths = np.sqrt(scipy.sparse.csr_array((rows.data**2, *places), shape=shape).sum(axis=1))
-        else:
-            lengths = np.linalg.norm(rows, axis=1)
-        return np.maximum.reduceat(lengths, self._store.lo)
 
     def fingerprint(self) -> str:
         """A digest of the data, the loss and the constants: two runs with the same one solve the same problem."""

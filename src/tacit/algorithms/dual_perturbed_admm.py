@@ -90,7 +90,6 @@ class DualPerturbedADMM:
             weight=weight + phi / 2,  # Phi/2 ||f||^2 + w ||f - c||^2 is one square more, around a nearer centre
             centre=s.centre * weight / (weight + phi / 2),
             start=s.f,
-            symbol=noise.draw("spherical", 1 / zeta, problem.dimension, view.ids, t),
             factor=C_over_B,
             rate=zeta,
             ids=view.ids,

@@ -7,18 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tacit.algorithms import ConsensusADMM
-from tacit.data import read_csv
+from tacit.data import Table, adult_table, read_csv
 from tacit.errors import InputError, NotConnected
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
     "admm": ConsensusADMM,
-}
-
-# Functions of tacit.privacy.audit, by name: imported only when one is run.
-AUDITED: dict[str, str] = {
-    "dvp": "audit_dual_perturbed",
 }
 
 LOSSES: dict[str, Callable[[], Loss]] = {
@@ -40,6 +35,11 @@ def pick(known: dict[str, Any], name: str, what: str) -> Any:
     if name not in known:
         raise InputError(f"{what} must be one of {', '.join(known)}; not {name!r}")
     return known[name]
+
+
+def records(file: str) -> Table:
+    """The embedded data by its name, or a CSV file."""
+    return adult_table() if file == "adult" else read_csv(file)
 
 
 def graph(text: str, agents: int, names: list[str], seed: int) -> Graph:

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from tacit.cli import names
 from tacit.cli.console import err, warn
-from tacit.data import Classes, adult_table, read_csv
+from tacit.data import Classes
 from tacit.files import replacing, writable
 from tacit.model import Model
 
@@ -35,7 +36,7 @@ def predict(
     if not to_screen:
         writable(out, [model, file])
     fitted = Model.load(model)
-    table = adult_table() if file == "adult" else read_csv(file)
+    table = names.records(file)
     data = fitted.schema.encode(table, labelled=False)
     predictions, probabilities = fitted.predictions(data), fitted.probabilities(data)
     header = [fitted.schema.label.column, *([] if probabilities is None else ["probability"])]

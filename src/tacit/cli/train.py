@@ -13,7 +13,7 @@ from tacit.cli import names, options
 from tacit.cli.console import err, rounds_bar, tell, warn
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
-from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, adult_table, partition, read_csv
+from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, partition
 from tacit.errors import InputError
 from tacit.files import writable
 from tacit.losses import HuberHinge, Logistic, Squared
@@ -91,7 +91,7 @@ def train(
 
 def read(file: str, label: str | None, site: str | None, schema: Path | None) -> tuple[Table, Schema]:
     """The file, and the schema that was given, or that the embedded data has, or that is drafted."""
-    table = adult_table() if file == "adult" else read_csv(file)
+    table = names.records(file)
     if site is not None:
         require_site(table, site)
     if schema is not None:

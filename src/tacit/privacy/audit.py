@@ -104,3 +104,8 @@ def audit_dual_perturbed(
         return release.value[:, 0]
 
     return audit(sample, epsilon, math.ceil(samples / size) + max(1, samples // size // 4))
+
+
+AUDITS: dict[str, Callable[..., Audited]] = {
+    "dvp": audit_dual_perturbed,
+}

@@ -8,11 +8,12 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 
 from tacit import jit, losses
 from tacit.jit import drop_stale_kernels, entry
 from tacit.solvers import gram, quasi_newton
-from tacit.solvers.rows import Rows, add_transposed_times, inner_products, times
+from tacit.solvers.rows import Rows, SparseRows, add_transposed_times, inner_products, times
 
 
 @entry
@@ -109,6 +110,17 @@ class RowStore:
         out = np.empty((len(ids), self.dimension))
         _gradients(ids, *self._data, f, out)
         return out
+
+    @cached_property
+    def longest_rows(self) -> np.ndarray:
+        """The norm of every agent's longest row, (n,)."""
+        if isinstance(self.rows, SparseRows):
+            places = (self.rows.indices.astype(np.int64), self.rows.indptr.astype(np.int64))
+            squares = scipy.sparse.csr_array((self.rows.data**2, *places), shape=(len(self.y), self.dimension))
+            lengths = np.sqrt(squares.sum(axis=1))
+        else:
+            lengths = np.linalg.norm(self.rows, axis=1)
+        return np.maximum.reduceat(lengths, self.lo)
 
     @cached_property
     def _grams(self) -> tuple[np.ndarray, np.ndarray]:
