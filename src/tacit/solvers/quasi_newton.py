@@ -82,6 +82,34 @@ def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignor
 
 
 @kernel
+def _near_root(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t):  # type: ignore[no-untyped-def]
+    """A step along q at which the slope is small enough, found from t = 1, where it is slope_t; u is X q."""
+    t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
+    for _ in range(_MAX_TRIALS):
+        t, below, slope_below, above, slope_above = next_trial(t, slope_t, below, slope_below, above, slope_above)
+        slope_t = bq + rho * (fq + t * qq)
+        for r in range(len(z)):
+            slope_t += c[lo + r] * losses.slope(kind, width, z[r] + t * u[r], y[lo + r]) * u[r]
+        if good_enough(slope_t, slope_0):
+            break
+    return t
+
+
+@kernel
+def _armijo(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ignore[no-untyped-def]
+    """The longest of the steps 1, 1/2, 1/4, ... that decreases the value as Armijo asks, and whether there is one."""
+    for trial in range(_MAX_TRIALS):
+        t = 0.5**trial
+        change = t * bq + rho * (t * fq + t * t / 2.0 * qq)
+        for r in range(len(z)):
+            at, before = z[r] + t * u[r], losses.value(kind, width, z[r], y[lo + r])
+            change += c[lo + r] * (losses.value(kind, width, at, y[lo + r]) - before)
+        if change <= 1e-4 * t * slope_0:
+            return t, True
+    return t, False
+
+
+@kernel
 def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ignore[no-untyped-def]
     """Moves f to the minimiser, in place; returns the gradient norm reached there."""
     n, d = hi - lo, len(f)
@@ -115,34 +143,17 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ig
         norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
         slope_0, slope_t = dot(g, q), dot(g_new, q)
         found = True
-        if careful:
+        if careful:  # full Newton steps wherever they are worth it
             accepted = norm_new <= 0.5 * least_norm  # of all so far: or two rules of progress could chase each other
         else:
             accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
         if not accepted:
             combine(z_new, -1.0, z, z_new)  # from here on X q
             bq, fq, qq = dot(b, q), dot(f, q), dot(q, q)
-            t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
-            for trial in range(_MAX_TRIALS):
-                if careful:  # Armijo's rule on values: full Newton steps wherever they are worth it
-                    t = 0.5**trial
-                    change = t * bq + rho * (t * fq + t * t / 2.0 * qq)
-                    for r in range(n):
-                        at, before = z[r] + t * z_new[r], losses.value(kind, width, z[r], y[lo + r])
-                        change += c[lo + r] * (losses.value(kind, width, at, y[lo + r]) - before)
-                    found = change <= 1e-4 * t * slope_0
-                    if found:
-                        break
-                    continue
-                t, below, slope_below, above, slope_above = next_trial(
-                    t, slope_t, below, slope_below, above, slope_above
-                )
-                slope_t = bq + rho * (fq + t * qq)
-                for r in range(n):
-                    slope = losses.slope(kind, width, z[r] + t * z_new[r], y[lo + r])
-                    slope_t += c[lo + r] * slope * z_new[r]
-                if good_enough(slope_t, slope_0):
-                    break
+            if careful:
+                t, found = _armijo(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0)
+            else:
+                t = _near_root(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
             combine(f, t, q, f_new)
             times(rows, lo, hi, f_new, z_new)
             norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
