@@ -178,7 +178,7 @@ def test_masks_are_spherical():
     ids = np.arange(6000)
     for source in (SecureNoise(), SeededNoise(3)):
         value = np.full((6000, 4), 2.5)
-        assert looks_right("spherical", source.mask(value, 0.3, ids, 0) - value, 0.3)
+        assert looks_right("spherical", source.mask("spherical", value, 0.3, ids, 0) - value, 0.3)
         assert looks_right("gaussian", source.add("gaussian", value, 0.3, ids, 0) - value, 0.3)
 
 
@@ -212,7 +212,7 @@ def test_seeded_noise_is_keyed_by_seed_agent_tick_and_use():
         source.draw("spherical", 1.0, 6, np.arange(10), t=3),
         source.draw("spherical", 1.0, 6, np.arange(10, 20), t=2),
         source.add("spherical", np.zeros((10, 6)), 1.0, np.arange(10), t=2),
-        source.mask(np.zeros((10, 6)), 1.0, np.arange(10), t=2),
+        source.mask("spherical", np.zeros((10, 6)), 1.0, np.arange(10), t=2),
     ]
     for other in others:
         assert np.abs(other - whole).min() > 0
@@ -229,7 +229,9 @@ def test_recorded_noise_replays():
     np.testing.assert_array_equal(
         source.add("gaussian", np.ones((2, 2)), 9.0, np.array([0, 2]), t=0), 1 + array[0, [0, 2]]
     )
-    np.testing.assert_array_equal(source.mask(np.ones((2, 2)), 9.0, np.array([0, 2]), t=0), np.ones((2, 2)))
+    np.testing.assert_array_equal(
+        source.mask("spherical", np.ones((2, 2)), 9.0, np.array([0, 2]), t=0), np.ones((2, 2))
+    )
     for step, ids, d in ((3, [0], 2), (-1, [0], 2), (0, [5], 2), (0, [-1], 2), (0, [0], 3)):
         with pytest.raises(InputError, match="recorded noise of shape"):
             source.draw("spherical", 1.0, d, np.array(ids), t=step)

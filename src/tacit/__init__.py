@@ -10,23 +10,31 @@ from tacit import algorithms, data, losses
 from tacit.errors import GraphError, InputError, NotConverged, TacitError
 from tacit.graph import Graph
 from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
+from tacit.plan import Facts, Plan, calibrate, plan
+from tacit.privacy.events import Gaussian, Pure
 from tacit.problem import Problem
 from tacit.simulate import Run, simulate
 
 __version__ = "0.1.0"
 __all__ = [
+    "Facts",
+    "Gaussian",
     "Graph",
     "GraphError",
     "InputError",
     "NotConverged",
+    "Plan",
     "Problem",
+    "Pure",
     "RecordedNoise",
     "Run",
     "SecureNoise",
     "SeededNoise",
     "TacitError",
     "algorithms",
+    "calibrate",
     "data",
     "losses",
+    "plan",
     "simulate",
 ]

@@ -136,6 +136,19 @@ class Graph:
         """V_i, (n,): how many neighbours each agent has."""
         return np.diff(self.indptr)
 
+    @cached_property
+    def mixing(self) -> float:
+        """The best step m of f_i += m sum_j (f_j - f_i), by which repeated averaging reaches the mean soonest:
+        2/(least + largest of the Laplacian's eigenvalues above zero). Zero for an agent alone.
+
+        >>> round(Graph.complete(4).mixing, 12)
+        0.25
+        """
+        if self.agents == 1:
+            return 0.0
+        eigenvalues = np.sort(nx.laplacian_spectrum(self.to_networkx()))
+        return float(2 / (eigenvalues[1] + eigenvalues[-1]))
+
     def neighbours(self, i: int) -> np.ndarray:
         """The agents that agent i talks to, ascending."""
         return self.indices[self.indptr[i] : self.indptr[i + 1]]

@@ -90,6 +90,13 @@ class _Loss:
         _each(which, self.kind, self.width, z.ravel(), y.ravel(), out.reshape(-1))
         return out
 
+    def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can tell by noise and Jacobian.
+
+        In general the two are bounded apart; a loss that is never steep and curved at once can do better.
+        """
+        return noise * self.max_slope + np.log1p(curvature * self.max_curvature)  # type: ignore[attr-defined]
+
     def value(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """L(z, y), element by element."""
         return self._apply(0, z, y)
@@ -110,6 +117,23 @@ class Logistic(_Loss):
     kind: ClassVar[int] = _LOGISTIC
     max_slope: ClassVar[float] = 1.0
     max_curvature: ClassVar[float] = 0.25
+
+    def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """max over q of noise q + ln(1 + curvature q (1 - q)): where |L'| = q, L'' = q (1 - q).
+
+        It is concave in q. The derivative vanishes at the root of a b q^2 - (a - 2) b q - (a + b) = 0, a and b being
+        the two arguments; where a >= b that lies beyond 1, and the curvature costs nothing.
+
+        >>> Logistic().worst_record(np.array([3.0]), np.array([2.0])).tolist()
+        [3.0]
+        """
+        a, b = np.broadcast_arrays(np.asarray(noise, float), np.asarray(curvature, float))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            half = (a - 2) * b / 2
+            root = np.sqrt(half**2 + a * b * (a + b))
+            q = np.where(half > 0, (half + root) / (a * b), (a + b) / (root - half))  # without cancellation
+        q = np.where(a >= b, 1.0, np.clip(q, 0.0, 1.0))
+        return a * q + np.log1p(b * q * (1 - q))
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,42 @@
-"""The only place where a `Release` is made: each function states what leaving costs."""
+"""The only place where a `Release` is made: each function states what leaving costs.
+
+Two laws of noise protect an objective or its minimiser: `Spherical`, with a density proportional to exp(-rate ||e||),
+costs a `Pure` event; `Normal`, independent N(0, deviation^2), costs an event of Renyi divergences. A method names the
+law itself (the papers' way), or what a step may cost, and gets the law from `law_within`.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from tacit.errors import InputError, TacitError
 from tacit.noise import Noise
-from tacit.privacy.events import Event, Free, Pure, Unprotected
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
 from tacit.problem import ROUNDING, Problem
 from tacit.release import Release
 
 _POST_PROCESSING = Free("post-processing: computed from released values only")
+_FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
+
+Budget = Pure | Gaussian  # what one noisy step may cost
+
+
+class Spherical(NamedTuple):
+    """Noise with a density proportional to exp(-rate ||e||)."""
+
+    rate: np.ndarray  # (n, 1)
+
+
+class Normal(NamedTuple):
+    """Noise with independent entries N(0, deviation^2)."""
+
+    deviation: np.ndarray  # (n, 1)
+
+
+Law = Spherical | Normal
 
 
 def unprotected(value: np.ndarray) -> Release:
@@ -29,49 +53,155 @@ def post_processed(value: np.ndarray) -> Release:
     return _release(value, [_POST_PROCESSING] * len(value))
 
 
+def scaled(release: Release, factor: np.ndarray) -> Release:
+    """A public multiple of a release, which costs what the release costs."""
+    return _release(factor * release.value, list(release.events))
+
+
 def objective_perturbed(
     problem: Problem,
     noise: Noise,
+    law: Law,
     *,
     linear: np.ndarray,
     weight: np.ndarray,
     centre: np.ndarray,
     start: np.ndarray,
     factor: np.ndarray,
-    rate: np.ndarray,
     ids: np.ndarray,
     t: int,
 ) -> Release:
-    """The minimiser of O_i(f) + <linear_i + factor_i e_i, f> + weight_i ||f - centre_i||^2 leaves.
+    """The minimiser of O_i(f) + <linear_i + factor_i e_i, f> + weight_i ||f - centre_i||^2 leaves; e_i is drawn here.
 
-    e_i is drawn here, with a density proportional to exp(-rate_i ||e||). With g the largest slope of the loss, c its
-    largest curvature, C_i the scale, B_i the rows, rows of norm at most 1, mu_i = l2 + 2 weight_i:
+    With g the largest slope of the loss, c its largest curvature, C_i the scale, B_i the rows, rows of norm at most 1,
+    mu_i = l2 + 2 weight_i, and f the exact minimiser:
 
     *Noise.* f determines e = -(gradient without noise)/factor. Replacing a record moves that gradient at f by at most
-    2 g C_i/B_i, so it moves e by at most that over factor_i, and the density of e by exp(rate_i times that).
+    2 g C_i/B_i, so it moves e by at most that over factor_i.
 
     *Jacobian.* The two Hessians are H_0 + a x x^T and H_0 + a' x' x'^T with H_0 >= mu_i and 0 <= a, a' <= c C_i/B_i.
-    det(H_0 + a x x^T) = det(H_0) (1 + a x^T H_0^-1 x), so their ratio is at most 1 + c C_i/(B_i mu_i).
 
-    *Inexactness.* Both need the exact minimiser. Ours has a gradient norm of at most tau, so it lies within tau/mu_i;
-    with a mask of density exp(-kappa ||z||) on top, densities change by exp(kappa tau/mu_i), on either side. kappa is
-    chosen to make that a thousandth of the rest.
+    Spherical noise then costs rate C_i/(B_i factor_i) 2g + ln(1 + c C_i/(B_i mu_i)), or less where the loss is never
+    steep and curved at once; normal noise costs `ObjectiveGaussian`. docs/privacy.md has both proofs.
 
-    The event is pure, the sum of the three logarithms. Rows longer than 1 and losses without bounds are refused.
+    *Inexactness.* Our minimiser has a gradient norm of at most tau, so it lies within tau/mu_i. A mask goes on top, of
+    the same law: given f, it hides a shift of at most 2 tau/mu_i, and it is chosen to cost a thousandth of the rest.
+
+    Rows longer than 1 and losses without bounds are refused.
     """
-    loss, C_over_B = problem.loss, (problem.scale / problem.sizes)[:, None]
-    if not math.isfinite(loss.max_slope):
-        raise InputError(f"{type(loss).__name__} has no bound on its slope: objective perturbation cannot protect it")
     problem.require_row_norm(1.0)
-    mu = problem.l2 + 2 * weight
-    shift = 2 * loss.max_slope * C_over_B * (1 + ROUNDING)
-    cost = rate * shift / factor + np.log1p(loss.max_curvature * C_over_B * (1 + ROUNDING) / mu)
-    symbol = noise.draw("spherical", 1 / rate, problem.dimension, ids, t)
-    f = problem.argmin(linear=linear + factor * symbol, weight=weight, centre=centre, start=start)
+    one, mu = _record(problem), problem.l2 + 2 * weight
     tau = problem.tolerance + factor * noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
-    extra = cost / 1000
-    kappa = extra * mu / (2 * tau)
-    return _release(noise.mask(f, 1 / kappa, ids, t), [Pure(float(e)) for e in (cost + extra)[:, 0]])
+
+    def solved(name: str, scale: np.ndarray) -> np.ndarray:
+        symbol = noise.draw(name, scale, problem.dimension, ids, t)  # type: ignore[arg-type]
+        return problem.argmin(linear=linear + factor * symbol, weight=weight, centre=centre, start=start)
+
+    if isinstance(law, Spherical):
+        cost = _spherical_cost(problem, law.rate / factor, mu)
+        f = solved("spherical", 1 / law.rate)
+        kappa = _FOR_INEXACTNESS * cost * mu / (2 * tau)
+        events = [Pure(float(e)) for e in (cost * (1 + _FOR_INEXACTNESS))[:, 0]]
+        return _release(noise.mask("spherical", f, 1 / kappa, ids, t), list(events))
+    multiplier = law.deviation * factor / (2 * problem.loss.max_slope * one)
+    f = solved("gaussian", law.deviation)
+    mask = 2 * tau / mu * multiplier / math.sqrt(_FOR_INEXACTNESS)  # 1/multiplier^2 grows by that share
+    multiplier = multiplier / math.sqrt(1 + _FOR_INEXACTNESS)
+    ratio = problem.loss.max_curvature * one / mu
+    return _release(
+        noise.mask("gaussian", f, mask, ids, t),
+        [ObjectiveGaussian(float(m), float(x)) for m, x in zip(multiplier[:, 0], ratio[:, 0], strict=True)],
+    )
+
+
+def minimiser_perturbed(
+    problem: Problem,
+    noise: Noise,
+    law: Law,
+    f: np.ndarray,
+    *,
+    convexity: np.ndarray,
+    ids: np.ndarray,
+    t: int,
+) -> Release:
+    """f_i + e_i leaves, where f_i minimises an objective of the given strong convexity, up to a gradient of norm tau.
+
+    Two neighbours' objectives differ in their gradients by at most 2 g C_i/B_i, so the exact minimisers by that over
+    the convexity m, and what our solver gives by Delta = (2 g C_i/B_i + 2 tau)/m. Spherical noise costs rate Delta,
+    normal noise is the Gaussian mechanism.
+    """
+    problem.require_row_norm(1.0)
+    moved = _moved(problem, convexity)
+    if isinstance(law, Spherical):
+        released = noise.add("spherical", f, 1 / law.rate, ids, t)
+        return _release(released, [Pure(float(e)) for e in (law.rate * moved)[:, 0]])
+    released = noise.add("gaussian", f, law.deviation, ids, t)
+    return _release(released, [Gaussian(float(m)) for m in (law.deviation / moved)[:, 0]])
+
+
+def gradient_perturbed(
+    problem: Problem,
+    noise: Noise,
+    budget: Gaussian,
+    f: np.ndarray,
+    step: float,
+    *,
+    ids: np.ndarray,
+    t: int,
+) -> Release:
+    """f_i - step (grad O_i(f_i) + e_i) leaves, with normal noise e_i, where f_i is made of released values.
+
+    Replacing a record moves the gradient by at most 2 g C_i/B_i: the Gaussian mechanism.
+    """
+    problem.require_row_norm(1.0)
+    shift = 2 * problem.loss.max_slope * _record(problem)
+    moved = f - step * problem.gradient(f)
+    released = noise.add("gaussian", moved, step * shift * budget.multiplier, ids, t)
+    return _release(released, [budget] * len(f))
+
+
+def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.ndarray) -> Law:
+    """The law of noise with which `objective_perturbed` costs exactly what the budget says."""
+    one, mu = _record(problem), problem.l2 + 2 * weight
+    if isinstance(budget, Gaussian):
+        deviation = budget.multiplier * math.sqrt(1 + _FOR_INEXACTNESS) * 2 * problem.loss.max_slope * one / factor
+        return Normal(deviation)
+    target = budget.epsilon / (1 + _FOR_INEXACTNESS)
+    low, high = np.zeros_like(mu), target / (problem.loss.max_slope * one)  # the cost is at least rate g C/B
+    if np.any(np.log1p(problem.loss.max_curvature * one / mu) >= target):
+        raise InputError(
+            f"a step at {budget} cannot even pay for the curvature of the loss: raise l2, the penalty or the budget"
+        )
+    for _ in range(60):
+        middle = (low + high) / 2
+        fits = _spherical_cost(problem, middle, mu) <= target
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return Spherical(low * factor)
+
+
+def output_law_within(problem: Problem, budget: Budget, convexity: np.ndarray) -> Law:
+    """The law of noise with which `minimiser_perturbed` costs exactly what the budget says."""
+    moved = _moved(problem, convexity)
+    return Spherical(budget.epsilon / moved) if isinstance(budget, Pure) else Normal(budget.multiplier * moved)
+
+
+def _record(problem: Problem) -> np.ndarray:
+    """C_i/B_i, (n, 1): by how much one record counts, and a little more for rows whose norm was computed."""
+    if not math.isfinite(problem.loss.max_slope):
+        raise InputError(f"{type(problem.loss).__name__} has no bound on its slope: no noise can protect its minimiser")
+    return (problem.scale / problem.sizes)[:, None] * (1 + ROUNDING) ** 2
+
+
+def _moved(problem: Problem, convexity: np.ndarray) -> np.ndarray:
+    """By how much replacing a record moves a computed minimiser, (n, 1)."""
+    return 2 * (problem.loss.max_slope * _record(problem) + problem.tolerance) / convexity
+
+
+def _spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:
+    """Of a linear term with a density exp(-rate ||e||). One of the two records can be anything, at slope g; the other
+    one's slope and curvature enter together."""
+    one = _record(problem)
+    return rate * problem.loss.max_slope * one + problem.loss.worst_record(rate * one, one / mu)
 
 
 def _release(value: np.ndarray, events: list[Event]) -> Release:

@@ -7,7 +7,7 @@ Three laws, each on R^d:
     laplace     independent, density exp(-|z|/scale) / (2 scale)
 
 A source offers `draw` (noise that goes into an objective), `add` (noise on a value that leaves) and `mask` (a little
-spherical noise on a minimiser that leaves, to pay for its inexactness; see `tacit.mechanisms`). All take the scale as
+noise on a minimiser that leaves, to pay for its inexactness; see `tacit.mechanisms`). All take the scale as
 a number or as (n, 1), and the agents' ids and the tick, which key the stream.
 """
 
@@ -43,8 +43,8 @@ class Noise(Protocol):
         """(n, d) value plus noise, as it leaves."""
         ...
 
-    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
-        """(n, d) value plus the small spherical noise that pays for an inexact minimiser."""
+    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        """(n, d) value plus the small noise that pays for an inexact minimiser."""
         ...
 
 
@@ -97,9 +97,9 @@ class SeededNoise:
         """See `Noise`."""
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
 
-    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
-        return value + self.draw("spherical", scale, value.shape[1], ids, t, tag=2)
+        return value + self.draw(law, scale, value.shape[1], ids, t, tag=2)
 
 
 class RecordedNoise:
@@ -133,7 +133,7 @@ class RecordedNoise:
         """See `Noise`."""
         return value + self.draw(law, scale, value.shape[1], ids, t)
 
-    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """Nothing is added."""
         return value
 
@@ -169,9 +169,9 @@ class SecureNoise:
         scales = np.broadcast_to(_column(scale), (len(value), 1))[:, 0]
         return np.array([self._rounded(law, row, float(s)) for row, s in zip(value, scales, strict=True)])
 
-    def mask(self, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
-        return self.add("spherical", value, scale, ids, t)
+        return self.add(law, value, scale, ids, t)
 
     def _rounded(self, law: Law, value: np.ndarray, scale: float) -> np.ndarray:
         """round((value + Z) / grid) * grid, exactly."""

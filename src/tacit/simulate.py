@@ -19,7 +19,8 @@ from tacit.graph import Graph, View
 from tacit.noise import Noise
 from tacit.privacy.events import Event, Unprotected, from_plain, to_plain
 from tacit.problem import Problem
-from tacit.release import Inbox
+from tacit.release import Inbox, Release
+from tacit.schedule import Turn
 
 _FORMAT = 1
 
@@ -167,14 +168,9 @@ def simulate(
         if converged:
             break
         turn = schedule.turn(t)
-        ids = turn.speakers
-        said, release = algorithm.speak(_rows(state, ids), problem.take(ids), graph.view(ids), noise, t)
-        state = _put(state, ids, said)
-        for agent, event in zip(ids, release.events, strict=True):
+        state, release = tick(algorithm, state, problem, graph, noise, turn, t)
+        for agent, event in zip(turn.speakers, release.events, strict=True):
             spent[agent][event] += 1
-        ids = turn.listeners
-        inbox = Inbox(release.value, turn.indptr, turn.indices)
-        state = _put(state, ids, algorithm.listen(_rows(state, ids), inbox, graph.view(ids), t))
 
         done = t + 1
         sent["messages"] += len(turn.indices)
@@ -197,6 +193,18 @@ def simulate(
         seeded=(noise is not None and not noise.private) or (resume is not None and resume.seeded),
         identity=identity,
     )
+
+
+def tick(
+    algorithm: Algorithm, state: Any, problem: Problem, graph: Graph, noise: Noise | None, turn: Turn, t: int
+) -> tuple[Any, Release]:
+    """One round: the speakers of the turn speak, its listeners listen."""
+    ids = turn.speakers
+    said, release = algorithm.speak(_rows(state, ids), problem.take(ids), graph.view(ids), noise, t)
+    state = _put(state, ids, said)
+    ids = turn.listeners
+    inbox = Inbox(release.value, turn.indptr, turn.indices)
+    return _put(state, ids, algorithm.listen(_rows(state, ids), inbox, graph.view(ids), t)), release
 
 
 def _measure(algorithm: Algorithm, state: Any, problem: Problem, view: View, sent: dict[str, int]) -> dict[str, float]:

@@ -8,12 +8,28 @@ import numpy as np
 
 from tacit.algorithms.consensus_admm import ConsensusADMM
 from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
+from tacit.algorithms.gradient_descent import GradientDescent
+from tacit.algorithms.hyper import Geometric
+from tacit.algorithms.one_shot_averaging import OneShotAveraging
+from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
+from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
+from tacit.algorithms.recycled_admm import RecycledADMM
 from tacit.graph import Graph, View
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Schedule
 
-__all__ = ["Algorithm", "ConsensusADMM", "DualPerturbedADMM"]
+__all__ = [
+    "Algorithm",
+    "ConsensusADMM",
+    "DualPerturbedADMM",
+    "Geometric",
+    "GradientDescent",
+    "OneShotAveraging",
+    "PenaltyPerturbedADMM",
+    "PrimalPerturbedADMM",
+    "RecycledADMM",
+]
 
 
 class Algorithm(Protocol):

@@ -1,10 +1,17 @@
-"""What all consensus methods on a graph share: the point that neighbours pull towards, and how far from agreement."""
+"""What all consensus methods on a graph share: the point that neighbours pull towards, the two steps, the residuals."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+
+from tacit.errors import InputError
+from tacit.graph import View
+from tacit.mechanisms import Law, Spherical, objective_perturbed, unprotected
+from tacit.noise import Noise
+from tacit.problem import Problem
+from tacit.release import Release
 
 TINY = 1e-300  # instead of zero, below a fraction line
 
@@ -14,15 +21,77 @@ def centre_of(f: np.ndarray, heard: np.ndarray, V: np.ndarray) -> np.ndarray:
     return (f + heard / np.maximum(V, 1)) / 2  # an agent alone (V = 0) gives its centre the weight 0
 
 
-def dual_step(s: Any, heard: np.ndarray, V: np.ndarray, penalty: float | np.ndarray) -> Any:
-    """lambda_i += eta/2 sum_j (f_i - f_j), and the centre that it leaves for the next primal step."""
-    centre = centre_of(s.f, heard, V)
-    return s._replace(dual=s.dual + penalty / 2 * (V * s.f - heard), centre=centre, shift=centre - s.centre)
+def primal_step(
+    s: Any,
+    problem: Problem,
+    noise: Noise | None,
+    law: Law | None,
+    *,
+    weight: np.ndarray,
+    centre: np.ndarray,
+    factor: np.ndarray | float,
+    view: View,
+    k: int,
+    as_printed: bool = False,
+) -> Release:
+    """argmin O_i(f) + <2 lambda_i + factor e_i, f> + weight ||f - centre||^2, with e_i of the law, at noisy step k.
+
+    Without a law it is the plain step. `as_printed` gives the minimiser away as the papers do: without paying for its
+    inexactness, and with an e_i that need not protect.
+    """
+    where = {"weight": weight, "centre": centre, "start": s.f}
+    if law is None:
+        return unprotected(problem.argmin(linear=2 * s.dual, **where))
+    noise = needed(noise, as_printed)
+    factor = np.broadcast_to(factor, (len(view.ids), 1))
+    if as_printed:
+        return unprotected(
+            problem.argmin(linear=2 * s.dual + factor * drawn(noise, law, problem.dimension, view, k), **where)
+        )
+    return objective_perturbed(
+        problem, noise, law, linear=2 * s.dual, factor=factor, ids=view.ids, t=k, **where
+    )  # fmt: skip
 
 
-def residual_norms(
-    f: np.ndarray, centre: np.ndarray, shift: np.ndarray, penalty: float | np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Primal ||f_i - mean of neighbours|| and dual ||2 eta V_i (centre_i(t+1) - centre_i(t))||, (n,) each."""
-    primal = np.linalg.norm(2 * (f - centre), axis=1) * (V[:, 0] > 0)
-    return primal, np.linalg.norm(2 * penalty * V * shift, axis=1)
+def drawn(noise: Noise, law: Law, dimension: int, view: View, k: int) -> np.ndarray:
+    """The noise symbol of step k; drawing it twice from seeded or recorded noise gives the same."""
+    if isinstance(law, Spherical):
+        return noise.draw("spherical", 1 / law.rate, dimension, view.ids, k)
+    return noise.draw("gaussian", law.deviation, dimension, view.ids, k)
+
+
+def needed(noise: Noise | None, as_printed: bool = False) -> Noise:
+    """The noise source, which a private method cannot be without; a printed variant refuses one that protects."""
+    if noise is None:
+        raise InputError("a private method needs noise: SecureNoise(), or SeededNoise(seed) to experiment")
+    if as_printed and noise.private:
+        raise InputError("the printed version breaks its own promise: it does not run with noise that is to protect")
+    return noise
+
+
+def dual_step(
+    s: Any, f: np.ndarray, heard: np.ndarray, V: np.ndarray, penalty: np.ndarray | float, step: np.ndarray | float
+) -> Any:
+    """lambda_i += step/2 sum_j (f_i - f_j), and the centre for the next primal step.
+
+    By the primal step's optimality, its gradient at f plus noise is -2 lambda_i - 2 eta V_i (f_i - centre_i), so that
+    `imbalance`, the gradient of O_i plus noise plus the new 2 lambda_i, is known from released values alone.
+    """
+    move = step * (V * f - heard)
+    return s._replace(
+        dual=s.dual + move / 2, centre=centre_of(f, heard, V), imbalance=move - 2 * penalty * V * (f - s.centre)
+    )
+
+
+def residual_norms(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Primal ||f_i - mean of neighbours|| and dual ||grad O_i(f_i) + 2 lambda_i||, (n,) each: at zero f is optimal."""
+    return np.linalg.norm(2 * (f - s.centre), axis=1) * (V[:, 0] > 0), np.linalg.norm(s.imbalance, axis=1)
+
+
+def relative_residuals(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Relative to ||f_i|| and ||2 lambda_i||: functions of released values only, so that stopping tells nothing."""
+    primal, dual = residual_norms(s, f, V)
+    return (
+        primal / np.maximum(np.linalg.norm(f, axis=1), TINY),
+        dual / np.maximum(np.linalg.norm(2 * s.dual, axis=1), TINY),
+    )

@@ -23,7 +23,7 @@ class State(NamedTuple):
     f: np.ndarray  # (n, d) f_i(t)
     dual: np.ndarray  # (n, d) lambda_i(t)
     centre: np.ndarray  # (n, d) mean over the neighbours j of (f_i(t) + f_j(t))/2
-    shift: np.ndarray  # (n, d) how far the last round moved the centre
+    imbalance: np.ndarray  # (n, d) grad O_i(f_i) + 2 lambda_i
     pull: np.ndarray  # (n, 1) ||grad O_i(0)||: what the dual residual is measured by
     size: np.ndarray  # (n, 1) the largest ||f_i|| so far: what the primal residual is measured by
 
@@ -61,7 +61,7 @@ class ConsensusADMM:
             f=start,
             dual=zero,
             centre=centre_of(start, heard.sum(), view.degree),
-            shift=np.full_like(start, np.nan),  # no round has moved it yet
+            imbalance=np.full_like(start, np.nan),  # no round has told it yet
             pull=np.linalg.norm(problem.gradient(zero), axis=1, keepdims=True),
             size=np.linalg.norm(start, axis=1, keepdims=True),
         )
@@ -74,7 +74,7 @@ class ConsensusADMM:
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The dual step (9), and the centre for the next (8)."""
-        return dual_step(s, inbox.sum(), view.degree, self.penalty)
+        return dual_step(s, s.f, inbox.sum(), view.degree, self.penalty, self.penalty)
 
     def estimate(self, s: State) -> np.ndarray:
         """f_i."""
@@ -86,7 +86,7 @@ class ConsensusADMM:
 
         Both are local. On a long path neighbours agree long before the ends do: ask for less there.
         """
-        primal, dual = residual_norms(s.f, s.centre, s.shift, self.penalty, view.degree)
+        primal, dual = residual_norms(s, s.f, view.degree)
         return (
             primal / np.maximum(s.size[:, 0], TINY),
             dual / np.maximum(np.maximum(np.linalg.norm(2 * s.dual, axis=1), s.pull[:, 0]), TINY),

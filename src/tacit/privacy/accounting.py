@@ -26,7 +26,7 @@ from scipy.special import expit, log_ndtr, logsumexp
 from scipy.stats import binom
 
 from tacit.errors import InputError
-from tacit.privacy.events import ZCDP, Event, Free, Gaussian, Laplace, Pure, Unprotected
+from tacit.privacy.events import ZCDP, Event, Free, Gaussian, Laplace, ObjectiveGaussian, Pure, Unprotected
 
 # Orders of Renyi divergence: dense where the usual budgets have their best one.
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
@@ -130,7 +130,7 @@ def _plain_sum(spent: Mapping[Event, int]) -> float:
 
 
 def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> float | None:
-    if any(isinstance(event, ZCDP) for event in spent):
+    if any(isinstance(event, ZCDP | ObjectiveGaussian) for event in spent):
         return None
     if rough > _HOPELESS or rough == 0:  # no finer answer is worth the work
         return rough
@@ -176,7 +176,9 @@ def _renyi(spent: Mapping[Event, int], delta: float) -> float:
     return _converted(divergence, delta)
 
 
-def _zcdp(spent: Mapping[Event, int], delta: float) -> float:
+def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
+    if any(isinstance(event, ObjectiveGaussian) for event in spent):
+        return None  # its divergence is bounded for a range of orders only
     rho = xi = 0.0
     for event, n in spent.items():
         if isinstance(event, ZCDP):
@@ -213,6 +215,12 @@ def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
         return event.xi + event.rho * a
     if isinstance(event, Gaussian):
         return a * _square(1 / event.multiplier) / 2
+    if isinstance(event, ObjectiveGaussian):
+        x = event.curvature
+        # (1 + x)/((1 + a x)(1 - (a-1) x)) = 1 / (1 - a (a-1) x^2 / (1 + x)): no cancellation for small x.
+        beyond = a * (a - 1) * x * (x / (1 + x))
+        jacobian = -np.log1p(-np.minimum(beyond, 1.0)) / (a - 1)
+        return np.where((a - 1) * x < 1, a * _square(1 / event.multiplier) / 2 + jacobian, math.inf)
     if isinstance(event, Pure):
         # Of randomised response, the worst of all pure mechanisms: P = (e^eps, 1)/(1 + e^eps), Q its mirror image;
         # the moment is cosh((a - 1/2) eps) / cosh(eps/2).

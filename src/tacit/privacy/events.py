@@ -81,9 +81,29 @@ class ZCDP:
             raise InputError(f"ZCDP needs xi of 0 or more, not {self.xi}")
 
 
-Event = Free | Unprotected | Pure | Laplace | Gaussian | ZCDP
+@dataclass(frozen=True)
+class ObjectiveGaussian:
+    """The minimiser of an objective with a Gaussian linear term leaves. With m the `multiplier` and x the `curvature`,
+    the Renyi divergence of every order a with 1 < a < 1 + 1/x is between neighbours at most
 
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Free, Unprotected, Pure, Laplace, Gaussian, ZCDP)}
+        a/(2 m^2) + [ln(1 + x) - ln(1 + a x) - ln(1 - (a - 1) x)] / (a - 1)
+
+    The first term is that of `Gaussian(m)`; the second is about a x^2 and pays for the curvature of the loss
+    (docs/privacy.md proves it)."""
+
+    multiplier: float
+    curvature: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+        _positive(self, "curvature")
+
+
+Event = Free | Unprotected | Pure | Laplace | Gaussian | ZCDP | ObjectiveGaussian
+
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Free, Unprotected, Pure, Laplace, Gaussian, ZCDP, ObjectiveGaussian)
+}
 
 
 def to_plain(event: Event) -> dict[str, Any]:

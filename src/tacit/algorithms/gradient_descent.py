@@ -1,0 +1,93 @@
+"""Decentralised gradient descent, private by noise on the gradients: the rival that is simplest to trust."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.algorithms.consensus import TINY, needed
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import gradient_perturbed, post_processed, unprotected
+from tacit.noise import Noise
+from tacit.privacy.events import Gaussian
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+class State(NamedTuple):
+    """Everything an agent keeps from one round to the next: all of it from released values."""
+
+    f: np.ndarray  # (n, d)
+    spread: np.ndarray  # (n, 1) how far the neighbours' models are from it, relative
+    moved: np.ndarray  # (n, 1) how far the last gradient step moved it, relative
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientDescent:
+    """Decentralised gradient descent: Nedic and Ozdaglar (2009), with a Gaussian mechanism on every gradient:
+
+        f_i <- f_i - step (grad O_i(f_i) + e_i)                    once every `exchanges` rounds
+        f_i <- f_i + mixing sum_j (f_j - f_i)                      after every round
+
+    The rounds between two gradients average released values, which costs messages but no privacy. With a constant
+    step the agents end near the optimum, not at it: the nearer, the smaller the step and the more they exchange.
+    """
+
+    step: float
+    mixing: float
+    exchanges: int = 1
+    budget: Gaussian | None = None  # of one gradient
+
+    def __post_init__(self) -> None:
+        for name in ("step", "mixing"):
+            if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
+                raise InputError(f"{name} must be a positive number, not {getattr(self, name)}")
+        if not (isinstance(self.exchanges, int) and self.exchanges >= 1):
+            raise InputError(f"exchanges must be a whole number, 1 or more, not {self.exchanges}")
+        if self.budget is not None and not isinstance(self.budget, Gaussian):
+            raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """Everybody speaks to all neighbours in every round."""
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """The start is public."""
+        unknown = np.full((len(start), 1), np.nan)
+        return State(start, unknown, unknown)
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """A gradient step, or the model as it is."""
+        if t % self.exchanges:
+            return s, unprotected(s.f) if self.budget is None else post_processed(s.f)
+        if self.budget is None:
+            release = unprotected(s.f - self.step * problem.gradient(s.f))
+        else:
+            release = gradient_perturbed(
+                problem, needed(noise), self.budget, s.f, self.step, ids=view.ids, t=t // self.exchanges
+            )  # fmt: skip
+        moved = np.linalg.norm(release.value - s.f, axis=1, keepdims=True)
+        return s._replace(f=release.value, moved=moved / np.maximum(_norm(release.value), TINY)), release
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """A step towards the neighbours' mean."""
+        pull = inbox.sum() - view.degree * s.f
+        spread = _norm(pull) / np.maximum(_norm(view.degree * s.f), TINY)
+        return s._replace(f=s.f + self.mixing * pull, spread=spread)
+
+    def estimate(self, s: State) -> np.ndarray:
+        """f_i, a function of released values."""
+        return s.f
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """Disagreement, and the last gradient step, both relative to the model."""
+        return s.spread[:, 0], s.moved[:, 0]
+
+
+def _norm(x: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(x, axis=1, keepdims=True)

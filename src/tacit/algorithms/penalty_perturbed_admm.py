@@ -1,0 +1,91 @@
+"""Private consensus ADMM by penalty perturbation (M-ADMM)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.algorithms import hyper
+from tacit.algorithms.consensus import centre_of, dual_step, primal_step, relative_residuals
+from tacit.algorithms.dual_perturbed_admm import State
+from tacit.algorithms.hyper import Hyper
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import Budget, Law, Spherical, law_within
+from tacit.noise import Noise
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+@dataclass(frozen=True)
+class PenaltyPerturbedADMM:
+    """M-ADMM: Zhang, Khalili, Liu, "Improving the Privacy and Accuracy of ADMM-Based Distributed Algorithms" (2018),
+    as it stands beside R-ADMM in "Recycled ADMM", II.D.
+
+    With the noise e_i of density exp(-alpha_i ||e||) inside the penalty, which each agent raises over time:
+
+        f_i(t+1)      = argmin O_i(f) + 2 lambda_i(t).f + eta_i(t+1) sum_j ||f + e_i(t+1) - (f_i(t) + f_j(t))/2||^2
+        lambda_i(t+1) = lambda_i(t) + theta/2 sum_j (f_i(t+1) - f_j(t+1))
+
+    The noise is the linear term 2 eta_i V_i e_i. All agents share theta, the `dual_step`: with dual steps of their own
+    the agents would converge to the minimiser of sum O_i/eta_i. `alpha` may differ from agent to agent, and should:
+    with one for all, the agent of least degree pays most and the others pay for noise that they do not need. `budget`
+    does that by itself: it gives every agent the least noise with which its step costs that much.
+    """
+
+    penalty: Hyper = 1.0  # eta_i(t)
+    alpha: Hyper | None = None  # alpha_i(t)
+    dual_step: float = 1.0  # theta
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        hyper.checked("penalty", self.penalty, growing=True)
+        hyper.noise_checked(self.alpha, self.budget)
+        hyper.checked("dual_step", self.dual_step)
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """Everybody speaks to all neighbours in every round."""
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """f_i(0) is given, data-independent and known to the neighbours; lambda_i(0) = 0."""
+        centre = centre_of(start, heard.sum(), view.degree)
+        return State(start, np.zeros_like(start), centre, np.full_like(start, np.nan))
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """The primal step."""
+        weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
+        private = self.alpha is not None or self.budget is not None
+        if private and not np.all(view.degree > 0):
+            raise InputError("an agent without neighbours has no penalty, and nothing to hide its data in")
+        law: Law | None = None
+        if self.budget is not None:
+            law = law_within(problem, self.budget, weight, 2 * weight)
+        elif self.alpha is not None:
+            law = Spherical(hyper.at("alpha", self.alpha, t, view.ids))
+        release = primal_step(
+            s, problem, noise, law, weight=weight, centre=s.centre, factor=2 * weight, view=view, k=t
+        )  # fmt: skip
+        return s._replace(f=release.value), release
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """The dual step, with the step that is common to all."""
+        eta = hyper.at("penalty", self.penalty, t, view.ids)
+        return dual_step(s, s.f, inbox.sum(), view.degree, eta, self.dual_step)
+
+    def estimate(self, s: State) -> np.ndarray:
+        """f_i, as released."""
+        return s.f
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """See `relative_residuals`."""
+        return relative_residuals(s, s.f, view.degree)
+
+    def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:
+        """C (1.4 c1 + alpha_i) / (eta_i V_i B_i), (n, 1)."""
+        alpha = hyper.paper_noise("M-ADMM", self.alpha, t, view.ids)
+        weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
+        C_over_B = (problem.scale / problem.sizes)[:, None]
+        return C_over_B * (1.4 * problem.loss.max_curvature + alpha) / weight

@@ -1,0 +1,133 @@
+"""Private consensus ADMM by primal variable perturbation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import dual_perturbed_admm, hyper
+from tacit.algorithms.consensus import centre_of, dual_step, needed, relative_residuals
+from tacit.algorithms.dual_perturbed_admm import dual_perturbed_step
+from tacit.algorithms.hyper import Hyper
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import Budget, Spherical, minimiser_perturbed, output_law_within, unprotected
+from tacit.noise import Noise
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+class State(NamedTuple):
+    """Everything an agent keeps from one round to the next. All but `hidden` is from released values."""
+
+    V: np.ndarray  # (n, d) V_p(t), as released
+    hidden: np.ndarray  # (n, d) f_p(t), which never leaves
+    dual: np.ndarray  # (n, d) lambda_p(t)
+    centre: np.ndarray  # (n, d) mean over the neighbours i of (V_p(t) + V_i(t))/2
+    imbalance: np.ndarray  # (n, d) as if V_p(t) had solved the primal step
+
+
+@dataclass(frozen=True)
+class PrimalPerturbedADMM:
+    """Primal variable perturbation (PVP): Zhang and Zhu (2017), Algorithm 3, corrected.
+
+    With e_p of density exp(-zeta_p ||e||):
+
+        f_p(t+1)      = argmin Z_p(f) + 2 lambda_p(t).f + eta sum_i ||f - c_pi(t)||^2                 (18)
+        V_p(t+1)      = f_p(t+1) + e_p(t+1)                                                          (19)
+        lambda_p(t+1) = lambda_p(t) + eta/2 sum_j (V_p(t+1) - V_j(t+1))                              (20)
+
+    Only V_p leaves (the listing of the algorithm broadcasts f_p). The `centre` c_pi is
+
+    - "released": (V_p + V_i)/2. Given what was released, only this round's minimiser depends on the data, and replacing
+      a record moves it by 2 g C/(B_p (rho + 2 eta N_p)): that little noise suffices.
+    - "printed": (f_p + V_i - e_p)/2 = (2 f_p - V_p + V_i)/2. The hidden f_p is carried over: replacing a record moves
+      it by Delta(t+1) <= (2 g C/B_p + 2 eta N_p Delta(t))/(rho + 2 eta N_p), which grows up to 2 g C/(rho B_p), so
+      zeta = rho B_p alpha/(2 C), as the paper has it, is right.
+
+    If `final` is given, round `final` (0, 1, ...) is a step of dual perturbation (21)-(23), which is the output. It
+    goes from V_p and lambda_p: from the hidden f_p, as printed, it would tell more than it claims.
+
+    `alpha` is the epsilon of one step, `budget` the other way to say it; with neither it is plain ADMM. `as_printed`
+    broadcasts f_p itself, and takes the final step from it.
+    """
+
+    penalty: Hyper = 1.0  # eta
+    alpha: Hyper | None = None  # alpha_p(t)
+    centre: Literal["released", "printed"] = "released"
+    final: int | None = None  # t_s
+    budget: Budget | None = None
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        hyper.checked("penalty", self.penalty)
+        hyper.noise_checked(self.alpha, self.budget)
+        if self.centre not in ("released", "printed"):
+            raise InputError(f"the centre is 'released' or 'printed', not {self.centre!r}")
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """Everybody speaks to all neighbours in every round."""
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """f_p(0) = V_p(0) is given, data-independent and known to the neighbours; lambda_p(0) = 0."""
+        centre = centre_of(start, heard.sum(), view.degree)
+        return State(start, start, np.zeros_like(start), centre, np.full_like(start, np.nan))
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """(18) and (19), or the final (21) and (22)."""
+        eta = hyper.at("penalty", self.penalty, t, view.ids)
+        alpha = None if self.alpha is None else hyper.at("alpha", self.alpha, t, view.ids)
+        carried = self.centre == "printed" or self.as_printed
+        if t == self.final:
+            base = s.hidden if self.as_printed else s.V
+            centre = s.centre + (base - s.V) / 2
+            state = dual_perturbed_admm.State(base, s.dual, centre, s.imbalance)
+            release = dual_perturbed_step(
+                state, problem, noise, eta=eta, alpha=alpha, budget=self.budget, view=view, k=t,
+                as_printed=self.as_printed,
+            )  # fmt: skip
+            return s._replace(V=release.value, hidden=release.value), release
+        weight = eta * view.degree
+        convexity = problem.l2 + (np.zeros_like(weight) if carried else 2 * weight)
+        centre = s.centre - (s.V - s.hidden) if carried else s.centre
+        start = s.hidden if carried else s.V
+        f = problem.argmin(linear=2 * s.dual, weight=weight, centre=centre, start=start)
+        if alpha is None and self.budget is None:
+            return s._replace(V=f, hidden=f), unprotected(f)
+        if np.any(convexity <= 0):
+            raise InputError("the printed centre needs a positive l2: the noise is for an l2-strongly convex objective")
+        law = (
+            output_law_within(problem, self.budget, convexity)
+            if self.budget is not None
+            else Spherical(paper_rate(problem, alpha, convexity))  # type: ignore[arg-type]
+        )
+        noise = needed(noise, self.as_printed)
+        release = minimiser_perturbed(problem, noise, law, f, convexity=convexity, ids=view.ids, t=t)
+        return s._replace(V=release.value, hidden=f), unprotected(f) if self.as_printed else release
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """(20), from what was released."""
+        eta = hyper.at("penalty", self.penalty, t, view.ids)
+        return dual_step(s, s.V, inbox.sum(), view.degree, eta, eta)
+
+    def estimate(self, s: State) -> np.ndarray:
+        """V_p, as released."""
+        return s.V
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """See `relative_residuals`."""
+        return relative_residuals(s, s.V, view.degree)
+
+    def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:
+        """What the paper says step t costs, (n, 1): alpha."""
+        return hyper.paper_noise("PVP", self.alpha, t, view.ids)
+
+
+def paper_rate(problem: Problem, alpha: np.ndarray, convexity: np.ndarray) -> np.ndarray:
+    """zeta_p of Algorithm 3, (n, 1): m B_p alpha/(2 C), with m = rho for the printed centre."""
+    C_over_B = (problem.scale / problem.sizes)[:, None]
+    return convexity * alpha / (2 * problem.loss.max_slope * C_over_B)

@@ -1,0 +1,144 @@
+"""Recycled ADMM (R-ADMM), and with a penalty that grows, modified recycled ADMM (MR-ADMM)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import hyper
+from tacit.algorithms.consensus import centre_of, drawn, dual_step, needed, primal_step, relative_residuals
+from tacit.algorithms.hyper import Hyper
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import Budget, Law, Spherical, law_within, post_processed, unprotected
+from tacit.noise import Noise
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+class State(NamedTuple):
+    """Everything an agent keeps from one exchange to the next: all of it from released values."""
+
+    f: np.ndarray  # (n, d) f_i(t), as released
+    dual: np.ndarray  # (n, d) lambda_i
+    centre: np.ndarray  # (n, d) mean over the neighbours j of (f_i + f_j)/2 after the last even iteration
+    heard: np.ndarray  # (n, d) sum over the neighbours of f_j(t)
+    imbalance: np.ndarray  # (n, d) the gradient at f_i(2k-1), with noise, plus 2 lambda_i(2k-1)
+
+
+@dataclass(frozen=True)
+class RecycledADMM:
+    """R-ADMM and MR-ADMM: Zhang, Khalili, Liu, "Recycled ADMM: Improving the Privacy and Accuracy of Distributed
+    Algorithms", Algorithms 1-3. One round of the loop is one exchange; rounds 0, 2, ... are the odd iterations 2k-1.
+
+    With e_i of density exp(-alpha_i(k) ||e||), eta = eta_i(2k-1):
+
+        f_i(2k-1)      = argmin O_i(f) + (2 lambda_i(2k-2) + e_i).f + eta sum_j ||(f_i + f_j)(2k-2)/2 - f||^2     (18)
+        lambda_i(2k-1) = lambda_i(2k-2) + theta/2 sum_j (f_i(2k-1) - f_j(2k-1))                                (15)
+        f_i(2k)        = f_i(2k-1) - 1/(2 eta V_i + gamma) {2 lambda_i(2k-1) + e_i + grad O_i(f_i(2k-1))
+                                                            + eta sum_j (f_i(2k-1) - f_j(2k-1))}               (19)
+
+    The even step (19) costs nothing because the optimality of (18) gives e_i + grad O_i in released values; it is
+    computed from those, and never from a stored gradient, which would tell the solver's residual:
+
+        f_i(2k) = f_i(2k-1) + [2 eta sum_j (f_j(2k-1) - (f_i + f_j)(2k-2)/2) - (theta - eta) sum_j (f_i - f_j)(2k-1)]
+                              / (2 eta V_i + gamma)
+
+    theta, the `dual_step`, is the penalty itself if not given, as in (15). If agents have penalties of their own, that
+    converges to the minimiser of sum O_i/eta_i: give all of them one dual step. `as_printed` recycles the stored
+    gradient, for comparison. `budget` states a noisy step's cost instead of alpha; with neither it is not private.
+    """
+
+    penalty: Hyper = 1.0  # eta_i(2k-1)
+    gamma: float = 0.5
+    alpha: Hyper | None = None  # alpha_i(k)
+    dual_step: float | None = None  # theta
+    budget: Budget | None = None
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        hyper.checked("penalty", self.penalty, growing=True)
+        hyper.noise_checked(self.alpha, self.budget)
+        if self.dual_step is not None:
+            hyper.checked("dual_step", self.dual_step)
+        if not (self.gamma >= 0 and math.isfinite(self.gamma)):
+            raise InputError(f"gamma must be zero or a positive number, not {self.gamma}")
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """Everybody speaks to all neighbours in every round."""
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """f_i(0) is given, data-independent and known to the neighbours; lambda_i(0) = 0."""
+        said = heard.sum()
+        centre = centre_of(start, said, view.degree)
+        return State(start, np.zeros_like(start), centre, said, np.full_like(start, np.nan))
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """(18) in odd iterations, (19) in even ones."""
+        k, V = t // 2, view.degree
+        eta = hyper.at("penalty", self.penalty, k, view.ids)
+        if t % 2 == 0:
+            release = primal_step(
+                s, problem, noise, self._law(problem, eta * V, view, k), weight=eta * V, centre=s.centre, factor=1.0,
+                view=view, k=k, as_printed=self.as_printed,
+            )  # fmt: skip
+        elif self.as_printed:
+            release = unprotected(s.f + self._printed_even_step(s, problem, view, noise, eta, k))
+        else:
+            theta = eta if self.dual_step is None else self.dual_step
+            moved = 2 * eta * (s.heard - V * s.centre) - (theta - eta) * (V * s.f - s.heard)
+            # An agent alone has V = 0 and moves nowhere, whatever gamma.
+            even = s.f + moved / np.maximum(2 * eta * V + self.gamma, np.finfo(float).tiny)
+            release = post_processed(even) if self._private else unprotected(even)
+        return s._replace(f=release.value), release
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """(15) in odd iterations; in even ones lambda stays as it is (17), and the centre for the next (18) is made."""
+        heard, V = inbox.sum(), view.degree
+        if t % 2:
+            return s._replace(heard=heard, centre=centre_of(s.f, heard, V))
+        eta = hyper.at("penalty", self.penalty, t // 2, view.ids)
+        stepped = dual_step(s, s.f, heard, V, eta, eta if self.dual_step is None else self.dual_step)
+        return stepped._replace(heard=heard, centre=s.centre)
+
+    def estimate(self, s: State) -> np.ndarray:
+        """f_i(t), as released."""
+        return s.f
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """Disagreement with the neighbours now, and the imbalance of the last odd iteration, both relative."""
+        now = s._replace(centre=centre_of(s.f, s.heard, view.degree))
+        return relative_residuals(now, s.f, view.degree)
+
+    def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:
+        """(32): 2C/B_i (1.4 c1/(rho/N + 2 eta_i V_i) + alpha_i) in odd iterations, 0 in even ones, (n, 1)."""
+        if t % 2:
+            return np.zeros((len(view.ids), 1))
+        alpha = hyper.paper_noise("R-ADMM", self.alpha, t // 2, view.ids)
+        mu = problem.l2 + 2 * hyper.at("penalty", self.penalty, t // 2, view.ids) * view.degree
+        return 2 * (problem.scale / problem.sizes)[:, None] * (1.4 * problem.loss.max_curvature / mu + alpha)
+
+    @property
+    def _private(self) -> bool:
+        return self.alpha is not None or self.budget is not None
+
+    def _law(self, problem: Problem, weight: np.ndarray, view: View, k: int) -> Law | None:
+        if self.budget is not None:
+            return law_within(problem, self.budget, weight, np.ones_like(weight))
+        return None if self.alpha is None else Spherical(hyper.at("alpha", self.alpha, k, view.ids))
+
+    def _printed_even_step(
+        self, s: State, problem: Problem, view: View, noise: Noise | None, eta: np.ndarray, k: int
+    ) -> np.ndarray:
+        """(19) with the gradient of the data, as printed: what it broadcasts tells the residual of the solver."""
+        gradient = problem.gradient(s.f)
+        law = self._law(problem, eta * view.degree, view, k)
+        if law is not None:
+            gradient += drawn(needed(noise, as_printed=True), law, problem.dimension, view, k)
+        uphill = 2 * s.dual + gradient + eta * (view.degree * s.f - s.heard)
+        return -uphill / np.maximum(2 * eta * view.degree + self.gamma, np.finfo(float).tiny)

@@ -1,0 +1,222 @@
+"""What a run will cost, before any data is read; and the noise for a cost that is given.
+
+Nothing that a release costs may depend on the data. So the plan of a run is made by running it without data: `Facts`
+takes the place of the problem, knows what is public of it, and answers every question about the data with zeros. The
+events that come out are those of the real run, by construction: it is the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms import Algorithm
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.losses import Logistic, Loss
+from tacit.mechanisms import Budget
+from tacit.noise import SecureNoise
+from tacit.privacy.accounting import Totals, largest_parameter, totals
+from tacit.privacy.events import Event, Gaussian, Pure
+from tacit.problem import Problem
+from tacit.release import Inbox
+from tacit.simulate import tick
+
+
+class Facts(Problem):
+    """What is public of a problem: how many rows each agent has, the dimension, the loss and the constants.
+
+    >>> Facts(sizes=[8000] * 5, dimension=104, l2=0.01)
+    Facts(5 agents, 40000 rows, dimension 104, Logistic())
+    """
+
+    def __init__(
+        self,
+        *,
+        sizes: Sequence[int] | np.ndarray,
+        dimension: int,
+        loss: Loss | None = None,
+        scale: float | np.ndarray = 1.0,
+        l2: float = 0.0,
+        tolerance: float = 1e-9,
+    ) -> None:
+        rows = np.asarray(sizes)
+        if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu" or rows.min() < 1:
+            raise InputError(f"sizes are the agents' numbers of rows, 1 or more each, not {sizes}")
+        if dimension < 1:
+            raise InputError(f"the dimension is 1 or more, not {dimension}")
+        scales = np.asarray(scale, dtype=float)
+        if scales.shape not in ((), rows.shape) or not np.all((scales > 0) & np.isfinite(scales)):
+            raise InputError(f"scale must be a positive number, or one for each of {len(rows)} agents, not {scale}")
+        if not (l2 >= 0 and math.isfinite(l2)):
+            raise InputError(f"l2 must be zero or a positive number, not {l2}")
+        self._sizes, self._dimension = rows, dimension
+        self.loss, self.l2, self.tolerance = Logistic() if loss is None else loss, float(l2), tolerance
+        self.scale = np.broadcast_to(scales, rows.shape).copy()
+
+    @classmethod
+    def of(cls, problem: Problem) -> Facts:
+        """The facts of a problem that is there."""
+        return cls(
+            sizes=problem.sizes, dimension=problem.dimension, loss=problem.loss, scale=problem.scale, l2=problem.l2,
+            tolerance=problem.tolerance,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("Problem", "Facts")
+
+    @property
+    def agents(self) -> int:
+        return len(self._sizes)
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return self._sizes
+
+    def take(self, ids: Sequence[int] | np.ndarray) -> Facts:
+        places = np.asarray(ids)
+        return Facts(
+            sizes=self._sizes[places], dimension=self._dimension, loss=self.loss, scale=self.scale[places], l2=self.l2,
+            tolerance=self.tolerance,
+        )  # fmt: skip
+
+    def gradient(self, f: np.ndarray) -> np.ndarray:
+        """Zeros: nobody has looked."""
+        return np.zeros((self.agents, self._dimension))
+
+    def argmin(self, linear: Any, weight: Any, centre: Any, start: Any = 0.0) -> np.ndarray:
+        """Zeros: nobody has looked."""
+        return np.zeros((self.agents, self._dimension))
+
+    def require_row_norm(self, bound: float) -> None:
+        """There are no rows yet; the real run will look at them."""
+
+
+class _NoNoise:
+    """Stands in for the noise of a run without data."""
+
+    private, grid = False, SecureNoise().grid
+
+    def draw(self, law: str, scale: Any, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+        return np.zeros((len(ids), dimension))
+
+    def add(self, law: str, value: np.ndarray, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
+        return value
+
+    def mask(self, law: str, value: np.ndarray, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
+        return value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every agent of a run will release at which cost."""
+
+    events: list[list[Event]]  # for every agent, in the order of its releases
+    paper: np.ndarray | None  # (N,) the paper's own bound on the total of pure epsilons, where it has one
+
+    @cached_property
+    def spent(self) -> list[Counter[Event]]:
+        """For every agent, how often it will release at which cost."""
+        return [Counter(events) for events in self.events]
+
+    def totals(self, delta: float) -> list[Totals]:
+        """For every agent, the epsilon of the whole run under each accountant."""
+        return _per_agent(self.spent, lambda counter: totals(counter, delta))
+
+    def epsilon(self, delta: float) -> float:
+        """The network's epsilon: the largest of the agents'."""
+        return max(t.best for t in self.totals(delta))
+
+
+def plan(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> Plan:
+    """The events of `rounds` rounds, from public facts alone.
+
+    >>> from tacit.algorithms import DualPerturbedADMM
+    >>> facts = Facts(sizes=[8000] * 3, dimension=10, l2=0.1)
+    >>> p = plan(DualPerturbedADMM(penalty=0.1, budget=Pure(0.1)), facts, Graph.ring(3), rounds=100)
+    >>> round(p.epsilon(delta=1e-5), 4)
+    4.3068
+    """
+    if graph.agents != facts.agents:
+        raise InputError(f"the graph has {graph.agents} agents, the facts have {facts.agents}")
+    if not isinstance(facts, Facts):
+        facts = Facts.of(facts)
+    view, schedule = graph.view(), algorithm.schedule(graph)
+    zero = np.zeros((facts.agents, facts.dimension))
+    state = algorithm.init(facts, view, zero, Inbox(zero, graph.indptr, graph.indices))
+    events: list[list[Event]] = [[] for _ in range(facts.agents)]
+    for t in range(rounds):
+        turn = schedule.turn(t)
+        state, release = tick(algorithm, state, facts, graph, _NoNoise(), turn, t)
+        for agent, event in zip(turn.speakers, release.events, strict=True):
+            events[agent].append(event)
+    return Plan(events, paper_total(algorithm, facts, view, rounds))
+
+
+def paper_total(algorithm: Algorithm, facts: Problem, view: View, rounds: int) -> np.ndarray | None:
+    """The sum over the rounds of what the paper says each costs, (N,); None where the paper says nothing."""
+    bound = getattr(algorithm, "paper_bound", None)
+    if bound is None or getattr(algorithm, "alpha", None) is None:
+        return None
+    return sum((bound(facts, view, t)[:, 0] for t in range(rounds)), np.zeros(facts.agents))
+
+
+def calibrate(
+    make: Callable[[Budget], Algorithm],
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    *,
+    epsilon: float,
+    delta: float,
+    law: type[Pure] | type[Gaussian] = Gaussian,
+) -> Algorithm:
+    """The algorithm `make(budget)` with the largest budget for a noisy step, so that no agent's total passes
+    (epsilon, delta). `law` says which noise: `Gaussian`, or the papers' `Pure`.
+
+    >>> from tacit.algorithms import RecycledADMM
+    >>> facts = Facts(sizes=[8000] * 3, dimension=10, l2=0.1)
+    >>> best = calibrate(lambda b: RecycledADMM(budget=b), facts, Graph.ring(3), 20, epsilon=1.0, delta=1e-5)
+    >>> 0.99 < plan(best, facts, Graph.ring(3), 20).epsilon(1e-5) <= 1.0
+    True
+    """
+    if not (epsilon > 0 and math.isfinite(epsilon)):
+        raise InputError(f"epsilon must be a positive number, not {epsilon}")
+    if not 0 < delta < 1:
+        raise InputError(f"delta must lie between 0 and 1, not at {delta}")
+
+    def budget(p: float) -> Budget:
+        return Pure(p) if law is Pure else Gaussian(1 / p)
+
+    def worst(p: float) -> Counter[Event]:
+        # Agents that differ in size or degree may differ in cost: the network's total is the largest of theirs.
+        spent = plan(make(budget(p)), facts, graph, rounds).spent
+        return max(_distinct(spent), key=lambda counter: totals(counter, delta).best) if len(spent) > 1 else spent[0]
+
+    return make(budget(largest_parameter(worst, epsilon, delta)))
+
+
+def _distinct(spent: list[Counter[Event]]) -> list[Counter[Event]]:
+    return [Counter(dict(key)) for key in {frozenset(counter.items()) for counter in spent}]
+
+
+def _per_agent(spent: list[Counter[Event]], cost: Callable[[Counter[Event]], Totals]) -> list[Totals]:
+    """The cost of each agent, computed once for agents that spend the same."""
+    known: dict[frozenset[tuple[Event, int]], Totals] = {}
+    out = []
+    for counter in spent:
+        key = frozenset(counter.items())
+        if key not in known:
+            known[key] = cost(counter)
+        out.append(known[key])
+    return out
