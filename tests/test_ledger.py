@@ -22,7 +22,8 @@ from tacit import cli
 from tacit.cli import ledger as ledger_command
 from tacit.errors import InputError
 from tacit.privacy.events import Free, Pure, Unprotected
-from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger, LedgerError, _create
+from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger, LedgerError
+from tacit.privacy.ledger_file import create
 
 CAP = Cap(epsilon=10.0, delta=1e-6)
 
@@ -121,8 +122,8 @@ def test_eight_processes_use_one_cap_fully_and_never_pass_it(tmp_path):
 
 
 def test_every_commit_waits_for_the_disk(ledger):
-    assert ledger._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
-    assert ledger._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert ledger._file.db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    assert ledger._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_log_torn_anywhere_leaves_a_whole_beginning_of_the_history(ledger, tmp_path):
@@ -394,7 +395,7 @@ def forge(path, *rows):
     """Appends rows whose hashes are right and whose content breaks a rule."""
     with Ledger(path, cost=cost) as forger:
         for row in rows:
-            forger._append(*row)
+            forger._file.append(*row)
 
 
 @pytest.mark.parametrize(
@@ -500,7 +501,7 @@ def test_a_new_ledger_is_for_its_owner_only(ledger, tmp_path):
 
 
 def test_of_two_processes_that_make_a_ledger_at_once_the_first_wins(ledger, tmp_path):
-    _create(tmp_path / "ledger", "made a moment later")
+    create(tmp_path / "ledger", "made a moment later")
     with open_ledger(tmp_path) as again:
         assert again.cap() == CAP
 
@@ -576,12 +577,12 @@ def test_a_full_disk_loses_nothing(ledger):
     released(ledger, 3)
     ledger.reserve(RUN, 3, ROUND)
     rows = list(ledger.entries())
-    (pages,) = ledger._db.execute("PRAGMA page_count").fetchone()
-    ledger._db.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = ledger._file.db.execute("PRAGMA page_count").fetchone()
+    ledger._file.db.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(LedgerError, match="full; nothing was written; free some space"):
         ledger.store(RUN, 3, bytes(50_000))
     assert list(ledger.entries()) == rows
-    ledger._db.execute("PRAGMA max_page_count = 1000000")
+    ledger._file.db.execute("PRAGMA max_page_count = 1000000")
     ledger.verify()
     ledger.store(RUN, 3, bytes(50_000))
     assert ledger.payload(RUN, 3) == bytes(50_000)

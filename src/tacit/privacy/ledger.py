@@ -37,109 +37,26 @@ newest rows may still be in the file `-wal` beside it.
 
 from __future__ import annotations
 
-import json
-import operator
 import os
-import sqlite3
-import tempfile
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from hashlib import sha256
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError
 from tacit.files import writable
-from tacit.privacy.events import Event, from_plain, to_plain
+from tacit.privacy.events import Event, to_plain
+from tacit.privacy.ledger_entries import BudgetExceeded, Cap, Entry, LedgerError, canonical, check_name, checked
+from tacit.privacy.ledger_file import LedgerFile, create
 
-
-class LedgerError(TacitError):
-    """The ledger cannot be read or written, does not add up, or holds something else for this round."""
-
-
-class BudgetExceeded(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
-    """The release, the run or the cap asked for does not fit what has been spent."""
-
+__all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
 
 Cost = Callable[[Counter[Event], float], float]
 """An accountant: the epsilon that a multiset of events costs at a delta. More events never cost less."""
-
-FORMAT = 1
-PATIENCE = 30.0  # seconds to wait for another process that is writing
-
-# Rows of entries, numbered 1, 2, 3, ...: caps (with an empty run, tick 0), reservations and payloads. The body is
-# canonical JSON, or the bytes that are sent. INSERT OR REPLACE deletes rows without asking the trigger on DELETE:
-# whatever it could replace is refused by the trigger on INSERT.
-# Files are compared with this text to the letter: after a change it is another FORMAT.
-_SCHEMA = """
-CREATE TABLE meta (format INTEGER NOT NULL, dataset TEXT NOT NULL, created TEXT NOT NULL);
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY CHECK (number > 0),
-    kind TEXT NOT NULL CHECK (kind IN ('cap', 'reserve', 'payload')),
-    run TEXT NOT NULL,
-    tick INTEGER NOT NULL CHECK (typeof(tick) = 'integer'),
-    body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
-    previous TEXT NOT NULL,
-    hash TEXT NOT NULL
-);
-CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind != 'cap';
-
-CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
-    BEGIN SELECT RAISE(ABORT, 'a ledger has one data set'); END;
-CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_insert BEFORE INSERT ON entries
-    WHEN NEW.number != (SELECT ifnull(max(number), 0) + 1 FROM entries)
-    OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind AND kind != 'cap')
-    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-"""
-
-
-@dataclass(frozen=True)
-class Cap:
-    """All that is ever released together stays (epsilon, delta)-differentially private.
-
-    >>> Cap(epsilon=1.0, delta=1e-6)
-    Cap(epsilon=1.0, delta=1e-06)
-    """
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < float("inf"):
-            raise InputError(f"a cap needs a positive, finite epsilon, not {self.epsilon}")
-        if not 0 < self.delta < 1:
-            raise InputError(f"a cap needs a delta between 0 and 1, not {self.delta}")
-
-    def __str__(self) -> str:
-        return f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g}"
-
-
-class Entry(NamedTuple):
-    """A row of the ledger."""
-
-    number: int
-    kind: str
-    run: str
-    tick: int
-    body: bytes
-    previous: str
-    hash: str
-
-    def event(self) -> Event:
-        """What a reservation paid for."""
-        return from_plain(json.loads(self.body))
-
-    def cap(self) -> Cap:
-        return Cap(**json.loads(self.body))
 
 
 class RunSummary(NamedTuple):
@@ -166,6 +83,7 @@ class Verified(NamedTuple):
 class Ledger:
     """The ledger in a file that exists; `Ledger.open` makes it if need be. Not to be carried across a fork.
 
+    >>> import tempfile
     >>> from tacit.privacy.events import Pure
     >>> def cost(events, delta):
     ...     return sum(event.epsilon * count for event, count in events.items())
@@ -182,26 +100,12 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str], *, cost: Cost) -> None:
         self.path = Path(path)
-        if not os.path.isfile(self.path):
-            raise LedgerError(f"{self.path} is not there, or no file; name a ledger that exists")
+        self._file = LedgerFile(self.path)
         self._cost = cost
         # The reserved events and the cap, as of row number _seen; rows never change, so only newer ones are ever read.
         self._seen, self._reserved = 0, Counter[Event]()
         self._cap: Cap | None = None
         self._fitting: tuple[Cap | None, Counter[Event]] = (None, Counter())  # a cap, and events known to fit under it
-        uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        try:
-            self._db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
-        except sqlite3.Error as error:
-            raise _explained(self.path, error) from None
-        try:
-            self._rows("PRAGMA journal_mode = WAL")
-            self._rows("PRAGMA synchronous = FULL")
-            self._check_file()
-            self._check_rows()
-        except BaseException:
-            self._db.close()
-            raise
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
@@ -210,9 +114,9 @@ class Ledger:
         `dataset` says which records these are (a fingerprint); a ledger of other records is refused.
         """
         path = writable(path)
-        _check_name(dataset, "a data set")
+        check_name(dataset, "a data set")
         if not path.exists():
-            _create(path, dataset)
+            create(path, dataset)
         ledger = cls(path, cost=cost)
         if ledger.dataset != dataset:
             ledger.close()
@@ -221,8 +125,18 @@ class Ledger:
             )
         return ledger
 
+    @property
+    def dataset(self) -> str:
+        """Which records this ledger is about."""
+        return self._file.dataset
+
+    @property
+    def created(self) -> str:
+        """When the ledger was made, in UTC."""
+        return self._file.created
+
     def close(self) -> None:
-        self._db.close()
+        self._file.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -242,42 +156,42 @@ class Ledger:
                 raise BudgetExceeded(
                     f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; the cap must be at least that"
                 )
-            self._append("cap", "", 0, _canonical(asdict(cap)))
+            self._file.append("cap", "", 0, canonical(asdict(cap)))
 
     def reserve(self, run: str, tick: int, event: Event) -> Entry:
         """Pays for one release, before its noise is drawn; again after a restart, at no further cost."""
-        run, tick = _checked(run, tick)
+        run, tick = checked(run, tick)
         with self._writing():
-            if found := self._find("reserve", run, tick):
+            if found := self._file.find("reserve", run, tick):
                 if found.event() != event:
                     raise LedgerError(
                         f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
                     )
                 return found
             self._must_fit(Counter([event]), f"round {tick} of {run!r}")
-            return self._append("reserve", run, tick, _canonical(to_plain(event)))
+            return self._file.append("reserve", run, tick, canonical(to_plain(event)))
 
     def store(self, run: str, tick: int, payload: bytes) -> None:
         """Keeps what is about to be sent for a reserved round; a round has one payload for ever."""
-        run, tick = _checked(run, tick)
+        run, tick = checked(run, tick)
         if not isinstance(payload, bytes):
             raise InputError(f"a payload is stored as bytes, not as {type(payload).__name__}")
         with self._writing():
-            if found := self._find("payload", run, tick):
+            if found := self._file.find("payload", run, tick):
                 if found.body != payload:
                     raise LedgerError(
                         f"round {tick} of {run!r} has another payload already; do not send this one, send that one"
                     )
-            elif not self._find("reserve", run, tick):
+            elif not self._file.find("reserve", run, tick):
                 raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
             else:
-                self._append("payload", run, tick, payload)
+                self._file.append("payload", run, tick, payload)
 
     # Reading
 
     def payload(self, run: str, tick: int) -> bytes | None:
         """What was stored for this round, to be sent (again) as it is; None if nothing was, and nothing was sent."""
-        found = self._find("payload", *_checked(run, tick))
+        found = self._file.find("payload", *checked(run, tick))
         return found.body if found else None
 
     def cap(self) -> Cap | None:
@@ -324,10 +238,7 @@ class Ledger:
 
     def entries(self) -> Iterator[Entry]:
         """All rows in order. Others may write, and so may the caller, while this is read."""
-        number = 0
-        while rows := self._rows("SELECT * FROM entries WHERE number > ? ORDER BY number LIMIT 100", number):
-            yield from map(Entry._make, rows)
-            number = rows[-1][0]
+        return self._file.entries()
 
     def runs(self) -> list[RunSummary]:
         """The runs in the order of their first reservation."""
@@ -343,17 +254,16 @@ class Ledger:
 
     def head(self) -> str:
         """The hash of the last row, which stands for the whole history: keep it elsewhere, and `verify` with it."""
-        return self._last()[1]
+        return self._file.last()[1]
 
     def verify(self, kept: str | None = None) -> Verified:
         """Recomputes the chain and every rule; with a head that was kept, also that nothing since has been lost.
 
         Raises LedgerError that names the first bad row.
         """
-        self._check_file()
-        self._check_rows()
+        self._file.check()
         self._check_caps()
-        kinds, hashes = Counter[str](), {self._origin}
+        kinds, hashes = Counter[str](), {self._file.origin}
         for entry in self.entries():
             kinds[entry.kind] += 1
             hashes.add(entry.hash)
@@ -367,28 +277,16 @@ class Ledger:
 
     # Inside
 
-    def _rows(self, sql: str, *values: Any) -> list[Any]:
-        """All access to the database, so that its errors become ours."""
-        try:
-            return self._db.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise _explained(self.path, error) from None
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        self._rows("BEGIN IMMEDIATE")
-        try:
+        with self._file.writing():
             self._catch_up()
             yield
-            self._rows("COMMIT")
-        finally:
-            if self._db.in_transaction:  # something was raised before the commit, or by it
-                self._rows("ROLLBACK")
 
     def _catch_up(self) -> None:
         """Takes note of rows that were committed since, by whomever."""
         news = "SELECT * FROM entries WHERE number > ? AND kind != 'payload' ORDER BY number"
-        for entry in map(Entry._make, self._rows(news, self._seen)):
+        for entry in map(Entry._make, self._file.rows(news, self._seen)):
             if entry.kind == "cap":
                 self._cap = entry.cap()
             else:
@@ -412,63 +310,6 @@ class Ledger:
                 f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self._cap}"
             )
         self._fitting = self._cap, wanted
-
-    def _find(self, kind: str, run: str, tick: int) -> Entry | None:
-        by_name = "SELECT * FROM entries WHERE run = ? AND tick = ? AND kind = ? AND kind != 'cap'"
-        rows = self._rows(by_name, run, tick, kind)
-        return Entry(*rows[0]) if rows else None
-
-    def _last(self) -> tuple[int, str]:
-        """Number and hash of the last row."""
-        rows = self._rows("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1")
-        return rows[0] if rows else (0, self._origin)
-
-    def _append(self, kind: str, run: str, tick: int, body: bytes) -> Entry:
-        number, previous = self._last()
-        entry = Entry(number + 1, kind, run, tick, body, previous, hash="")
-        entry = entry._replace(hash=_hash(*entry[:-1]))
-        self._rows("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", *entry)
-        return entry
-
-    def _check_file(self) -> None:
-        """It is a ledger, with the triggers and the index that refuse what must not be, and the index agrees with the
-        rows: it decides whether a round is found."""
-        tables = dict(self._rows("SELECT name, sql FROM sqlite_master"))
-        if "meta" not in tables:
-            raise LedgerError(f"{self.path} is not a ledger; name another file")
-        meta = self._rows("SELECT * FROM meta")
-        if len(meta) != 1 or meta[0][0] != FORMAT:
-            raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}; use the tacit that wrote it")
-        if tables != _expected_tables():
-            raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
-        ((damage,),) = self._rows("PRAGMA integrity_check(1)")
-        if damage != "ok":
-            raise LedgerError(f"{self.path} is damaged ({' '.join(damage.split())}); do not spend from it")
-        _, self.dataset, self.created = meta[0]
-        self._origin = _hash(*meta[0])  # where the chain begins
-
-    def _check_rows(self) -> None:
-        """The chain, and the rules that need no accountant."""
-        number, previous, capped = 0, self._origin, False
-        reserved: set[tuple[str, int]] = set()
-        for entry in self.entries():
-            fault: str | None
-            if entry.previous != previous:
-                fault = f"it does not continue row {number}"
-            elif entry.hash != _hash(*entry[:-1]):
-                fault = "its content is not what was written"
-            elif entry.kind == "reserve" and not capped:
-                fault = "it was reserved without a cap"
-            elif entry.kind == "payload" and (entry.run, entry.tick) not in reserved:
-                fault = "its round was not reserved"
-            else:
-                fault = _unreadable(entry)
-            if fault:
-                raise LedgerError(f"{self.path}, row {entry.number}: {fault}; do not spend from it")
-            if entry.kind == "reserve":
-                reserved.add((entry.run, entry.tick))
-            capped = capped or entry.kind == "cap"
-            number, previous = entry.number, entry.hash
 
     def _check_caps(self) -> None:
         """No reservation ever passed the cap of its time, and no cap lay below what was spent."""
@@ -494,87 +335,3 @@ class Ledger:
             first = reign[bisect_left(range(len(events)), True, key=too_much)]
             raise LedgerError(f"{self.path}, row {first.number}: more is spent than the cap of {cap}")
         return before + Counter(events)
-
-
-def _create(path: Path, dataset: str) -> None:
-    """Makes the ledger beside its place and moves it there whole: nobody ever meets half a ledger."""
-    log = path.with_name(f"{path.name}-wal")
-    if log.exists() and not path.exists():  # asked last, for another process may be making it right now
-        raise LedgerError(f"{path} is gone, but its newest rows are in {log}; put the ledger back beside it")
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            draft = Path(folder) / "draft"
-            draft.touch(mode=0o600)
-            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-                db.execute("PRAGMA journal_mode = WAL")
-                db.executescript(f"BEGIN; {_SCHEMA}")
-                now = datetime.now(UTC).isoformat(timespec="seconds")
-                db.execute("INSERT INTO meta VALUES (?, ?, ?)", (FORMAT, dataset, now))
-                db.execute("COMMIT")
-            with suppress(FileExistsError):  # another process was faster: its ledger is as good
-                os.link(draft, path)
-        here = os.open(path.parent, os.O_RDONLY)
-        os.fsync(here)  # the file's name has to reach the disk, too
-        os.close(here)
-    except sqlite3.Error as error:
-        raise _explained(path, error) from None
-    except OSError as error:
-        raise LedgerError(f"{path} could not be made: {error.strerror or error}; choose another folder") from None
-
-
-def _expected_tables() -> dict[str, str]:
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(_SCHEMA)
-        return dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
-
-
-def _checked(run: str, tick: int) -> tuple[str, int]:
-    _check_name(run, "a run")
-    tick = operator.index(tick)
-    if not 0 <= tick < 2**63:
-        raise InputError(f"a round is numbered from 0, not {tick}")
-    return run, tick
-
-
-def _check_name(name: str, whose: str) -> None:
-    if not (name and name.isprintable()):
-        raise InputError(f"{whose} needs a name of printable characters, not {name!r}")
-
-
-def _canonical(plain: dict[str, Any]) -> bytes:
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _unreadable(entry: Entry) -> str | None:
-    """What keeps a row from being read, if anything does."""
-    try:
-        if entry.kind != "payload":
-            entry.cap() if entry.kind == "cap" else entry.event()
-        return None
-    except (InputError, TypeError, ValueError, AttributeError) as error:
-        return f"it cannot be read ({error})"
-
-
-def _hash(*fields: str | int | bytes) -> str:
-    """SHA-256 over the fields, each after its length, so that no two lists of fields look alike."""
-    digest = sha256()
-    for field in fields:
-        raw = field if isinstance(field, bytes) else str(field).encode()
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return digest.hexdigest()
-
-
-_ADVICE = {
-    sqlite3.SQLITE_BUSY: f"another process has been writing for {PATIENCE:.0f} s; nothing was written, try again",
-    sqlite3.SQLITE_FULL: "nothing was written; free some space and try again",
-    sqlite3.SQLITE_IOERR: "nothing was written; free some space or check the disk, and try again",
-    sqlite3.SQLITE_READONLY: "make the file and its folder writable",
-    sqlite3.SQLITE_CANTOPEN: "make the file and its folder readable and writable",
-    sqlite3.SQLITE_NOTADB: "name a ledger",
-    sqlite3.SQLITE_CORRUPT: "do not spend from it; an older copy would forget what was spent since",
-}
-
-
-def _explained(path: Path, error: sqlite3.Error) -> LedgerError:
-    advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the low byte is the kind of error
-    return LedgerError(f"{path}: {error}" + (f"; {advice}" if advice else ""))
