@@ -44,7 +44,7 @@ def show(file: File, json: Json = False) -> None:
                 "rounds": run.events.total(),
                 "stored": run.payloads,
                 "events": {str(event): count for event, count in run.events.items()},
-                "epsilon": None if limit is None else _cost(run.events, limit.delta),
+                "epsilon": None if limit is None else _cost(run.events, Counter(), limit),  # on its own
             }
             for run in ledger.runs()
         ]
@@ -107,10 +107,10 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
         _tell_budget(result)
 
 
-def _cost(events: Counter[Event], delta: float) -> float:
-    from tacit.privacy.accounting import epsilon  # takes its time to import: not for --help
+def _cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
+    from tacit.privacy.filters import epsilon  # takes its time to import: not for --help
 
-    return epsilon(events, delta)
+    return epsilon(planned, later, cap)
 
 
 def _open(file: Path) -> Ledger:

@@ -3,9 +3,12 @@
 One SQLite file for each data set. It makes a budget that cannot be overspent, not by a crash, not by two processes at
 once. The contract:
 
+**One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...})`, all or nothing.
+(It may also pay round by round, in step 1 below; a first run that does so is charged more, see "the cap".)
+
 **One release** is one (run, tick), and these steps in this order:
 
-    ledger.reserve(run, tick, event)            # 1. pay; refused if the cap would be passed
+    ledger.reserve(run, tick, event)            # 1. pay, if that was not done; refused if the cap would be passed
     payload = ledger.payload(run, tick)         # 2. after a restart: what may have been sent already
     if payload is None:
         payload = release(...)                  # 3. only now draw the noise
@@ -19,7 +22,10 @@ further cost. Of two processes that meet in one round, one stores; the other is 
 run's name is never used for another computation: its rounds would be answered with the old payloads.
 
 **The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
-all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent.
+all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent. What was reserved
+before the first payload was stored was fixed before anything could leave: it is a plan. All that is reserved later may
+depend on what has left, which costs more. The ledger tells the two apart, the accountant (`tacit.privacy.filters`)
+has the rule for each.
 
 **Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL); a call that was refused has
 written nothing; one that was broken off (by a signal, a failing disk) has been done wholly or not at all, and the round
@@ -40,7 +46,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -55,8 +61,23 @@ from tacit.privacy.ledger_file import LedgerFile, create
 
 __all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
 
-Cost = Callable[[Counter[Event], float], float]
-"""An accountant: the epsilon that a multiset of events costs at a delta. More events never cost less."""
+Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
+"""An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
+stored and those that were reserved since. More events never cost less, and later ones no less than earlier ones."""
+
+
+class Spent(NamedTuple):
+    """Every event that was ever reserved."""
+
+    planned: Counter[Event]  # before the first payload was stored: when nothing had left
+    later: Counter[Event]  # since: these may depend on what had left
+
+    def with_more(self, events: Counter[Event], told: bool) -> Spent:
+        """With further events, reserved after (`told`) or before the first payload was stored."""
+        return Spent(self.planned, self.later + events) if told else Spent(self.planned + events, self.later)
+
+    def part_of(self, other: Spent) -> bool:
+        return self.planned <= other.planned and self.later <= other.later
 
 
 class RunSummary(NamedTuple):
@@ -85,27 +106,28 @@ class Ledger:
 
     >>> import tempfile
     >>> from tacit.privacy.events import Pure
-    >>> def cost(events, delta):
-    ...     return sum(event.epsilon * count for event, count in events.items())
+    >>> def cost(planned, later, cap):
+    ...     return sum(event.epsilon * count for event, count in (planned + later).items())
     >>> with (
     ...     tempfile.TemporaryDirectory() as folder,
     ...     Ledger.open(Path(folder) / "ward-7.ledger", dataset="ward 7, 2024", cost=cost) as ledger,
     ... ):
     ...     ledger.set_cap(Cap(epsilon=1.0, delta=1e-6))
-    ...     _ = ledger.reserve("spring", 0, Pure(0.25))
+    ...     ledger.reserve_run("spring", {0: Pure(0.25), 1: Pure(0.25)})
     ...     ledger.store("spring", 0, b"what is sent")
     ...     ledger.payload("spring", 0), ledger.spent(), ledger.remaining_rounds([Pure(0.25)], at_most=100)
-    (b'what is sent', Counter({Pure(epsilon=0.25): 1}), 3)
+    (b'what is sent', Counter({Pure(epsilon=0.25): 2}), 2)
     """
 
     def __init__(self, path: str | os.PathLike[str], *, cost: Cost) -> None:
         self.path = Path(path)
         self._file = LedgerFile(self.path)
         self._cost = cost
-        # The reserved events and the cap, as of row number _seen; rows never change, so only newer ones are ever read.
-        self._seen, self._reserved = 0, Counter[Event]()
+        # What is known as of row number _seen; rows never change, so only newer ones are ever read.
+        self._seen, self._told = 0, False  # told: a payload is stored, and may have left
+        self._spent = Spent(Counter(), Counter())
         self._cap: Cap | None = None
-        self._fitting: tuple[Cap | None, Counter[Event]] = (None, Counter())  # a cap, and events known to fit under it
+        self._fitting: tuple[Cap | None, Spent] = (None, self._spent)  # a cap, and events known to fit under it
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
@@ -116,14 +138,30 @@ class Ledger:
         path = writable(path)
         check_name(dataset, "a data set")
         if not path.exists():
-            create(path, dataset)
+            create(path, dataset)  # or another process did, a moment ago: its ledger is as good
         ledger = cls(path, cost=cost)
-        if ledger.dataset != dataset:
+        try:
+            ledger.must_be_of(dataset)
+        except LedgerError:
             ledger.close()
-            raise LedgerError(
-                f"{path} is the ledger of the data set {ledger.dataset!r}, not of {dataset!r}; give each its own"
-            )
+            raise
         return ledger
+
+    @classmethod
+    def new(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
+        """A new ledger, without a cap, for this data set; a file that exists is refused."""
+        path = writable(path)
+        check_name(dataset, "a data set")
+        if not create(path, dataset):
+            raise LedgerError(f"{path} exists and stays as it is; name a new file, or set its cap: tacit ledger cap")
+        return cls(path, cost=cost)
+
+    def must_be_of(self, dataset: str) -> None:
+        """Refuses a ledger of other records."""
+        if self.dataset != dataset:
+            raise LedgerError(
+                f"{self.path} is the ledger of the data set {self.dataset!r}, not of {dataset!r}; give each its own"
+            )
 
     @property
     def dataset(self) -> str:
@@ -149,24 +187,39 @@ class Ledger:
     # Writing
 
     def set_cap(self, cap: Cap) -> None:
-        """From now on all spending, past and future, stays within this cap. Never below what is spent."""
+        """From now on all spending, past and future, stays within this cap. Never below what is spent.
+
+        Decide it without looking at what was released: the guarantee is for a cap that does not depend on that.
+        """
         with self._writing():
-            if not self._fits(cap, self._reserved):
-                spent = self._cost(self._reserved, cap.delta)
+            if not self._fits(cap, self._spent):
+                spent = self._cost(*self._spent, cap)
                 raise BudgetExceeded(
-                    f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; the cap must be at least that"
+                    f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; choose a larger one"
                 )
             self._file.append("cap", "", 0, canonical(asdict(cap)))
+
+    def reserve_run(self, run: str, plan: Mapping[int, Event]) -> None:
+        """Pays for a whole run, all or nothing, before its first noise is drawn; again after a restart, at no further
+        cost. The plan has the event of each round in which the run speaks; it is paid for even if the run stops early.
+        """
+        rounds = {checked(run, tick)[1]: plan[tick] for tick in sorted(plan)}
+        with self._writing():
+            new = [tick for tick, event in rounds.items() if not self._find_reserved(run, tick, event)]
+
+            def first(count: int) -> Counter[Event]:
+                return Counter(rounds[tick] for tick in new[:count])
+
+            if new:
+                self._must_fit_or_say(first(len(new)), f"the run {run!r}", first, len(new))
+            for tick in new:
+                self._file.append("reserve", run, tick, canonical(to_plain(rounds[tick])))
 
     def reserve(self, run: str, tick: int, event: Event) -> Entry:
         """Pays for one release, before its noise is drawn; again after a restart, at no further cost."""
         run, tick = checked(run, tick)
         with self._writing():
-            if found := self._file.find("reserve", run, tick):
-                if found.event() != event:
-                    raise LedgerError(
-                        f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
-                    )
+            if found := self._find_reserved(run, tick, event):
                 return found
             self._must_fit(Counter([event]), f"round {tick} of {run!r}")
             return self._file.append("reserve", run, tick, canonical(to_plain(event)))
@@ -202,39 +255,32 @@ class Ledger:
     def spent(self) -> Counter[Event]:
         """Every event that was ever reserved, sent or not."""
         self._catch_up()
-        return self._reserved.copy()
+        return self._spent.planned + self._spent.later
 
-    def epsilon(self) -> float | None:
-        """What is spent, at the cap's delta; None without a cap."""
+    def told(self) -> bool:
+        """Whether a payload is stored, so that what is reserved now may depend on it."""
+        self._catch_up()
+        return self._told
+
+    def epsilon(self, more: Counter[Event] | None = None) -> float | None:
+        """What is spent, at the cap's delta, or would be with more events; None without a cap."""
         cap = self.cap()
-        return None if cap is None else self._cost(self._reserved, cap.delta)
+        return None if cap is None else self._cost(*self._with(more or Counter()), cap)
 
     def remaining_rounds(self, one_round: Sequence[Event], at_most: int) -> int:
-        """How many further rounds of these events fit under the cap, counted up to `at_most`."""
-        cap, spent = self.cap(), self.spent()
-        if cap is None:
-            return 0
-
-        def too_many(rounds: int) -> bool:
-            more = Counter({event: count * rounds for event, count in Counter(one_round).items()})
-            return not self._fits(cap, spent + more)
-
-        return bisect_left(range(1, at_most + 1), True, key=too_many)
+        """How many further rounds of these events, reserved now, fit under the cap, counted up to `at_most`."""
+        self._catch_up()
+        return self._how_many_fit(_times(one_round), at_most)
 
     def check_run(self, events: Counter[Event], one_round: Sequence[Event] = ()) -> None:
-        """Refuses, before it starts, a run whose further events (not those it has reserved) would pass the cap.
+        """Refuses a run whose further events (not those it has reserved) would pass the cap if it reserved them now.
 
         If the run consists of identical rounds, the refusal says how many of them would still fit. Reserving what was
         found to fit is then fast, however slow the accountant.
         """
         self._catch_up()
-        try:
-            self._must_fit(events, "the run")
-        except BudgetExceeded as refusal:
-            if not one_round:
-                raise
-            fit = self.remaining_rounds(one_round, at_most=events.total() // len(one_round))
-            raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
+        rounds = events.total() // len(one_round) if one_round else 0
+        self._must_fit_or_say(events, "the run", _times(one_round), rounds)
 
     def entries(self) -> Iterator[Entry]:
         """All rows in order. Others may write, and so may the caller, while this is read."""
@@ -285,53 +331,101 @@ class Ledger:
 
     def _catch_up(self) -> None:
         """Takes note of rows that were committed since, by whomever."""
-        news = "SELECT * FROM entries WHERE number > ? AND kind != 'payload' ORDER BY number"
-        for entry in map(Entry._make, self._file.rows(news, self._seen)):
+        if not (news := self._file.news(self._seen)):
+            return
+        planned, later = (events.copy() for events in self._spent)  # others hold the old ones
+        for entry in news:
             if entry.kind == "cap":
                 self._cap = entry.cap()
+            elif entry.kind == "payload":
+                self._told = True
             else:
-                self._reserved[entry.event()] += 1
+                (later if self._told else planned)[entry.event()] += 1
             self._seen = entry.number
+        self._spent = Spent(planned, later)
 
-    def _fits(self, cap: Cap, events: Counter[Event]) -> bool:
-        return self._cost(events, cap.delta) <= cap.epsilon
+    def _with(self, events: Counter[Event]) -> Spent:
+        """What would be spent if these events were reserved now."""
+        return self._spent.with_more(events, self._told)
+
+    def _find_reserved(self, run: str, tick: int, event: Event) -> Entry | None:
+        found = self._file.find("reserve", run, tick)
+        if found and found.event() != event:
+            raise LedgerError(
+                f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
+            )
+        return found
+
+    def _fits(self, cap: Cap, spent: Spent) -> bool:
+        return self._cost(*spent, cap) <= cap.epsilon
 
     def _must_fit(self, events: Counter[Event], what: str) -> None:
         if self._cap is None:
             raise BudgetExceeded(f"{what} is refused: {self.path} has no cap; set one with: tacit ledger cap")
-        wanted = self._reserved + events
+        wanted = self._with(events)
         cap, fitting = self._fitting
-        if cap == self._cap and wanted <= fitting:
+        if cap == self._cap and wanted.part_of(fitting):
             return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
-        would = self._cost(wanted, self._cap.delta)
+        would = self._cost(*wanted, self._cap)
         if not would <= self._cap.epsilon:  # so written that a cost that is not a number is refused, too
-            spent = self._cost(self._reserved, self._cap.delta)
+            spent = self._cost(*self._spent, self._cap)
             raise BudgetExceeded(
                 f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self._cap}"
             )
         self._fitting = self._cap, wanted
 
+    def _must_fit_or_say(
+        self, events: Counter[Event], what: str, first: Callable[[int], Counter[Event]], rounds: int
+    ) -> None:
+        """As _must_fit, but the refusal says how many of the rounds, of which `first` gives the first so many, fit."""
+        try:
+            self._must_fit(events, what)
+        except BudgetExceeded as refusal:
+            if self._cap is None or not rounds:
+                raise
+            fit = self._how_many_fit(first, rounds)
+            raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
+
+    def _how_many_fit(self, first: Callable[[int], Counter[Event]], rounds: int) -> int:
+        cap = self._cap
+        if cap is None:
+            return 0
+        return bisect_left(range(1, rounds + 1), True, key=lambda count: not self._fits(cap, self._with(first(count))))
+
     def _check_caps(self) -> None:
         """No reservation ever passed the cap of its time, and no cap lay below what was spent."""
-        reigns: list[list[Entry]] = []  # each a cap and the reservations under it
+        reigns: list[
+            list[tuple[Entry, bool]]
+        ] = []  # each a cap and the reservations under it, and whether told by then
+        told = False
         for entry in self.entries():
             if entry.kind == "cap":
-                reigns.append([entry])
+                reigns.append([(entry, told)])
             elif entry.kind == "reserve":
-                reigns[-1].append(entry)
-        before = Counter[Event]()
+                reigns[-1].append((entry, told))
+            told = told or entry.kind == "payload"
+        before = Spent(Counter(), Counter())
         for reign in reigns:
             before = self._check_reign(before, reign)
 
-    def _check_reign(self, before: Counter[Event], reign: list[Entry]) -> Counter[Event]:
+    def _check_reign(self, before: Spent, reign: list[tuple[Entry, bool]]) -> Spent:
         """More events never cost less: what fits at the end of a cap's reign fitted all through it, so that the
         accountant is asked once for each cap, not for each row. Gives what was spent at the end."""
-        cap, events = reign[0].cap(), [entry.event() for entry in reign[1:]]
+        cap, reserved = reign[0][0].cap(), [(entry.event(), told) for entry, told in reign[1:]]
+
+        def after(count: int) -> Spent:
+            spent = before.with_more(Counter(event for event, told in reserved[:count] if not told), told=False)
+            return spent.with_more(Counter(event for event, told in reserved[:count] if told), told=True)
 
         def too_much(count: int) -> bool:
-            return not self._fits(cap, before + Counter(events[:count]))
+            return not self._fits(cap, after(count))
 
-        if too_much(len(events)):
-            first = reign[bisect_left(range(len(events)), True, key=too_much)]
+        if too_much(len(reserved)):
+            first = reign[bisect_left(range(len(reserved)), True, key=too_much)][0]
             raise LedgerError(f"{self.path}, row {first.number}: more is spent than the cap of {cap}")
-        return before + Counter(events)
+        return after(len(reserved))
+
+
+def _times(one_round: Sequence[Event]) -> Callable[[int], Counter[Event]]:
+    """The events of so many rounds."""
+    return lambda rounds: Counter({event: count * rounds for event, count in Counter(one_round).items()})

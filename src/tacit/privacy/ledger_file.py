@@ -9,7 +9,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,12 @@ class LedgerFile:
             yield from map(Entry._make, rows)
             number = rows[-1][0]
 
+    def news(self, seen: int) -> list[Entry]:
+        """The rows after that number, all at one moment; without hashes, and payloads without their bytes."""
+        body = "CASE kind WHEN 'payload' THEN x'' ELSE body END"
+        news = f"SELECT number, kind, run, tick, {body}, '', '' FROM entries WHERE number > ? ORDER BY number"
+        return [Entry._make(row) for row in self.rows(news, seen)]
+
     def find(self, kind: str, run: str, tick: int) -> Entry | None:
         """The one row of that kind for that round."""
         by_name = "SELECT * FROM entries WHERE run = ? AND tick = ? AND kind = ? AND kind != 'cap'"
@@ -166,8 +172,11 @@ class LedgerFile:
             number, previous = entry.number, entry.hash
 
 
-def create(path: Path, dataset: str) -> None:
-    """Makes the ledger beside its place and moves it there whole: nobody ever meets half a ledger."""
+def create(path: Path, dataset: str) -> bool:
+    """Makes the ledger beside its place and moves it there whole: nobody ever meets half a ledger.
+
+    False if there is one already, which stays as it is.
+    """
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and not path.exists():  # asked last, for another process may be making it right now
         raise LedgerError(f"{path} is gone, but its newest rows are in {log}; put the ledger back beside it")
@@ -181,11 +190,14 @@ def create(path: Path, dataset: str) -> None:
                 now = datetime.now(UTC).isoformat(timespec="seconds")
                 db.execute("INSERT INTO meta VALUES (?, ?, ?)", (FORMAT, dataset, now))
                 db.execute("COMMIT")
-            with suppress(FileExistsError):  # another process was faster: its ledger is as good
+            try:
                 os.link(draft, path)
+            except FileExistsError:  # another process was faster
+                return False
         here = os.open(path.parent, os.O_RDONLY)
         os.fsync(here)  # the file's name has to reach the disk, too
         os.close(here)
+        return True
     except sqlite3.Error as error:
         raise _explained(path, error) from None
     except OSError as error:
