@@ -1,10 +1,11 @@
-"""Writing results so that a crash or a full disk never leaves half of one."""
+"""Files: results that a crash or a full disk never leaves half written, and fingerprints of data."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import file_digest
 from pathlib import Path
 
 from tacit.errors import InputError
@@ -26,6 +27,23 @@ def writable(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[st
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path} cannot be written: the folder {folder} is read-only")
     return path
+
+
+def fingerprint(path: str | os.PathLike[str]) -> str:
+    """What tells a file's bytes from all others, whatever the file is called.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as empty:
+    ...     fingerprint(empty.name)[:20]
+    'sha256:e3b0c44298fc1'
+    """
+    if not os.path.isfile(path):
+        raise InputError(f"{path} is not there, or no file; name a file of data")
+    try:
+        with open(path, "rb") as file:
+            return f"sha256:{file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 @contextmanager
