@@ -636,6 +636,20 @@ def test_a_full_disk_loses_nothing(ledger):
     assert ledger.payload(RUN, 3) == bytes(50_000)
 
 
+def test_a_disk_that_fills_while_a_run_is_reserved_leaves_none_of_it(ledger):
+    head = ledger.head()
+    (pages,) = ledger._file.db.execute("PRAGMA page_count").fetchone()
+    ledger._file.db.execute(f"PRAGMA max_page_count = {pages + 5}")
+    plan = dict.fromkeys(range(1000), Pure(1e-3))
+    with pytest.raises(LedgerError, match="full; nothing was written"):
+        ledger.reserve_run(RUN, plan)
+    assert ledger.head() == head
+    assert ledger.epsilon() == 0
+    ledger._file.db.execute("PRAGMA max_page_count = 1000000")
+    ledger.reserve_run(RUN, plan)
+    assert ledger.verify().reservations == 1000
+
+
 def test_a_disk_that_fills_at_any_byte_loses_nothing(ledger, tmp_path):
     released(ledger, 3)
     ledger.reserve(RUN, 3, ROUND)
