@@ -10,7 +10,7 @@ import pytest
 
 from tacit.privacy import accounting
 from tacit.privacy.accounting import gaussian_epsilon, largest_parameter, renyi_divergence
-from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, Pure, Unprotected
+from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, ObjectiveGaussian, Pure, Unprotected
 from tacit.privacy.filters import epsilon, filter_epsilon, filter_order
 from tacit.privacy.ledger_entries import Cap
 
@@ -93,7 +93,14 @@ def test_a_plan_costs_what_the_accountant_says():
         assert epsilon(plan, Counter({Free("sent before"): 3}), Cap(1.0, 1e-6)) == accounting.epsilon(plan, 1e-6)
 
 
-EVENTS = (Pure(0.02), Pure(1.0), Laplace(30.0, coordinates=2), Gaussian(25.0), ZCDP(1e-3, xi=1e-4))
+EVENTS = (
+    Pure(0.02),
+    Pure(1.0),
+    Laplace(30.0, coordinates=2),
+    Gaussian(25.0),
+    ZCDP(1e-3, xi=1e-4),
+    ObjectiveGaussian(25.0, 1e-3),
+)
 
 
 @pytest.mark.parametrize("cap", [Cap(0.3, 1e-5), Cap(1.0, 1e-6), Cap(8.0, 1e-3)], ids=str)

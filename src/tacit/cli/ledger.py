@@ -196,10 +196,7 @@ def _cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
 def _open(file: Path, data: str | None = None) -> Ledger:
     from tacit.privacy.ledger import Ledger
 
-    ledger = Ledger(file, cost=_cost)
-    if data is not None:
-        ledger.must_be_of(names.dataset(data))
-    return ledger
+    return Ledger(file, cost=_cost, dataset=None if data is None else names.dataset(data))
 
 
 def _budget(cap: Cap | None, spent: float | None) -> dict[str, Any]:

@@ -104,6 +104,8 @@ class Verified(NamedTuple):
 class Ledger:
     """The ledger in a file that exists; `Ledger.open` makes it if need be. Not to be carried across a fork.
 
+    With `dataset`, the ledger of any other data set is refused.
+
     >>> import tempfile
     >>> from tacit.privacy.events import Pure
     >>> def cost(planned, later, cap):
@@ -119,9 +121,14 @@ class Ledger:
     (b'what is sent', Counter({Pure(epsilon=0.25): 2}), 2)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, cost: Cost) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, cost: Cost, dataset: str | None = None) -> None:
         self.path = Path(path)
         self._file = LedgerFile(self.path)
+        if dataset is not None and self.dataset != dataset:
+            self.close()
+            raise LedgerError(
+                f"{self.path} is the ledger of the data set {self.dataset!r}, not of {dataset!r}; give each its own"
+            )
         self._cost = cost
         # What is known as of row number _seen; rows never change, so only newer ones are ever read.
         self._seen, self._told = 0, False  # told: a payload is stored, and may have left
@@ -139,13 +146,7 @@ class Ledger:
         check_name(dataset, "a data set")
         if not path.exists():
             create(path, dataset)  # or another process did, a moment ago: its ledger is as good
-        ledger = cls(path, cost=cost)
-        try:
-            ledger.must_be_of(dataset)
-        except LedgerError:
-            ledger.close()
-            raise
-        return ledger
+        return cls(path, cost=cost, dataset=dataset)
 
     @classmethod
     def new(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
@@ -155,13 +156,6 @@ class Ledger:
         if not create(path, dataset):
             raise LedgerError(f"{path} exists and stays as it is; name a new file, or set its cap: tacit ledger cap")
         return cls(path, cost=cost)
-
-    def must_be_of(self, dataset: str) -> None:
-        """Refuses a ledger of other records."""
-        if self.dataset != dataset:
-            raise LedgerError(
-                f"{self.path} is the ledger of the data set {self.dataset!r}, not of {dataset!r}; give each its own"
-            )
 
     @property
     def dataset(self) -> str:
