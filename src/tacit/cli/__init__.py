@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `predict`, `schema`, `demo`, `audit`, `ledger`."""
+"""The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `audit`, `ledger`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 from tacit import __version__
 from tacit.cli import ledger
 from tacit.cli.audit import audit
+from tacit.cli.compare import compare
 from tacit.cli.demo import demo
+from tacit.cli.plan import plan
 from tacit.cli.predict import predict
 from tacit.cli.schema import schema
 from tacit.cli.train import train
@@ -24,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, schema, train, predict, audit):
+for command in (demo, schema, train, predict, plan, compare, audit):
     app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 

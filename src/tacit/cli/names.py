@@ -47,6 +47,14 @@ def pick(known: dict[str, Any], name: str, what: str) -> Any:
     return known[name]
 
 
+def folder(path: Path) -> None:
+    """Makes a folder for results, if need be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the folder {path} cannot be made: {error.strerror}") from None
+
+
 def records(file: str) -> Table:
     """The embedded data by its name, or a CSV file."""
     return adult_table() if file == "adult" else read_csv(file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
+from tacit.comparison import Contender
 from tacit.data import Classes
 from tacit.training import Line, Trained
 
@@ -30,4 +31,20 @@ def comparison(trained: Trained) -> Table:
         add(line, "dim")
     if len(trained.alone) > 20:
         table.add_row(f"... and {len(trained.alone) - 20} more alone", style="dim")
+    return table
+
+
+def contenders(results: list[Contender], best: Contender) -> Table:
+    """All methods at one budget, the best first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("method")
+    for heading in ("test error", "range", "loss", "epsilon", "messages"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for c in sorted(results, key=lambda c: (not (c.private and c.decentralised), c.error)):
+        style = "bold green" if c is best else None if c.private and c.decentralised else "dim"
+        table.add_row(
+            c.name, f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}",
+            f"{c.epsilon:.3f}" if c.private else "none", f"{c.messages:,}", c.title, style=style,
+        )  # fmt: skip
     return table
