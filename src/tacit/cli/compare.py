@@ -62,8 +62,7 @@ def compare(
     if json:
         typer.echo(json_format.dumps({"methods": [as_json(c) for c in results], "recommended": best.name}))
     else:
-        screen.print(tables.contenders(results, best))
-        screen.print(f"\n{in_words(best, results)}")
+        show(results, best)
     if out is not None:
         from tacit.report import plots  # matplotlib takes its time to import: not for --help
 
@@ -96,6 +95,13 @@ def trial(data: Dataset, agents: int, skew: float | None, seed: int) -> Trial:
         partition.equal(len(train), agents, seed) if skew is None else partition.dirichlet(train.y, agents, skew, seed)
     )
     return Trial([(X, np.asarray(y)) for X, y in train.parts(shares)], test, seed)
+
+
+def show(results: list[Contender], best: Contender) -> None:
+    """The table, what its names mean, and what it says."""
+    screen.print(tables.contenders(results, best))
+    screen.print("\n" + "; ".join(f"{c.name}: {c.title}" for c in results), style="dim")
+    screen.print(f"\n{in_words(best, results)}")
 
 
 def in_words(best: Contender, results: list[Contender]) -> str:

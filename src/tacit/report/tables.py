@@ -37,14 +37,13 @@ def comparison(trained: Trained) -> Table:
 def contenders(results: list[Contender], best: Contender) -> Table:
     """All methods at one budget, the best first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("method")
+    table.add_column("method", no_wrap=True)
     for heading in ("test error", "range", "loss", "epsilon", "messages"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+        table.add_column(heading, justify="right", no_wrap=True)
     for c in sorted(results, key=lambda c: (not (c.private and c.decentralised), c.error)):
         style = "bold green" if c is best else None if c.private and c.decentralised else "dim"
         table.add_row(
             c.name, f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}",
-            f"{c.epsilon:.3f}" if c.private else "none", f"{c.messages:,}", c.title, style=style,
+            f"{c.epsilon:.3f}" if c.private else "-", f"{c.messages:,}" if c.decentralised else "pooled", style=style,
         )  # fmt: skip
     return table
