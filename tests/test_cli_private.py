@@ -169,3 +169,21 @@ def test_private_training_refuses(tacit, patients, schema, tmp_path, args, says)
     assert (code, out) == (2, "")
     assert says in err
     assert not (tmp_path / "model.json").exists()
+
+
+def test_a_plan_with_theory(tacit, tmp_path):
+    code, out, _ = tacit("plan", "r-admm", "--alpha", 100, "--scale", 1750, "--theory", "--graph", "complete", "--json")
+    assert code == 0
+    said = json.loads(out)["theory"]
+    assert any("smallest gamma that meets (i) and (ii)" in line for line in said)
+    assert sum("rows times an unknown constant" in line for line in said) == 2
+    (tmp_path / "measured.csv").write_text("alpha,loss\n0.01,0.56\n0.05,0.45\n0.1,0.42\n0.5,0.4\n1,0.4\n")
+    code, out, _ = tacit("plan", "pvp", "--epsilon", 1, "--theory", "--design", "measured.csv", "--json")
+    assert code == 0
+    said = json.loads(out)["theory"]
+    assert "minimises L_acc - U" in said[-1]
+    assert any("give --alpha" in line for line in said)  # Theorem 12 is about the paper's noise
+    (tmp_path / "flat.csv").write_text("alpha,loss\n0.1,0.4\n0.2,0.4\n0.3,0.4\n")
+    code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--design", "flat.csv")
+    assert (code, out) == (2, "")
+    assert "do not fall" in err

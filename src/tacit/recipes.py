@@ -178,4 +178,4 @@ RECIPES: dict[str, Recipe] = {
     "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot),
     "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, HuberHinge(1.0), _descent),
 }
-RECOMMENDED = "m-admm"  # by the tuning: as good as any that sends more
+RECOMMENDED = "mr-admm"  # by the tuning

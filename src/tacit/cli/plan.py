@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from rich.table import Table
 from tacit.algorithms import DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPerturbedADMM, RecycledADMM
 from tacit.cli import names, options
 from tacit.cli.console import out as screen
+from tacit.cli.theory import designed, statements
 from tacit.errors import InputError
 from tacit.plan import Facts, Plan, calibrate
 from tacit.plan import plan as plan_run
@@ -26,6 +28,7 @@ _METHODS: dict[str, Any] = {
     "m-admm": lambda penalty, **noise: PenaltyPerturbedADMM(penalty=penalty, dual_step=penalty, **noise),
     "r-admm": lambda penalty, **noise: RecycledADMM(penalty=penalty, **noise),
 }
+_DESIGN = "A CSV file with measured pairs alpha, loss."
 _LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
 
 
@@ -43,12 +46,25 @@ def plan(
     delta: options.Delta = 1e-5,
     law: Annotated[str, typer.Option(help="With --epsilon: gaussian or pure noise.")] = "gaussian",
     alpha: Annotated[float | None, typer.Option(help="The paper's own noise parameter, instead of --epsilon.")] = None,
+    theory: Annotated[bool, typer.Option("--theory", help="Also what the papers' theorems say.")] = False,
+    dimension: Annotated[int, typer.Option(help="With --theory: features.")] = 104,
+    reference: Annotated[float, typer.Option(help="With --theory: the norm of a model to be as good as.")] = 10.0,
+    accuracy: Annotated[float, typer.Option(help="With --theory: by how much the loss may be worse.")] = 0.1,
+    failure: Annotated[float, typer.Option(help="With --theory: with which probability it may be worse yet.")] = 0.05,
+    design: Annotated[Path | None, typer.Option(help=_DESIGN)] = None,
+    largest_alpha: Annotated[
+        float, typer.Option(help="With --design: the alpha beyond which nothing is private.")
+    ] = 1.0,
+    worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst loss that will do (c3).")] = None,
     json: options.Json = False,
 ) -> None:
     """What a private run will cost every agent, before any data is read.
 
     Give the total (--epsilon, --delta), and the noise is calibrated so that nobody spends more; or give the paper's
     --alpha, and see what it comes to: the paper's own bound, and the totals under each accountant.
+
+    --theory adds what the papers prove: convergence conditions, sample sizes up to a constant that nobody knows.
+    --design solves problem (28) of the dynamic DP paper for measured losses.
 
     Example: `tacit plan dvp --rows 8000 --agents 5 --rounds 24 --penalty 0.005 --epsilon 1`
     """
@@ -71,10 +87,17 @@ def plan(
             lambda budget: make(penalty, budget=budget), facts, talk, rounds, epsilon=epsilon, delta=delta, law=chosen
         )
     planned = plan_run(method, facts, talk, rounds)
+    said = (
+        statements(algorithm, facts, talk, penalty, alpha, dimension, reference, accuracy, failure) if theory else []
+    )  # fmt: skip
+    if design is not None:
+        said.append(designed(design, largest_alpha, worst_loss))
     if json:
-        typer.echo(json_format.dumps(as_json(planned, method, sizes, delta)))
+        typer.echo(json_format.dumps(as_json(planned, method, sizes, delta) | {"theory": said}))
     else:
         show(planned, sizes, delta)
+        for line in said:
+            screen.print(f"\n{line}")
 
 
 def _sizes(rows: str, agents: int | None) -> np.ndarray:
