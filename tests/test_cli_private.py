@@ -183,7 +183,7 @@ def test_a_plan_with_theory(tacit, tmp_path):
     said = json.loads(out)["theory"]
     assert "minimises L_acc - U" in said[-1]
     assert any("give --alpha" in line for line in said)  # Theorem 12 is about the paper's noise
-    (tmp_path / "flat.csv").write_text("alpha,loss\n0.1,0.4\n0.2,0.4\n0.3,0.4\n")
-    code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--design", "flat.csv")
+    (tmp_path / "rising.csv").write_text("alpha,loss\n0.1,0.4\n0.2,0.5\n0.3,0.6\n")
+    code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--design", "rising.csv")
     assert (code, out) == (2, "")
     assert "do not fall" in err
