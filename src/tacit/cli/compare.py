@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from tacit.cli import names, options
-from tacit.cli.console import err, warn
+from tacit.cli.console import err, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.train import read
 from tacit.comparison import Contender, Trial, recommended
@@ -77,8 +77,7 @@ def run(
 ) -> list[Contender]:
     """All methods on `seeds` divisions of the records, with a display of what is running."""
     trials = [trial(data, agents, skew, seed) for seed in range(seeds)]
-    if delta * max(len(y) for _, y in trials[0].parts) > 0.1:
-        warn(f"delta = {delta:g} is not small beside 1/rows: it allows to publish some records outright")
+    warn_of(delta, max(len(y) for _, y in trials[0].parts))
     with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
         return list(
             compare_methods(

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from tacit.cli import names, options
-from tacit.cli.console import err, rounds_bar, tell, warn
+from tacit.cli.console import err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, partition
@@ -114,8 +114,7 @@ def private(
     data = encoded(table, schema)
     parts, agent_names = share_out(table, data, site, agents, skew, seed)
     kept, held = hold_out(parts, holdout, seed)
-    if delta * max(map(len, kept)) > 0.1:
-        warn(f"delta = {delta:g} is not small beside 1/rows: it allows to publish some records outright")
+    warn_of(delta, max(map(len, kept)))
     with rounds_bar(0) as bar:
         trained = train_privately(
             recipe, data, schema, kept, names.graph(graph, len(kept), agent_names, seed),
