@@ -26,7 +26,7 @@ from tacit.algorithms import (
 )
 from tacit.losses import HuberHinge, Logistic
 from tacit.plan import Facts, calibrate, plan
-from tacit.privacy.accounting import renyi_divergence, totals
+from tacit.privacy.accounting import gaussian_epsilon, objective_epsilon, renyi_divergence, totals
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
 
 GRAPH = tacit.Graph.random(5, 6, seed=2)
@@ -731,13 +731,25 @@ class Pair:
 
     def log_moment(self, a, sigma, which=0):
         """ln of the integral of p^a q^(1-a), by the midpoint rule where |a grad J - (a-1) grad J'| <= 9 sigma."""
-        d, half = len(self.shift), (9 * sigma + (2 * a - 1) * self.C) / self.mu
-        points = {1: 20_001, 2: 400}[d]
-        axis = (np.arange(points) + 0.5) / points * 2 * half - half
-        f = np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1) - self.shift / self.mu
+        f, volume = self.grid((9 * sigma + (2 * a - 1) * self.C) / self.mu)
         p, q = (self.log_gaussian(k, f, sigma) for k in (which, 1 - which))
         log = a * p + (1 - a) * q
-        return float(log.max() + math.log(np.exp(log - log.max()).sum()) + d * math.log(axis[1] - axis[0]))
+        return float(log.max() + math.log(np.exp(log - log.max()).sum()) + math.log(volume))
+
+    def excess(self, epsilon, sigma, which=0):
+        """The integral of (p - e^epsilon q)+: the least delta at this epsilon."""
+        f, volume = self.grid((9 * sigma + self.C) / self.mu)
+        p, q = (self.log_gaussian(k, f, sigma) for k in (which, 1 - which))
+        return float(np.maximum(np.exp(p) - np.exp(epsilon + q), 0).sum() * volume)
+
+    def grid(self, half):
+        """Midpoints around where the noise is zero if the record is, and the volume of their cells."""
+        d = len(self.shift)
+        points = {1: 20_001, 2: 400}[d]
+        axis = (np.arange(points) + 0.5) / points * 2 * half - half
+        return np.stack(np.meshgrid(*[axis] * d, indexing="ij"), axis=-1) - self.shift / self.mu, (
+            2 * half / points
+        ) ** d
 
     @property
     def max_curvature(self):
@@ -814,6 +826,37 @@ def test_without_the_term_for_the_curvature_the_bound_would_be_false():
     bound = float(renyi_divergence(event, np.array([a]))[0])
     noise_alone = float(renyi_divergence(Gaussian(event.multiplier), np.array([a]))[0])
     assert 5 * noise_alone < pair.divergence(a, sigma) <= bound
+
+
+SINGLE = [(4.0, 0.1, 1e-5), (1.0, 0.5, 1e-3), (0.5, 0.05, 1e-4), (2.0, 3.0, 1e-6)]  # multiplier, curvature, delta
+
+
+@pytest.mark.parametrize(("m", "x", "delta"), SINGLE)
+@pytest.mark.parametrize("loss", LOSSES, ids=["logistic", "huber"])
+def test_the_bound_on_a_single_release_holds_for_the_true_densities(loss, m, x, delta):
+    """The integral of (p - e^epsilon q)+ is at most delta."""
+    event = ObjectiveGaussian(m, x)
+    epsilon = objective_epsilon(event, delta)
+    assert epsilon == pytest.approx(math.log1p(x) + gaussian_epsilon(m, delta / 2), rel=1e-12)
+    assert totals(Counter({event: 1}), delta).distribution == epsilon
+    assert totals(Counter({event: 2}), delta).distribution is None
+    for name in PAIRS:
+        pair = PAIRS[name](loss, 1.0, c1_of(loss) / x)
+        assert pair.event(2 * m).multiplier == m
+        assert pair.event(2 * m).curvature == pytest.approx(x)
+        for which in (0, 1):
+            assert pair.excess(epsilon, 2 * m, which) <= delta
+
+
+def test_the_bound_on_a_single_release_is_near_where_noise_dominates():
+    """Records that differ by almost twice a unit vector, and bend nothing: the Gaussian mechanism itself."""
+    pair = PAIRS["tilted"](Logistic(), 0.05, 1.0)
+    event = pair.event(0.1)
+    for delta in (1e-3, 1e-6):
+        epsilon = objective_epsilon(event, delta)
+        assert 0.4 * delta < pair.excess(epsilon - math.log1p(event.curvature), 0.1) <= 0.5 * delta
+        assert pair.excess(epsilon / 2, 0.1) > delta
+    assert objective_epsilon(ObjectiveGaussian(4.0, 0.1), 0.2) is None  # no tail, no proof
 
 
 @pytest.mark.parametrize("x", [1e-12, 1e-6, 0.01, 0.5, 3.0])
