@@ -323,6 +323,21 @@ def test_every_event_is_its_closed_form(name, loss):
                 assert event.epsilon == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("centre", ["released", "printed"])
+def test_output_perturbation_pays_for_what_the_solver_leaves_open(centre):
+    """A tolerance that is no trifle: alpha (1 + tau/(C/B)), and for a budget as much more noise."""
+    p = problem(tolerance=1e-3)
+    for i, (event,) in enumerate(in_order(PrimalPerturbedADMM(PENALTIES, ALPHAS, centre), 1, p)):
+        assert event.epsilon == pytest.approx(ALPHAS[0, i] * (1 + 1e-3 * SIZES[i] / SCALE[i]), rel=1e-9)
+    for budget, by in ((Pure(1.5), 1 / 1.5), (Gaussian(2.5), 2.5)):
+        method = PrimalPerturbedADMM(PENALTIES, centre=centre, budget=budget)
+        ((_, _, scale, _),) = asked(method, p=p)
+        for i in range(5):
+            m = RHO + (2 * PENALTIES[0, i] * DEGREE[i] if centre == "released" else 0)
+            assert scale[i] == pytest.approx(by * moved(i, m, tolerance=1e-3), rel=1e-9)
+        assert plan(method, p, GRAPH, 1).spent == run(method, rounds=1, p=p).spent
+
+
 def test_the_papers_own_bounds():
     view, p = GRAPH.view(), problem()
     for t, i in itertools.product(range(4), range(5)):
