@@ -186,6 +186,32 @@ def recycled(penalties, theta, exchanges=2 * ROUNDS):
     return np.array(path)
 
 
+def mixed(f, by):
+    """f_i + by sum_j (f_j - f_i)."""
+    return f - 2 * stepped(np.zeros((5, D)), f, [by] * 5)
+
+
+def one_shot(mixing):
+    f = each(lambda i: SCALE[i] * minimiser(i, NOISE[0, i], []))
+    path = [START]
+    for _ in range(ROUNDS):
+        f = mixed(f, mixing)
+        path.append(f)
+    return np.array(path)
+
+
+def descent(step, mixing, exchanges):
+    """The recorded noise is what the step as it leaves carries."""
+    f, path = START, [START]
+    for t in range(ROUNDS):
+        if t % exchanges == 0:
+            g = each(lambda i, f=f: gradient_and_hessian(i, f[i])[0])
+            f = f - step * g + NOISE[t // exchanges]
+        f = mixed(f, mixing)
+        path.append(f)
+    return np.array(path)
+
+
 CONSTANT = np.full((ROUNDS, 5), 0.7)
 TRAJECTORIES = {
     "dvp": (lambda: DualPerturbedADMM(penalty=PENALTIES, alpha=ALPHAS), dual_perturbed, ROUNDS),
@@ -219,6 +245,12 @@ TRAJECTORIES = {
         lambda: RecycledADMM(penalty=GROWING, gamma=GAMMA, alpha=ALPHAS, dual_step=0.6),
         lambda: recycled(GROWING, 0.6),
         2 * ROUNDS,
+    ),
+    "one-shot": (lambda: OneShotAveraging(mixing=0.1, budget=Pure(1.0)), lambda: one_shot(0.1), ROUNDS),
+    "descent": (
+        lambda: GradientDescent(step=0.3, mixing=0.1, exchanges=2, budget=Gaussian(1.0)),
+        lambda: descent(0.3, 0.1, 2),
+        ROUNDS,
     ),
 }
 
