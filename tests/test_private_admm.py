@@ -83,20 +83,20 @@ def minimiser(i, linear, squares, more=0.0):
     raise AssertionError("Newton has not converged")
 
 
-def zeta_and_phi(alpha, i, eta, c1=0.25):
+def zeta_and_phi(alpha, i, eta, c1=0.25, printed=False):
     """Paper 004, Algorithm 2, as its proof needs it: zeta is half of alpha_hat, and that keeps half of alpha."""
     curvature = RHO + 2 * eta * DEGREE[i]
     alpha_hat, phi = alpha - 2 * math.log(1 + c1 / (SIZES[i] / SCALE[i] * curvature)), 0.0
-    if alpha_hat < alpha / 2:
+    if alpha_hat <= 0 if printed else alpha_hat < alpha / 2:
         phi = c1 / (SIZES[i] / SCALE[i] * (math.exp(alpha / 4) - 1)) - curvature
         alpha_hat = alpha / 2
-    return alpha_hat / 2, phi
+    return alpha_hat if printed else alpha_hat / 2, phi
 
 
-def dvp_step(f, lam, e, t, i):
+def dvp_step(f, lam, e, t, i, printed=False):
     """Paper 004, (14) and (15)."""
     eta = PENALTIES[t, i]
-    _, phi = zeta_and_phi(ALPHAS[t, i], i, eta)
+    _, phi = zeta_and_phi(ALPHAS[t, i], i, eta, printed=printed)
     mu = lam[i] + SCALE[i] / (2 * SIZES[i]) * e[i]
     return minimiser(i, 2 * mu, [(eta, (f[i] + f[j]) / 2) for j in neighbours(i)], phi)
 
@@ -114,10 +114,10 @@ def each(step):
     return np.array([step(i) for i in range(5)])
 
 
-def dual_perturbed():
+def dual_perturbed(printed=False):
     f, lam, path = START, np.zeros((5, D)), [START]
     for t, e in enumerate(NOISE):
-        f = each(functools.partial(dvp_step, f, lam, e, t))
+        f = each(functools.partial(dvp_step, f, lam, e, t, printed=printed))
         lam = stepped(lam, f, PENALTIES[t])
         path.append(f)
     return np.array(path)
@@ -215,6 +215,11 @@ def descent(step, mixing, exchanges):
 CONSTANT = np.full((ROUNDS, 5), 0.7)
 TRAJECTORIES = {
     "dvp": (lambda: DualPerturbedADMM(penalty=PENALTIES, alpha=ALPHAS), dual_perturbed, ROUNDS),
+    "dvp as printed": (
+        lambda: DualPerturbedADMM(penalty=PENALTIES, alpha=ALPHAS, as_printed=True),
+        lambda: dual_perturbed(printed=True),
+        ROUNDS,
+    ),
     **{
         f"pvp {centre} final={final}": (
             lambda centre=centre, final=final: PrimalPerturbedADMM(
@@ -613,9 +618,7 @@ def test_dual_perturbation_as_printed_has_half_of_the_noise():
     p, method = problem(), {"penalty": PENALTIES, "alpha": ALPHAS}
     ((kind, _, scale, _),) = asked(DualPerturbedADMM(**method, as_printed=True))
     assert kind == "draw"
-    curvature = [RHO + 2 * PENALTIES[0, i] * DEGREE[i] for i in range(5)]
-    alpha_hat = [ALPHAS[0, i] - 2 * math.log(1 + 0.25 * SCALE[i] / SIZES[i] / curvature[i]) for i in range(5)]
-    assert min(alpha_hat) > 0
+    alpha_hat = [zeta_and_phi(ALPHAS[0, i], i, PENALTIES[0, i], printed=True)[0] for i in range(5)]
     np.testing.assert_allclose(scale, 1 / np.array(alpha_hat), rtol=1e-12)
     tight = {"penalty": 0.2, "alpha": 0.01}
     ((_, _, scale, _),) = asked(DualPerturbedADMM(**tight, as_printed=True))
