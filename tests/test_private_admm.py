@@ -879,6 +879,17 @@ def test_without_the_term_for_the_curvature_the_bound_would_be_false():
     assert 5 * noise_alone < pair.divergence(a, sigma) <= bound
 
 
+def test_accountants_without_a_rule_for_the_minimiser_say_nothing():
+    """Composed with whatever else: only Renyi divergences add up, and they do."""
+    event, orders = ObjectiveGaussian(3.0, 0.1), np.array([1.5, 4.0])
+    for others in ({}, {Gaussian(2.0): 3}, {Pure(0.1): 2}):
+        spent = totals(Counter({event: 5, **others}), 1e-5)
+        assert (spent.plain_sum, spent.distribution, spent.zcdp) == (math.inf, None, None)
+        assert spent.best == spent.renyi < math.inf
+        assert spent.renyi > totals(Counter({Gaussian(3.0): 5, **others}), 1e-5).renyi  # it pays for the curvature
+    assert np.all(renyi_divergence(event, orders) > renyi_divergence(Gaussian(3.0), orders))
+
+
 SINGLE = [(4.0, 0.1, 1e-5), (1.0, 0.5, 1e-3), (0.5, 0.05, 1e-4), (2.0, 3.0, 1e-6)]  # multiplier, curvature, delta
 
 
