@@ -3,7 +3,9 @@
 An event E of the output is fixed first, on samples of its own; then fresh samples count how often E happens under
 either data set. If a mechanism is epsilon-differentially private, P(E) <= exp(epsilon) P'(E); bounds of Clopper and
 Pearson on both frequencies turn that into a lower bound on epsilon that holds with the stated confidence, whatever the
-mechanism does inside. An audit can only ever show that a claim is false.
+mechanism does inside; of an (epsilon, delta) claim, P(E) - delta takes the place of P(E). An audit can only ever show
+that a claim is false. So that one knows what it can see, each comes with a bug that it is to catch: the paper's own
+version, or one that is planted here, in the audit, and is no setting of any method.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from tacit.algorithms import DualPerturbedADMM
+from tacit.algorithms import Algorithm, DualPerturbedADMM
 from tacit.errors import InputError
-from tacit.graph import View
-from tacit.losses import Logistic
-from tacit.noise import SeededNoise
+from tacit.graph import Graph, View
+from tacit.mechanisms import law_within, objective_perturbed
+from tacit.noise import Law, Scale, SeededNoise
+from tacit.plan import Facts, calibrate
+from tacit.privacy.events import Pure
 from tacit.problem import Problem
 from tacit.release import Inbox
 
@@ -37,6 +41,7 @@ class Audited:
     samples: int  # under each data set, after the event was fixed
     threshold: float  # the event: the statistic is above it (below it, if negated)
     negated: bool
+    delta: float = 0.0  # of an (epsilon, delta) claim
 
     @property
     def caught(self) -> bool:
@@ -44,8 +49,8 @@ class Audited:
         return self.lower > self.claimed
 
 
-def epsilon_lower_bound(hits: int, others: int, samples: int) -> float:
-    """ln(P/P') at its least, from `hits` and `others` out of `samples` each (Clopper and Pearson).
+def epsilon_lower_bound(hits: int, others: int, samples: int, delta: float = 0.0) -> float:
+    """ln((P - delta)/P') at its least, from `hits` and `others` out of `samples` each (Clopper and Pearson).
 
     >>> epsilon_lower_bound(0, 0, 1000)
     0.0
@@ -53,12 +58,12 @@ def epsilon_lower_bound(hits: int, others: int, samples: int) -> float:
     True
     """
     miss = (1 - CONFIDENCE) / 2  # either of the two bounds may fail
-    least = float(beta.ppf(miss, hits, samples - hits + 1)) if hits else 0.0
+    least = (float(beta.ppf(miss, hits, samples - hits + 1)) if hits else 0.0) - delta
     most = float(beta.ppf(1 - miss, others + 1, samples - others)) if others < samples else 1.0
     return max(0.0, math.log(least / most)) if least > 0 else 0.0
 
 
-def audit(sample: Sampler, claimed: float, batches: int) -> Audited:
+def audit(sample: Sampler, claimed: float, batches: int, delta: float = 0.0) -> Audited:
     """Fixes the event on the first batches (a fifth), then tests it on fresh ones."""
     pilots = max(1, batches // 5)
     pilot = [np.concatenate([sample(which, t) for t in range(pilots)]) for which in (0, 1)]
@@ -66,7 +71,7 @@ def audit(sample: Sampler, claimed: float, batches: int) -> Audited:
     for negated in (False, True):
         a, b = (-x if negated else x for x in pilot)
         for threshold in np.quantile(np.concatenate([a, b]), np.linspace(0.5, 0.999, 60)):
-            found = epsilon_lower_bound(int((a > threshold).sum()), int((b > threshold).sum()), len(a))
+            found = epsilon_lower_bound(int((a > threshold).sum()), int((b > threshold).sum()), len(a), delta)
             best = max(best, (found, float(threshold), negated))
     _, threshold, negated = best
     hits, samples = [0, 0], 0
@@ -75,27 +80,78 @@ def audit(sample: Sampler, claimed: float, batches: int) -> Audited:
             x = sample(which, t)
             hits[which] += int(((-x if negated else x) > threshold).sum())
         samples += len(x)
-    lower = epsilon_lower_bound(hits[0], hits[1], samples)
-    return Audited(claimed, lower, CONFIDENCE, samples, threshold, negated)
+    lower = epsilon_lower_bound(hits[0], hits[1], samples, delta)
+    return Audited(claimed, lower, CONFIDENCE, samples, threshold, negated, delta)
 
 
 def audit_dual_perturbed(
     epsilon: float, *, as_printed: bool = False, seed: int = 0, samples: int = 1_000_000
 ) -> Audited:
-    """One step of DVP at alpha = epsilon, where a record tells most.
+    """One step of DVP at alpha = epsilon, where a record tells most; as printed, its noise is half of what it needs."""
+    algorithm = DualPerturbedADMM(penalty=_PENALTY, alpha=epsilon, as_printed=as_printed)
+    size, batches = _batches(samples)
+    return audit(_far_out(algorithm, SeededNoise(seed), size), epsilon, batches)
+
+
+def audit_gaussian(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
+    """The same step with normal noise, calibrated to (epsilon, 1e-4). The planted bug halves the noise, as who takes
+    the distance of one record for that of two does."""
+    size, batches = _batches(samples)
+    facts = Facts(sizes=[1, 1], dimension=2, l2=_L2)
+    algorithm = calibrate(
+        lambda budget: DualPerturbedADMM(penalty=_PENALTY, budget=budget),
+        facts,
+        Graph.path(2),
+        rounds=1,
+        epsilon=epsilon,
+        delta=_DELTA,
+    )
+    noise = _Halved(seed) if planted else SeededNoise(seed)
+    return audit(_far_out(algorithm, noise, size), epsilon, batches, _DELTA)
+
+
+def audit_solver(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
+    """One minimiser of an objective with a noisy linear term, where the solver starts from a place that all know.
+
+    The proof is for exact minimisers. The planted bug stops the solver at a gradient norm of 0.01 and gives away what
+    it has, without the mask. A start that is good enough then comes back as it is, and nothing comes back from just
+    around it: how wide that gap is tells the curvature of the objective, and so whether the record is (1), which bends
+    it, or (0), which does not. What moved by less than the gap of the one data set betrays the other.
+    """
+    size, batches = _batches(samples)
+    if planted:
+        return audit(_one_minimiser(epsilon, 1e-2, _Unmasked(seed), size), epsilon, batches)
+    return audit(_one_minimiser(epsilon, 1e-9, SeededNoise(seed), size), epsilon, batches)
+
+
+class _Unmasked(SeededNoise):
+    """A bug to catch: the inexact minimiser leaves as it is."""
+
+    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+        return value
+
+
+class _Halved(SeededNoise):
+    """A bug to catch: half of the noise."""
+
+    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+        return super().draw(law, scale, dimension, ids, t, tag) / 2
+
+
+_PENALTY, _L2, _DELTA = 50.0, 1e-3, 1e-4
+
+
+def _far_out(algorithm: Algorithm, noise: SeededNoise, size: int) -> Sampler:
+    """One step where a record tells most.
 
     The neighbours have pulled the model far out, to (0, -R), where both possible records u = (c, s) and u' = (-c, s),
     labelled +1, are badly misclassified. Their gradients -u and -u' then differ by 2c, almost the 2 of the proof.
     """
-    if samples < 1000:
-        raise InputError(f"an audit needs at least 1000 samples, not {samples}")
-    size, far, s = min(20_000, samples // 5), 200.0, 0.1
+    far, s = 200.0, 0.1
     c = math.sqrt(1 - s * s)
-    algorithm = DualPerturbedADMM(penalty=50.0, alpha=epsilon, as_printed=as_printed)
-    noise = SeededNoise(seed)
     view = View(np.arange(size), np.ones((size, 1)))
     where = np.tile([0.0, -far], (size, 1))
-    problems = [Problem([(np.array([[sign * c, s]]), [1.0])] * size, loss=Logistic(), l2=1e-3) for sign in (1, -1)]
+    problems = [Problem([(np.array([[sign * c, s]]), [1.0])] * size, l2=_L2) for sign in (1, -1)]
     states = [algorithm.init(p, view, where, Inbox(where, np.arange(size + 1))) for p in problems]
 
     def sample(which: int, t: int) -> np.ndarray:
@@ -103,9 +159,38 @@ def audit_dual_perturbed(
         _, release = algorithm.speak(states[which], problems[which], view, noise, 2 * t + which)
         return release.value[:, 0]
 
-    return audit(sample, epsilon, math.ceil(samples / size) + max(1, samples // size // 4))
+    return sample
+
+
+def _one_minimiser(epsilon: float, tolerance: float, noise: SeededNoise, size: int) -> Sampler:
+    """How near to the start, as 1/distance, a release of one minimiser is that costs epsilon."""
+    problems = [
+        Problem([(np.array([[row]]), [1.0])] * size, scale=0.02, l2=0.01, tolerance=tolerance) for row in (1.0, 0.0)
+    ]
+    start, one = np.zeros((size, 1)), np.ones((size, 1))
+    law = law_within(problems[0], Pure(epsilon), weight=start, factor=one)
+
+    def sample(which: int, t: int) -> np.ndarray:
+        release = objective_perturbed(
+            problems[which], noise, law, linear=start, weight=start, centre=start, start=start, factor=one,
+            ids=np.arange(size), t=2 * t + which,
+        )  # fmt: skip
+        moved = np.abs(release.value[:, 0])
+        return np.divide(1, moved, out=np.zeros_like(moved), where=moved > 0)  # zero if it is the start itself
+
+    return sample
+
+
+def _batches(samples: int) -> tuple[int, int]:
+    """How many runs go into a batch, and how many batches there are, with those that fix the event."""
+    if samples < 1000:
+        raise InputError(f"an audit needs at least 1000 samples, not {samples}")
+    size = min(20_000, samples // 5)
+    return size, math.ceil(samples / size) + max(1, samples // size // 4)
 
 
 AUDITS: dict[str, Callable[..., Audited]] = {
     "dvp": audit_dual_perturbed,
+    "dvp-gaussian": audit_gaussian,
+    "solver": audit_solver,
 }
