@@ -79,7 +79,7 @@ def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
         (["dvp", "--epsilon", 1, "--loss", "squared"], "no bound on its slope"),
         (["dvp", "--epsilon", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
         (["dvp", "--alpha", -1], "alpha must be positive"),
-        (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "no positive parameter"),
+        (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "the curvature of the loss alone costs more"),
     ],
 )
 def test_bad_plans_are_one_line(tacit, args, says):

@@ -918,7 +918,8 @@ def test_the_bound_on_a_single_release_is_near_where_noise_dominates():
         epsilon = objective_epsilon(event, delta)
         assert 0.4 * delta < pair.excess(epsilon - math.log1p(event.curvature), 0.1) <= 0.5 * delta
         assert pair.excess(epsilon / 2, 0.1) > delta
-    assert objective_epsilon(ObjectiveGaussian(4.0, 0.1), 0.2) is None  # no tail, no proof
+    # Where there is no tail to speak of, the proof begins at sqrt(3)/m + 1/(2 m^2).
+    assert objective_epsilon(ObjectiveGaussian(4.0, 0.1), 0.2) == math.log(1.1) + math.sqrt(3) / 4 + 1 / 32
 
 
 @pytest.mark.parametrize("x", [1e-12, 1e-6, 0.01, 0.5, 3.0])
@@ -1016,19 +1017,19 @@ def test_bad_settings_are_refused(name):
     refused(r"budget is Pure\(epsilon\) or Gaussian\(multiplier\)", make(budget=1.0))
     refused("alpha is given for 1 noisy steps; the run needs step 2", make(alpha=np.ones((1, 5))), rounds=4)
     refused("penalty is given for 1 noisy steps; the run needs step 2", make(penalty=np.ones((1, 5))), rounds=4)
-    refused("alpha is given for 4 agents; there is an agent 4", make(alpha=np.ones((2, 4))))
-    refused("penalty is given for 4 agents; there is an agent 4", make(penalty=np.ones((2, 4))))
+    refused("alpha is given for 4 agents, the graph has 5", make(alpha=np.ones((2, 4))))
+    refused("penalty is given for 4 agents, the graph has 5", make(penalty=np.ones((2, 4))))
     refused("one value for all agents or one for each", make(alpha=Geometric([1.0, 2.0], 1.0)))
-    refused("positive ratio", lambda: PRIVATE[name](penalty=Geometric(1.0, -2.0)))
-    refused("positive first", lambda: PRIVATE[name](alpha=Geometric(math.nan, 2.0)))
-    refused("grown beyond all numbers at step 2", make(alpha=Geometric(1.0, math.inf)), rounds=4)
+    refused("positive, finite ratio", lambda: PRIVATE[name](penalty=Geometric(1.0, -2.0)))
+    refused("positive, finite first", lambda: PRIVATE[name](alpha=Geometric(math.nan, 2.0)))
+    refused("grown beyond all numbers at step 2", make(alpha=Geometric(1e200, 1e200)), rounds=4)
     falling = np.array([[1.0] * 5, [1.0] * 4 + [0.9]])
     if name in ("m-admm", "r-admm"):
         refused("penalty must not decrease", make(penalty=falling))
         refused("penalty must not decrease", make(penalty=Geometric(1.0, 0.9)))
         refused("penalty must not decrease", make(penalty=Geometric(1.0, [1.0, 1.0, 1.0, 1.0, 0.9])))
         for bad in (0.0, -1.0, math.nan, math.inf):
-            refused("dual_step must be positive and finite", make(dual_step=bad))
+            refused("dual_step must be a positive number", make(dual_step=bad))
     else:
         PRIVATE[name](penalty=falling)
 
@@ -1092,3 +1093,37 @@ def test_plans_and_calibrations_refuse_bad_facts():
     for settings, match in (({"epsilon": 0.0}, "epsilon must be"), ({"delta": 1.0}, "delta must lie")):
         with pytest.raises(tacit.InputError, match=match):
             calibrate(METHODS["dvp"], FACTS, GRAPH, 2, **{"epsilon": 1.0, "delta": 1e-5, **settings})
+
+
+def test_a_pure_target_is_met_next_to_what_the_curvature_costs():
+    """Steps too small to pay for the curvature are not the end of the search."""
+    facts, graph = Facts(sizes=[50] * 3, dimension=3, l2=0.045), tacit.Graph.ring(3)
+
+    def make(budget):
+        return OneShotAveraging(mixing=0.1, budget=budget)
+
+    found = tacit.calibrate(make, facts, graph, 1, epsilon=0.15, delta=1e-6, law=tacit.Pure)
+    assert 0.149 < tacit.plan(found, facts, graph, 1).epsilon(1e-6) <= 0.15
+    with pytest.raises(tacit.InputError, match="curvature"):
+        tacit.calibrate(make, facts, graph, 1, epsilon=0.01, delta=1e-6, law=tacit.Pure)
+    with pytest.raises(tacit.InputError, match="the curvature of the loss alone costs more"):
+        tacit.calibrate(make, facts, graph, 1, epsilon=0.01, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: PenaltyPerturbedADMM(dual_step=np.ones((5, 3))), "dual_step must be a positive number"),
+        (lambda: RecycledADMM(dual_step=Geometric(1.0, 1.1)), "dual_step must be a positive number"),
+        (lambda: RecycledADMM(gamma=np.ones(3)), "gamma must be zero or a positive number"),
+        (lambda: PrimalPerturbedADMM(final=-1), "final is a round"),
+        (lambda: Geometric(1.0, np.inf), "positive, finite ratio"),
+        (lambda: DualPerturbedADMM(budget=tacit.Pure(1.0), as_printed=True), "know no budget"),
+        (lambda: DualPerturbedADMM(alpha=np.ones((2, 7))).schedule(tacit.Graph.ring(3)), "for 7 agents, the graph has 3"),
+        (lambda: Facts(sizes=[5], dimension=1, tolerance=-0.05), "tolerance must be a positive"),
+        (lambda: tacit.plan(RecycledADMM(), Facts(sizes=[5], dimension=1), tacit.Graph.ring(1), -1), "rounds must be"),
+    ],
+)  # fmt: skip
+def test_settings_of_the_wrong_shape_are_refused(make, says):
+    with pytest.raises(tacit.InputError, match=says):
+        make()

@@ -14,7 +14,7 @@ from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic
 from tacit.noise import SeededNoise
-from tacit.plan import Facts, plan
+from tacit.plan import CannotKeep, Facts, plan
 from tacit.problem import Problem
 from tacit.recipes import RECIPES, Setting
 from tacit.simulate import simulate
@@ -121,9 +121,7 @@ def compare(
             progress(name)
         try:
             outcomes = [run(trial) for trial in trials]
-        except InputError as impossible:
-            if "budget" not in str(impossible) and "no positive parameter" not in str(impossible):
-                raise
+        except CannotKeep:
             continue
         yield Contender(
             name, title,

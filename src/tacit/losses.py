@@ -128,7 +128,7 @@ class Logistic(_Loss):
         [3.0]
         """
         a, b = np.broadcast_arrays(np.asarray(noise, float), np.asarray(curvature, float))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):  # what overflows has a >= b, where q is 1
             half = (a - 2) * b / 2
             root = np.sqrt(half**2 + a * b * (a + b))
             q = np.where(half > 0, (half + root) / (a * b), (a + b) / (root - half))  # without cancellation

@@ -25,6 +25,10 @@ _FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser 
 Budget = Pure | Gaussian  # what one noisy step may cost
 
 
+class BudgetTooSmall(InputError):  # noqa: N818 (a state of affairs, not a mistake)
+    """What a step may cost does not even pay for the curvature of the loss."""
+
+
 class Spherical(NamedTuple):
     """Noise with a density proportional to exp(-rate ||e||)."""
 
@@ -170,14 +174,14 @@ def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.
     target = budget.epsilon / (1 + _FOR_INEXACTNESS)
     low, high = np.zeros_like(mu), target / (problem.loss.max_slope * one)  # the cost is at least rate g C/B
     if np.any(np.log1p(problem.loss.max_curvature * one / mu) >= target):
-        raise InputError(
+        raise BudgetTooSmall(
             f"a step at {budget} cannot even pay for the curvature of the loss: raise l2, the penalty or the budget"
         )
     for _ in range(60):
         middle = (low + high) / 2
         fits = _spherical_cost(problem, middle, mu) <= target
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    return Spherical(low * factor)
+    return Spherical(low * (1 - ROUNDING) * factor)  # rounding must not carry the cost above the budget
 
 
 def output_law_within(problem: Problem, budget: Budget, convexity: np.ndarray) -> Law:

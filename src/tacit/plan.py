@@ -20,13 +20,19 @@ from tacit.algorithms import Algorithm
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.losses import Logistic, Loss
-from tacit.mechanisms import Budget
+from tacit.mechanisms import Budget, BudgetTooSmall
 from tacit.noise import SecureNoise
 from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.problem import Problem
 from tacit.release import Inbox
 from tacit.simulate import tick
+
+_NEXT_TO_NOTHING = 1e-12  # a budget so small that what it costs is not the noise's doing
+
+
+class CannotKeep(InputError):  # noqa: N818 (a state of affairs, not a mistake)
+    """No noise of the asked law keeps the total."""
 
 
 class Facts(Problem):
@@ -56,6 +62,8 @@ class Facts(Problem):
             raise InputError(f"scale must be a positive number, or one for each of {len(rows)} agents, not {scale}")
         if not (l2 >= 0 and math.isfinite(l2)):
             raise InputError(f"l2 must be zero or a positive number, not {l2}")
+        if not (tolerance > 0 and math.isfinite(tolerance)):
+            raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
         self._sizes, self._dimension = rows, dimension
         self.loss, self.l2, self.tolerance = Logistic() if loss is None else loss, float(l2), tolerance
         self.scale = np.broadcast_to(scales, rows.shape).copy()
@@ -149,6 +157,8 @@ def plan(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> Pla
     """
     if graph.agents != facts.agents:
         raise InputError(f"the graph has {graph.agents} agents, the facts have {facts.agents}")
+    if not isinstance(rounds, int | np.integer) or rounds < 0:
+        raise InputError(f"rounds must be a whole number, zero or more, not {rounds}")
     if not isinstance(facts, Facts):
         facts = Facts.of(facts)
     view, schedule = graph.view(), algorithm.schedule(graph)
@@ -195,15 +205,31 @@ def calibrate(
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
 
+    if law not in (Pure, Gaussian):
+        raise InputError(f"the law of the noise is Pure or Gaussian, not {law!r}")
+
     def budget(p: float) -> Budget:
         return Pure(p) if law is Pure else Gaussian(1 / p)
 
     def worst(p: float) -> Counter[Event]:
         # Agents that differ in size or degree may differ in cost: the network's total is the largest of theirs.
-        spent = plan(make(budget(p)), facts, graph, rounds).spent
-        return max(_distinct(spent), key=lambda counter: totals(counter, delta).best) if len(spent) > 1 else spent[0]
+        try:
+            spent = plan(make(budget(p)), facts, graph, rounds).spent
+        except BudgetTooSmall:
+            return Counter()  # p has to be larger
+        return max(_distinct(spent), key=lambda counter: totals(counter, delta).best)
 
-    return make(budget(largest_parameter(worst, epsilon, delta)))
+    if totals(worst(_NEXT_TO_NOTHING), delta).best > epsilon:
+        raise CannotKeep(
+            f"no noise keeps the total at or below epsilon = {epsilon:g}: the curvature of the loss alone costs more; "
+            "raise l2, the penalty, the number of rows or epsilon"
+        )
+    best = make(budget(largest_parameter(worst, epsilon, delta)))
+    try:
+        plan(best, facts, graph, rounds)
+    except BudgetTooSmall as refusal:
+        raise CannotKeep(str(refusal)) from None
+    return best
 
 
 def _distinct(spent: list[Counter[Event]]) -> list[Counter[Event]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, centre_of, dual_step, residual_norms
-from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import unprotected
 from tacit.problem import Problem
@@ -47,8 +46,7 @@ class ConsensusADMM:
     penalty: float = 1.0  # eta
 
     def __post_init__(self) -> None:
-        if not (self.penalty > 0 and math.isfinite(self.penalty)):
-            raise InputError(f"penalty must be a positive number, not {self.penalty}")
+        hyper.number("penalty", self.penalty)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""

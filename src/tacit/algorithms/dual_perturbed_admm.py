@@ -24,7 +24,7 @@ class State(NamedTuple):
     f: np.ndarray  # (n, d) f_p(t), as released
     dual: np.ndarray  # (n, d) lambda_p(t)
     centre: np.ndarray  # (n, d) mean over the neighbours i of (f_p(t) + f_i(t))/2
-    imbalance: np.ndarray  # (n, d) the gradient at f_p(t), with noise, plus 2 lambda_p(t)
+    imbalance: np.ndarray  # (n, d) the gradient at f_p(t), with Phi and noise, plus 2 lambda_p(t)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class DualPerturbedADMM:
     `alpha` is the epsilon of one step (and a thousandth more, for the inexact minimiser): the guarantee over T steps is
     their composition, not alpha. `budget` is the other way to say it: `Pure(e)` gives the least noise with which a step
     costs e, `Gaussian(m)` normal noise. With neither it is plain ADMM. `as_printed` runs the printed algorithm, which
-    breaks its promise, for comparison.
+    breaks its promise, for comparison. All agents need the same penalty: with penalties of their own they converge to
+    the minimiser of sum O_p/eta_p (M-ADMM is for that).
     """
 
     penalty: Hyper = 1.0  # eta
@@ -51,10 +52,11 @@ class DualPerturbedADMM:
 
     def __post_init__(self) -> None:
         hyper.checked("penalty", self.penalty)
-        hyper.noise_checked(self.alpha, self.budget)
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
+        hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
@@ -129,8 +131,9 @@ def paper_noise(
     """
     curvature = problem.l2 + 2 * eta * view.degree  # rho + 2 eta N_p
     c1 = problem.loss.max_curvature * (problem.scale / problem.sizes)[:, None]
-    alpha_hat = alpha - 2 * np.log1p(c1 / curvature)
-    tight = alpha_hat <= 0 if as_printed else alpha_hat < alpha / 2
-    phi = np.where(tight, np.maximum(c1 / np.expm1(alpha / 4) - curvature, 0.0), 0.0)
+    with np.errstate(divide="ignore", over="ignore"):  # an agent alone without l2; an alpha beyond all privacy
+        alpha_hat = alpha - 2 * np.log1p(c1 / curvature)
+        tight = alpha_hat <= 0 if as_printed else alpha_hat < alpha / 2
+        phi = np.where(tight, np.maximum(c1 / np.expm1(alpha / 4) - curvature, 0.0), 0.0)
     alpha_hat = np.where(tight, alpha / 2, alpha_hat)
     return alpha_hat if as_printed else alpha_hat / 2, phi

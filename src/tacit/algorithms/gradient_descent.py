@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, needed
 from tacit.errors import InputError
 from tacit.graph import Graph, View
@@ -34,8 +34,9 @@ class GradientDescent:
         f_i <- f_i - step (grad O_i(f_i) + e_i)                    once every `exchanges` rounds
         f_i <- f_i + mixing sum_j (f_j - f_i)                      after every round
 
-    The rounds between two gradients average released values, which costs messages but no privacy. With a constant
-    step the agents end near the optimum, not at it: the nearer, the smaller the step and the more they exchange.
+    The rounds between two gradients average released values, which costs messages but no privacy. With a constant step
+    the agents end near the optimum, not at it: the nearer, the smaller the step and the more they exchange. Recorded
+    noise stands for step e_i, which is what is added.
     """
 
     step: float
@@ -44,10 +45,8 @@ class GradientDescent:
     budget: Gaussian | None = None  # of one gradient
 
     def __post_init__(self) -> None:
-        if not (self.step > 0 and math.isfinite(self.step)):
-            raise InputError(f"step must be a positive number, not {self.step}")
-        if not (self.mixing >= 0 and math.isfinite(self.mixing)):
-            raise InputError(f"mixing must be zero or a positive number, not {self.mixing}")
+        hyper.number("step", self.step)
+        hyper.number("mixing", self.mixing, zero=True)
         if not (isinstance(self.exchanges, int) and self.exchanges >= 1):
             raise InputError(f"exchanges must be a whole number, 1 or more, not {self.exchanges}")
         if self.budget is not None and not isinstance(self.budget, Gaussian):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InputError
+from tacit.graph import Graph
 from tacit.mechanisms import Budget
 from tacit.privacy.events import Gaussian, Pure
 
@@ -32,8 +33,9 @@ class Geometric:
     def __post_init__(self) -> None:
         for name in ("first", "ratio", "cap"):
             value = getattr(self, name)
-            if not (name == "cap" and value is None) and not np.all(np.asarray(value, dtype=float) > 0):
-                raise InputError(f"a geometric schedule needs a positive {name}, not {value}")
+            x = np.asarray(1.0 if name == "cap" and value is None else value, dtype=float)
+            if not (np.all(x > 0) and np.all(np.isfinite(x))):
+                raise InputError(f"a geometric schedule needs a positive, finite {name}, not {value}")
 
     def at(self, k: int, ids: np.ndarray) -> np.ndarray:
         """The value of step k for each of the agents, (n, 1)."""
@@ -89,8 +91,23 @@ def _of(x: Any, ids: np.ndarray) -> np.ndarray:
     return values[ids][:, None]
 
 
-def noise_checked(alpha: Hyper | None, budget: Budget | None) -> None:
+def number(name: str, value: Any, *, zero: bool = False) -> None:
+    """Refuses what is not one positive, finite number (or zero, if that is allowed)."""
+    if not (isinstance(value, int | float | np.number) and (value > 0 or (zero and value == 0)) and np.isfinite(value)):
+        raise InputError(f"{name} must be {'zero or ' if zero else ''}a positive number, not {value!r}")
+
+
+def fits(graph: Graph, **values: Hyper | None) -> None:
+    """Refuses arrays for another number of agents than the graph has."""
+    for name, value in values.items():
+        if isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] != graph.agents:
+            raise InputError(f"{name} is given for {value.shape[1]} agents, the graph has {graph.agents}")
+
+
+def noise_checked(alpha: Hyper | None, budget: Budget | None, as_printed: bool = False) -> None:
     """Refuses two ways of stating the noise at once, and bad values of either."""
+    if as_printed and budget is not None:
+        raise InputError("the printed versions know no budget; give them the paper's alpha")
     if alpha is not None and budget is not None:
         raise InputError("say how private a step is by alpha or by budget, not by both")
     if alpha is not None:

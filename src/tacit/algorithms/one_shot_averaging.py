@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,8 +43,7 @@ class OneShotAveraging:
 
     def __post_init__(self) -> None:
         hyper.noise_checked(None, self.budget)
-        if not (self.mixing >= 0 and math.isfinite(self.mixing)):
-            raise InputError(f"mixing must be zero or a positive number, not {self.mixing}")
+        hyper.number("mixing", self.mixing, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""

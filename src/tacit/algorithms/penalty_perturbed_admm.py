@@ -43,10 +43,11 @@ class PenaltyPerturbedADMM:
     def __post_init__(self) -> None:
         hyper.checked("penalty", self.penalty, growing=True)
         hyper.noise_checked(self.alpha, self.budget)
-        hyper.checked("dual_step", self.dual_step)
+        hyper.number("dual_step", self.dual_step)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
+        hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:

@@ -51,8 +51,9 @@ class PrimalPerturbedADMM:
     If `final` is given, round `final` (0, 1, ...) is a step of dual perturbation (21)-(23), which is the output. It
     goes from V_p and lambda_p: from the hidden f_p, as printed, it would tell more than it claims.
 
-    `alpha` is the epsilon of one step, `budget` the other way to say it; with neither it is plain ADMM. `as_printed`
-    broadcasts f_p itself, and takes the final step from it.
+    `alpha` is the epsilon of one step (and a little more, for the inexact minimiser), `budget` the other way to say it;
+    with neither it is plain ADMM. All agents need the same penalty, as in dual perturbation. `as_printed` broadcasts
+    f_p itself, and takes the final step from it.
     """
 
     penalty: Hyper = 1.0  # eta
@@ -64,12 +65,15 @@ class PrimalPerturbedADMM:
 
     def __post_init__(self) -> None:
         hyper.checked("penalty", self.penalty)
-        hyper.noise_checked(self.alpha, self.budget)
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
+        if self.final is not None and not (isinstance(self.final, int) and self.final >= 0):
+            raise InputError(f"final is a round, 0 or later, not {self.final!r}")
         if self.centre not in ("released", "printed"):
             raise InputError(f"the centre is 'released' or 'printed', not {self.centre!r}")
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
+        hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:

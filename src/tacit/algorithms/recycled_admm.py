@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import centre_of, drawn, dual_step, needed, primal_step, relative_residuals
 from tacit.algorithms.hyper import Hyper
-from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import Budget, Law, Spherical, law_within, post_processed, unprotected
 from tacit.noise import Noise
@@ -62,14 +60,14 @@ class RecycledADMM:
 
     def __post_init__(self) -> None:
         hyper.checked("penalty", self.penalty, growing=True)
-        hyper.noise_checked(self.alpha, self.budget)
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
         if self.dual_step is not None:
-            hyper.checked("dual_step", self.dual_step)
-        if not (self.gamma >= 0 and math.isfinite(self.gamma)):
-            raise InputError(f"gamma must be zero or a positive number, not {self.gamma}")
+            hyper.number("dual_step", self.dual_step)
+        hyper.number("gamma", self.gamma, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
+        hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:

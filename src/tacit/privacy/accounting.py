@@ -254,18 +254,16 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
     return _least_epsilon(log_delta, math.log(delta) - 1e-9)
 
 
-def objective_epsilon(event: ObjectiveGaussian, delta: float) -> float | None:
-    """The epsilon of a single minimiser with a Gaussian linear term, where it is large enough to be proved so:
-    ln(1 + x) more than the Gaussian mechanism has at delta/2. docs/privacy.md has the proof.
+def objective_epsilon(event: ObjectiveGaussian, delta: float) -> float:
+    """The epsilon of a single minimiser with a Gaussian linear term: ln(1 + x) more than the Gaussian mechanism has at
+    delta/2, or than sqrt(3)/m + 1/(2 m^2), above which that is proved (docs/privacy.md).
 
     >>> round(objective_epsilon(ObjectiveGaussian(4.0, 0.1), 1e-5), 4)
     1.0638
     """
     s = 1 / event.multiplier
-    gaussian = gaussian_epsilon(event.multiplier, delta / 2)
-    if gaussian / s - s / 2 < math.sqrt(3):  # the tail bound of the proof begins here
-        return None
-    return math.log1p(event.curvature) + gaussian
+    least = math.sqrt(3) * s + _square(s) / 2
+    return math.log1p(event.curvature) + max(gaussian_epsilon(event.multiplier, delta / 2), least)
 
 
 def pure_epsilon(one: float, count: int, delta: float) -> float:

@@ -83,13 +83,15 @@ class ZCDP:
 
 @dataclass(frozen=True)
 class ObjectiveGaussian:
-    """The minimiser of an objective with a Gaussian linear term leaves. With m the `multiplier` and x the `curvature`,
-    the Renyi divergence of every order a with 1 < a < 1 + 1/x is between neighbours at most
+    """The minimiser of a strongly convex objective with a Gaussian linear term leaves, under a Gaussian mask. m, the
+    `multiplier`, is the noise over what a record moves the gradient by (the mask's share of 1/m^2 included), x, the
+    `curvature`, is what a record adds to the Hessian over the strong convexity. The Renyi divergence of every order a
+    with 1 < a < 1 + 1/x is between neighbours at most
 
         a/(2 m^2) + [ln(1 + x) - ln(1 + a x) - ln(1 - (a - 1) x)] / (a - 1)
 
-    The first term is that of `Gaussian(m)`; the second is about a x^2 and pays for the curvature of the loss
-    (docs/privacy.md proves it)."""
+    The first term is that of `Gaussian(m)`; the second is about a x^2 and pays for the curvature of the loss. A single
+    such release also has the epsilon of `accounting.objective_epsilon`. docs/privacy.md proves both."""
 
     multiplier: float
     curvature: float
