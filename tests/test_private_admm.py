@@ -1119,7 +1119,7 @@ def test_a_pure_target_is_met_next_to_what_the_curvature_costs():
         (lambda: PrimalPerturbedADMM(final=-1), "final is a round"),
         (lambda: Geometric(1.0, np.inf), "positive, finite ratio"),
         (lambda: DualPerturbedADMM(budget=tacit.Pure(1.0), as_printed=True), "know no budget"),
-        (lambda: DualPerturbedADMM(alpha=np.ones((2, 7))).schedule(tacit.Graph.ring(3)), "for 7 agents, the graph has 3"),
+        (lambda: DualPerturbedADMM(alpha=np.ones((2, 7))).schedule(tacit.Graph.ring(3)), "7 agents, the graph has 3"),
         (lambda: Facts(sizes=[5], dimension=1, tolerance=-0.05), "tolerance must be a positive"),
         (lambda: tacit.plan(RecycledADMM(), Facts(sizes=[5], dimension=1), tacit.Graph.ring(1), -1), "rounds must be"),
     ],
