@@ -51,6 +51,19 @@ def test_a_plan_keeps_to_its_total(tacit, method, law):
     assert kinds == {{"pure": "Pure"}.get(law, "Gaussian" if method == "pvp" else "ObjectiveGaussian")}
 
 
+def test_the_plan_of_a_private_training(tacit, patients, schema, tmp_path):
+    """`tacit plan METHOD --epsilon` is what `tacit train --epsilon` does."""
+    code, _, err = tacit("train", patients, "--schema", schema, "--site", "hospital", "--epsilon", 3, "--holdout", 0)
+    assert code == 0, err
+    model = Model.load(tmp_path / "model.json")
+    rows = ",".join(str(agent["rows"]) for agent in model.training["agents"])
+    code, out, err = tacit("plan", "mr-admm", "--rows", rows, "--epsilon", 3, "--dimension", 4, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["budget"]["multiplier"] == pytest.approx(model.training["parameters"]["budget"]["multiplier"])
+    assert found["epsilon"] == pytest.approx(model.privacy["epsilon"])
+
+
 def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
     args = ("plan", "r-admm", "--rows", 8000, "--agents", 3, "--alpha", 1, "--scale", 1750, "--l2", 0.044)
     code, out, _ = tacit(*args, "--rounds", 50, "--penalty", 1, "--json")
@@ -75,9 +88,11 @@ def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
         (["dvp", "--epsilon", 1, "--rows", "many"], "--rows is a number"),
         (["dvp", "--epsilon", 1, "--rows", "5,0"], "1 or more each"),
         (["dvp", "--epsilon", 1, "--rows", "5,6", "--agents", 3], "leave --agents out"),
-        (["dvp", "--epsilon", 1, "--rounds", 0], "--rounds must be 1 or more"),
-        (["dvp", "--epsilon", 1, "--loss", "squared"], "no bound on its slope"),
-        (["dvp", "--epsilon", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
+        (["dvp", "--epsilon", 1, "--penalty", 1, "--rounds", 0], "--rounds must be 1 or more"),
+        (["dvp", "--epsilon", 1, "--rounds", 9], "--rounds is for a run of your own"),
+        (["dvp", "--epsilon", 1, "--penalty", 1, "--loss", "squared"], "no bound on its slope"),
+        (["dvp", "--epsilon", 1, "--penalty", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
+        (["mr-admm", "--epsilon", 1, "--penalty", 1], "must be one of dvp, pvp, m-admm, r-admm"),
         (["dvp", "--alpha", -1], "alpha must be positive"),
         (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "the curvature of the loss alone costs more"),
     ],
@@ -96,25 +111,32 @@ def test_compare(tacit, patients, schema, tmp_path):
     found = json.loads(out)
     methods = {method["name"]: method for method in found["methods"]}
     assert {"dvp", "pvp", "m-admm", "r-admm", "mr-admm", "one-shot", "alone", "gradient-descent"} <= methods.keys()
-    assert {"early-stopping", "central", "no-privacy"} <= methods.keys()
+    assert {"early-stopping", "central", "no-privacy", "majority"} <= methods.keys()
     for name, method in methods.items():
         assert 0 <= method["error"] <= 1
         assert math.isfinite(method["loss"])
-        assert method["private"] == (name != "no-privacy")
-        assert method["decentralised"] == (name not in ("central", "no-privacy"))
+        assert method["private"] == (name not in ("no-privacy", "majority"))
+        assert method["decentralised"] == (name not in ("central", "no-privacy", "majority"))
         if method["private"]:
             assert 1.9 < method["epsilon"] <= 2
             assert method["delta"] == 1e-3
     best = methods[found["recommended"]]
     assert best["private"]
     assert best["decentralised"]
-    assert best["error"] <= min(m["error"] for m in methods.values() if m["private"] and m["decentralised"]) + 0.002
+    together = [m for m in methods.values() if m["private"] and m["decentralised"] and m["messages"]]
+    assert best["error"] <= min(m["error"] for m in together) + 0.002
     assert (tmp_path / "found" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "found" / "comparison.csv").open() as file:
         assert len(list(csv.reader(file))) == 1 + 2 * len(methods)
     code, out, _ = tacit(*args, "--seeds", 1)
     assert code == 0
-    assert "Recommended: " in out
+    assert "Recommended: " in out or "No private method does better" in out
+    assert "privacy: none of this table" in out
+    code, out, err = tacit(
+        "compare", "--data", patients, "--schema", schema, "--site", "hospital", "--seeds", 1, "--json"
+    )
+    assert code == 0, err
+    assert {method["messages"] % 6 for method in json.loads(out)["methods"]} == {0}  # three hospitals on a ring
 
 
 @pytest.mark.parametrize(
@@ -124,6 +146,7 @@ def test_compare(tacit, patients, schema, tmp_path):
         (["--delta", 2], "delta must lie between 0 and 1"),
         (["--seeds", 0], "--seeds must be 1 or more"),
         (["--agents", 0], "agent"),
+        (["--site", "hospital", "--agents", 3], "leave out --agents"),
         (["--graph", "cube"], "graph must be one of"),
         (["--data", "nothing.csv", "--label", "x"], "nothing.csv"),
     ],
@@ -162,9 +185,13 @@ def test_private_training(tacit, patients, schema, tmp_path):
         (["--schema", "public.toml", "--loss", "logistic"], "leave out --loss"),
         (["--schema", "public.toml", "--algorithm", "admm"], "must be one of dvp"),
         (["--schema", "public.toml", "--delta", 0], "delta must lie between 0 and 1"),
+        (["--schema", "draft.toml"], "drafted = true"),
+        (["--schema", "dropping.toml"], 'missing = "drop" would let the number of rows'),
     ],
 )
 def test_private_training_refuses(tacit, patients, schema, tmp_path, args, says):
+    tacit("schema", patients, "--label", "died", "--site", "hospital", "--out", "draft.toml")
+    (tmp_path / "dropping.toml").write_text(PUBLIC.replace("row_norm", 'missing = "drop"\nrow_norm'))
     code, out, err = tacit("train", patients, "--site", "hospital", "--epsilon", 1, *args)
     assert (code, out) == (2, "")
     assert says in err
@@ -178,7 +205,9 @@ def test_a_plan_with_theory(tacit, tmp_path):
     assert any("smallest gamma that meets (i) and (ii)" in line for line in said)
     assert sum("rows times an unknown constant" in line for line in said) == 2
     (tmp_path / "measured.csv").write_text("alpha,loss\n0.01,0.56\n0.05,0.45\n0.1,0.42\n0.5,0.4\n1,0.4\n")
-    code, out, _ = tacit("plan", "pvp", "--epsilon", 1, "--theory", "--design", "measured.csv", "--json")
+    code, out, _ = tacit(
+        "plan", "pvp", "--epsilon", 1, "--penalty", 1, "--theory", "--design", "measured.csv", "--json"
+    )
     assert code == 0
     said = json.loads(out)["theory"]
     assert "minimises L_acc - U" in said[-1]

@@ -131,10 +131,16 @@ def compare(
             rounds=outcomes[0].rounds, messages=outcomes[0].messages,
         )  # fmt: skip
 
+    shares = [float(np.mean(trial.test.y > 0)) for trial in trials if trial.test.y is not None]
+    yield Contender(
+        "majority", "always the more frequent answer", errors=[min(share, 1 - share) for share in shares],
+        losses=[1.0] * len(trials), epsilon=np.inf, delta=delta, decentralised=False, rounds=0, messages=0,
+    )  # fmt: skip
+
 
 def recommended(results: list[Contender]) -> Contender:
     """Of the private methods without a middle that are as good as the best, the one with the fewest messages."""
-    candidates = [c for c in results if c.private and c.decentralised]
+    candidates = [c for c in results if c.private and c.decentralised and c.messages > 0]
     if not candidates:
         raise InputError("no method can keep this budget on this many records")
     best = min(c.error for c in candidates)

@@ -54,7 +54,9 @@ def demo(
     screen.print("\n[bold]And privately: every record protected by a total of (1, 1e-5)[/bold]")
     screen.print("40,000 records shared out evenly on a ring; the noise is seeded, so this can be repeated.\n")
     ring = Graph.ring(len(_NAMES))
-    results = compare_all(data, ring, len(_NAMES), None, epsilon=1.0, delta=1e-5, seeds=2)
+    results = compare_all(
+        data, ring, lambda train, seed: partition.equal(len(train), len(_NAMES), seed), epsilon=1.0, delta=1e-5, seeds=2
+    )
     best = recommended(results)
     show_comparison(results, best)
     plots.contenders(results, best, out / "comparison.png", "Adult: five organisations, total (1, 1e-5) each")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,8 @@ from tacit.errors import InputError
 from tacit.plan import Facts, Plan, calibrate
 from tacit.plan import plan as plan_run
 from tacit.privacy.accounting import totals
-from tacit.privacy.events import Event, Free, Gaussian, Pure, to_plain
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, to_plain
+from tacit.recipes import RECIPES
 
 _METHODS: dict[str, Any] = {
     "dvp": lambda penalty, **noise: DualPerturbedADMM(penalty=penalty, **noise),
@@ -28,23 +30,24 @@ _METHODS: dict[str, Any] = {
     "m-admm": lambda penalty, **noise: PenaltyPerturbedADMM(penalty=penalty, dual_step=penalty, **noise),
     "r-admm": lambda penalty, **noise: RecycledADMM(penalty=penalty, **noise),
 }
+_NAMES = f"One of: {', '.join(RECIPES)}; with --penalty or --alpha one of: {', '.join(_METHODS)}."
 _DESIGN = "A CSV file with measured pairs alpha, loss."
 _LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
 
 
 def plan(
-    algorithm: Annotated[str, typer.Argument(help=f"One of: {', '.join(_METHODS)}.", show_default=False)],
+    algorithm: Annotated[str, typer.Argument(help=_NAMES, show_default=False)],
     rows: Annotated[str, typer.Option(help="Rows of each agent, such as 8000 for all or 500,900,1200.")] = "8000",
     agents: Annotated[int | None, typer.Option(help="How many agents, where --rows gives one number (5).")] = None,
     graph: options.GraphText = "ring",
-    rounds: Annotated[int, typer.Option(help="Rounds of talking (r-admm is noisy in every second).")] = 50,
-    penalty: Annotated[float, typer.Option(help="eta.")] = 1.0,
-    loss: Annotated[str, typer.Option(help="logistic or huber: losses of bounded slope.")] = "logistic",
-    l2: Annotated[float, typer.Option(help="Regularisation of every agent's objective (rho).")] = 1e-5,
-    scale: Annotated[float, typer.Option(help="C: what the loss of all rows of an agent is multiplied with.")] = 1.0,
     epsilon: Annotated[float | None, typer.Option(help="Total to calibrate for; the noise then follows.")] = None,
     delta: options.Delta = 1e-5,
-    law: Annotated[str, typer.Option(help="With --epsilon: gaussian or pure noise.")] = "gaussian",
+    penalty: Annotated[float | None, typer.Option(help="eta, for a run of your own.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="With --penalty: rounds of talking (50).")] = None,
+    loss: Annotated[str | None, typer.Option(help="With --penalty: logistic (default) or huber.")] = None,
+    l2: Annotated[float | None, typer.Option(help="With --penalty: rho, every agent's regularisation (1e-5).")] = None,
+    scale: Annotated[float | None, typer.Option(help="With --penalty: C, the weight of an agent's loss (1).")] = None,
+    law: Annotated[str | None, typer.Option(help="With --penalty and --epsilon: gaussian (default) or pure.")] = None,
     alpha: Annotated[float | None, typer.Option(help="The paper's own noise parameter, instead of --epsilon.")] = None,
     theory: Annotated[bool, typer.Option("--theory", help="Also what the papers' theorems say.")] = False,
     dimension: Annotated[int, typer.Option(help="With --theory: features.")] = 104,
@@ -60,36 +63,58 @@ def plan(
 ) -> None:
     """What a private run will cost every agent, before any data is read.
 
-    Give the total (--epsilon, --delta), and the noise is calibrated so that nobody spends more; or give the paper's
-    --alpha, and see what it comes to: the paper's own bound, and the totals under each accountant.
+    With the total (--epsilon, --delta) alone it is the plan of `tacit train` with the same --epsilon and --algorithm.
+    With --penalty it is that of a run of your own, calibrated so that nobody spends more; or give the paper's --alpha,
+    and see what it comes to: the paper's own bound, and the totals under each accountant.
 
     --theory adds what the papers prove: convergence conditions, sample sizes up to a constant that nobody knows.
     --design solves problem (28) of the dynamic DP paper for measured losses.
 
+    Example: `tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6`
+
     Example: `tacit plan dvp --rows 8000 --agents 5 --rounds 24 --penalty 0.005 --epsilon 1`
     """
-    make = names.pick(_METHODS, algorithm, "algorithm")
+    names.pick(RECIPES, algorithm, "algorithm")
     sizes = _sizes(rows, agents)
-    facts = Facts(
-        sizes=sizes, dimension=1, loss=names.pick(names.LOSSES, loss, "loss")(), scale=scale, l2=l2
-    )  # fmt: skip
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0)
     if (epsilon is None) == (alpha is None):
         raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise")
-    if rounds < 1:
-        raise InputError(f"--rounds must be 1 or more, not {rounds}")
-    if alpha is not None:
-        method = make(penalty, alpha=alpha)
-    else:
+    if penalty is None and alpha is None:
         assert epsilon is not None
-        chosen = names.pick(_LAWS, law, "law")
-        method = calibrate(
-            lambda budget: make(penalty, budget=budget), facts, talk, rounds, epsilon=epsilon, delta=delta, law=chosen
-        )
+        given = {"--rounds": rounds, "--loss": loss, "--l2": l2, "--scale": scale, "--law": law}
+        for option, value in given.items():
+            if value is not None:
+                raise InputError(f"{option} is for a run of your own: give --penalty, too")
+        setting = RECIPES[algorithm].setting(sizes, dimension, talk, epsilon, delta)
+        method: Any = setting.algorithm
+        facts = Facts(
+            sizes=sizes, dimension=dimension, loss=setting.loss, scale=sizes / sizes.mean(), l2=setting.l2
+        )  # fmt: skip
+        rounds = setting.rounds
+    else:
+        make = names.pick(_METHODS, algorithm, "with --penalty or --alpha, algorithm")
+        penalty = 1.0 if penalty is None else penalty
+        rounds = 50 if rounds is None else rounds
+        if rounds < 1:
+            raise InputError(f"--rounds must be 1 or more, not {rounds}")
+        facts = Facts(
+            sizes=sizes, dimension=dimension, loss=names.pick(names.LOSSES, loss or "logistic", "loss")(),
+            scale=1.0 if scale is None else scale, l2=1e-5 if l2 is None else l2,
+        )  # fmt: skip
+        if alpha is not None:
+            method = make(penalty, alpha=alpha)
+        else:
+            assert epsilon is not None
+            method = calibrate(
+                lambda budget: make(penalty, budget=budget), facts, talk, rounds, epsilon=epsilon, delta=delta,
+                law=names.pick(_LAWS, law or "gaussian", "law"),
+            )  # fmt: skip
     planned = plan_run(method, facts, talk, rounds)
     said = (
-        statements(algorithm, facts, talk, penalty, alpha, dimension, reference, accuracy, failure) if theory else []
-    )  # fmt: skip
+        statements(algorithm, facts, talk, penalty or 1.0, alpha, dimension, reference, accuracy, failure)
+        if theory
+        else []
+    )
     if design is not None:
         said.append(designed(design, largest_alpha, worst_loss))
     if json:
@@ -137,8 +162,8 @@ def show(planned: Plan, sizes: np.ndarray, delta: float) -> None:
         noisy = [event for event in planned.events[i] if not isinstance(event, Free)]
         kinds = list(dict.fromkeys(noisy))
         screen.print(
-            f"agents {_listed(ids)} with {sizes[i]:,} rows: {len(noisy)} noisy releases, "
-            f"{' ... '.join(_in_short(event) for event in (kinds[:1] + kinds[1:][-1:]))}; "
+            f"agent{'s' * (len(ids) > 1)} {_listed(ids)}, {sizes[i]:,} rows: {len(noisy)} noisy releases of "
+            f"{len(planned.events[i])}, {_in_words(kinds)}; "
             f"the first alone: epsilon = {totals(Counter(kinds[:1]), delta).best:.4g}"
         )
         cells = [total.plain_sum, total.distribution, total.renyi, total.zcdp]
@@ -160,9 +185,17 @@ def _listed(ids: list[int]) -> str:
     return ", ".join(map(str, ids[:6])) + (f", ... ({len(ids)})" if len(ids) > 6 else "")
 
 
-def _in_short(event: Event) -> str:
-    settings = ", ".join(f"{value:.4g}" for value in list(to_plain(event).values())[1:])
-    return f"{type(event).__name__}({settings})"
+def _in_words(events: Sequence[Event]) -> str:
+    """What a release costs; of several, the first and the last."""
+
+    def one(event: Event) -> str:
+        if isinstance(event, Pure):
+            return f"epsilon {event.epsilon:.4g} each"
+        if isinstance(event, Gaussian | ObjectiveGaussian):
+            return f"Gaussian noise {event.multiplier:.4g} times what a record can move"
+        return str(event)
+
+    return " ... ".join(dict.fromkeys(one(event) for event in (*events[:1], *events[1:][-1:])))
 
 
 def _number(x: float | None) -> str:

@@ -111,7 +111,17 @@ def private(
     """Training under a total budget."""
     if not isinstance(schema.label, Classes):
         raise InputError(f"the label {schema.label.column!r} is a number: private training is for classes so far")
-    data = encoded(table, schema)
+    if schema.drafted:
+        raise InputError(
+            "the schema says drafted = true: its bounds and categories were read off records, which tells about them; "
+            "replace them by public knowledge, and take that line out"
+        )
+    if schema.missing == "drop" and file != "adult":  # Adult without its incomplete records is public
+        raise InputError(
+            'with --epsilon, missing = "drop" would let the number of rows, which is public, depend on the records; '
+            'write missing = "zero" or "refuse" in the schema'
+        )
+    data = encoded(table, schema, " (not covered by the guarantee: keep this to yourself)")
     parts, agent_names = share_out(table, data, site, agents, skew, seed)
     kept, held = hold_out(parts, holdout, seed)
     warn_of(delta, max(map(len, kept)))
@@ -135,13 +145,14 @@ def private(
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
 
 
-def encoded(table: Table, schema: Schema) -> Dataset:
-    """The records as numbers, with a warning for what was clipped or left out."""
+def encoded(table: Table, schema: Schema, note: str = "") -> Dataset:
+    """The records as numbers, with a warning for what was clipped or left out, and a note to it."""
     data = schema.encode(table)
     for column, count in data.clipped.items():
-        warn(f"column {column!r}: {count:,} of {len(table):,} values lie outside the schema's bounds and were clipped")
+        outside = f"{count:,} of {len(table):,} values lie outside the schema's bounds and were clipped"
+        warn(f"column {column!r}: {outside}{note}")
     if len(data) < len(table):
-        warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out")
+        warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out{note}")
     return data
 
 

@@ -65,8 +65,9 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
             f"a schema needs a column to learn from; {table.source} has none that can be used; " + "; ".join(notes[1:])
         )
     schema = Schema(
-        label=target, columns=tuple(columns), intercept=True, row_norm=1.0, missing="drop", missing_values=_MISSING
-    )
+        label=target, columns=tuple(columns), intercept=True, row_norm=1.0, missing="drop", missing_values=_MISSING,
+        drafted=True,
+    )  # fmt: skip
     return schema, notes
 
 

@@ -9,6 +9,7 @@ private records tells something about them. As a TOML file:
     missing = "drop"             # a row with a missing value: "drop" it; "zero", its features stay zero;
                                  # or "refuse", the default, the file
     missing_values = ["?", ""]   # the cells that mean missing; this is the default
+    drafted = true               # bounds and categories were read off records: private training refuses the schema
 
     [label]
     column = "income"
@@ -88,12 +89,14 @@ class Schema:
     row_norm: float = 0.0
     missing: str = "refuse"
     missing_values: tuple[str, ...] = ("?", "")
+    drafted: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "missing_values", tuple(self.missing_values))
-        if not isinstance(self.intercept, bool):
-            raise InputError(f"intercept must be true or false; got {self.intercept!r}; write one of them")
+        for name in ("intercept", "drafted"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false; got {getattr(self, name)!r}; write one of them")
         number = isinstance(self.row_norm, int | float) and not isinstance(self.row_norm, bool)
         if not (number and np.isfinite(self.row_norm) and self.row_norm >= 0):
             raise InputError(f"row_norm must be a finite number, 0 or more; got {self.row_norm!r}; 1.0 is usual")
@@ -170,6 +173,7 @@ class Schema:
             "row_norm": self.row_norm,
             "missing": self.missing,
             "missing_values": list(self.missing_values),
+            **({"drafted": True} if self.drafted else {}),
             "label": _plain_part(self.label),
             "columns": [_plain_part(column) for column in self.columns],
         }
