@@ -28,6 +28,15 @@ def writable(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[st
     return path
 
 
+def folder(path: Path) -> Path:
+    """Makes the folder, and those above it, where it is not there yet."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the folder {path} cannot be made: {error.strerror}") from None
+    return path
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a path beside the wanted one to write to; what was there before is replaced only when all went well.

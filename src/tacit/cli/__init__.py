@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `predict`, `schema`, `demo`, `audit`, `ledger`."""
+"""The command line: `tacit train`, `predict`, `schema`, `demo`, `audit`, `reproduce`, `ledger`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tacit.cli import ledger
 from tacit.cli.audit import audit
 from tacit.cli.demo import demo
 from tacit.cli.predict import predict
+from tacit.cli.reproduce import reproduce
 from tacit.cli.schema import schema
 from tacit.cli.train import train
 from tacit.errors import TacitError
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, schema, train, predict, audit):
+for command in (demo, schema, train, predict, audit, reproduce):
     app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 

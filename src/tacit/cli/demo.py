@@ -12,7 +12,7 @@ from tacit.cli.console import err
 from tacit.cli.console import out as screen
 from tacit.cli.train import run, show
 from tacit.data import adult_schema, adult_table, partition
-from tacit.errors import InputError
+from tacit.files import folder
 from tacit.graph import Graph
 from tacit.losses import Logistic
 
@@ -26,10 +26,7 @@ def demo(
 
     They hold different numbers of records with different shares of high incomes, and talk only along six edges.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"the folder {out} cannot be made: {error.strerror}") from None
+    folder(out)
     schema = adult_schema()
     data = schema.encode(adult_table())
     assert data.y is not None

@@ -11,6 +11,8 @@ from tacit.data import Table, adult_table, read_csv
 from tacit.errors import InputError, NotConnected
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.papers import dynamic_dp, recycled_admm
+from tacit.papers.experiment import Figures
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
     "admm": ConsensusADMM,
@@ -27,6 +29,11 @@ GRAPHS: dict[str, Callable[[int], Graph]] = {
     "star": Graph.star,
     "path": Graph.path,
     "complete": Graph.complete,
+}
+
+PAPERS: dict[str, Figures] = {
+    "recycled-admm": recycled_admm.FIGURES,
+    "dynamic-dp": dynamic_dp.FIGURES,
 }
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 from rich.text import Text
 
 from tacit.data import Classes
+from tacit.papers.experiment import Claim
 from tacit.training import Line, Trained
 
 
@@ -30,4 +33,15 @@ def comparison(trained: Trained) -> Table:
         add(line, "dim")
     if len(trained.alone) > 20:
         table.add_row(f"... and {len(trained.alone) - 20} more alone", style="dim")
+    return table
+
+
+def claims(found: Sequence[Claim]) -> Table:
+    """What is claimed, what was measured, and whether it holds."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_lines=False)
+    for column in ("where", "whose", "claim", "measured", ""):
+        table.add_column(column, overflow="fold")
+    for c in found:
+        verdict = Text(c.verdict, style="green" if c.holds else "bold red")
+        table.add_row(c.where, c.whose, Text(c.text), Text(c.measured, style="dim"), verdict)
     return table
