@@ -26,7 +26,7 @@ from tacit.theory.design import Curve, Utility, fit_curve, local_minimum, optima
 
 ETA = 1.0
 SHOWN = (0.01, 0.1, 0.5, 1.0)  # Fig. 3
-GRID = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # Fig. 4 and 5
+GRID = (0.01, 0.05, 0.1, 0.3, 0.5, 1.0)  # Fig. 4 and 5
 DVP, DVP_PRINTED = "DVP", "DVP as printed"
 PVP, PVP_PRINTED, PVP_TABLE = "PVP, released centre", "PVP, printed centre", "PVP, printed centre, C = 1750"
 ITERATIONS, LOSS, ERROR, ALPHA = "iteration t", "average training loss", "test error", "α of one step"
