@@ -49,6 +49,7 @@ def run(paper: str, wanted: list[str], size: Size, out: Path, command: str) -> l
     from tacit.report import plots  # matplotlib takes its time to import: not for --help
 
     note = "" if size == FULL else f"{size.name}: {size.runs} runs of {size.rounds} iterations, fewer settings"
+    title = f"{paper}: what is claimed, and what was measured" + (f" ({note})" if note else "")
     claims: list[Claim] = []
     with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
         lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"))
@@ -58,10 +59,9 @@ def run(paper: str, wanted: list[str], size: Size, out: Path, command: str) -> l
             plots.exhibit(exhibit, pictures[name], note)
             write_csv(exhibit, pictures[name].with_suffix(".csv"))
             claims += exhibit.claims
+            with replacing(page) as draft:  # after every figure: who stops a long run keeps what it found
+                draft.write_text(claims_page(claims, title, command), encoding="utf-8")
             err.print(f"wrote {pictures[name]} and .csv", markup=False, soft_wrap=True)
-    title = f"{paper}: what is claimed, and what was measured" + (f" ({note})" if note else "")
-    with replacing(page) as draft:
-        draft.write_text(claims_page(claims, title, command), encoding="utf-8")
     screen.print(tables.claims(claims))
     err.print(f"wrote {page}", markup=False, soft_wrap=True)
     return claims

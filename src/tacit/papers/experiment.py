@@ -84,6 +84,10 @@ class Lab:
         train, _ = self._split(setting.split)
         return train.parts(partition.equal(len(train), setting.agents, setting.split))
 
+    def test(self, split: int) -> Dataset:
+        """The rows that nobody trains on."""
+        return self._split(split)[1]
+
     def _problem(self, setting: Setting) -> Problem:
         return Problem(self.parts(setting), scale=setting.scale, l2=setting.l2)
 
@@ -97,7 +101,7 @@ class Lab:
             key = (repr(algorithm), setting, rounds)
         if key not in self._done:
             repeats = self.size.runs if _noisy(algorithm) else 1
-            problem, (_, test) = self.problem(setting), self._split(setting.split)
+            problem, test = self.problem(setting), self.test(setting.split)
             runs = []
             for seed in range(repeats):
                 self._tell(f"{type(algorithm).__name__}, run {seed + 1} of {repeats}")
