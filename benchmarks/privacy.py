@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from tacit.noise import Law, SecureNoise, SeededNoise
-from tacit.privacy.accounting import epsilon
-from tacit.privacy.events import Event, Pure
+from tacit.privacy.events import Pure
+from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
 
 D = 104
@@ -52,7 +51,7 @@ def main() -> None:
 
         def releases() -> int:
             nonlocal tick
-            ledger.check_run(Counter[Event]({Pure(0.01): rounds}))
+            ledger.reserve_run("benchmark", {t: Pure(0.01) for t in range(tick, tick + rounds)})
             for _ in range(rounds):
                 ledger.reserve("benchmark", tick, Pure(0.01))
                 ledger.store("benchmark", tick, os.urandom(8 * D))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse
 
 import tacit
+from tacit import cli
 
 SIZES = (7, 40, 23, 61, 12)  # fewer and more rows than features: both solvers take part
 
@@ -32,3 +36,36 @@ def parts(request):
 @pytest.fixture
 def problem(parts):
     return tacit.Problem(parts, scale=3.0, l2=0.5)
+
+
+COLUMNS = ["age", "ward", "hospital", "died"]
+
+
+@pytest.fixture(name="tacit")
+def tacit_command(monkeypatch, capsys, tmp_path):
+    """Runs `tacit ARGS` in an empty folder; gives (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, args)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def patients(tmp_path):
+    """120 made-up patients of three hospitals of different size."""
+    rng = np.random.default_rng(0)
+    lines = [COLUMNS]
+    for _ in range(120):
+        age, ward = rng.integers(20, 90), rng.choice(["surgery", "medicine"])
+        hospital = rng.choice(["alder", "birch", "cedar"], p=[0.6, 0.3, 0.1])
+        died = "yes" if age + 20 * (ward == "surgery") + 15 * rng.normal() > 70 else "no"
+        lines.append([age, ward, hospital, died])
+    with (tmp_path / "patients.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    return "patients.csv"

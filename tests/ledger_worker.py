@@ -28,10 +28,10 @@ RUN, ROUND = "spring", Pure(0.5)
 POINTS = ("reserved", "stored", "sent")
 
 
-def cost(events: Counter[Event], delta: float) -> float:
-    """The simplest accountant: pure epsilons add up."""
+def cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
+    """The simplest accountant: pure epsilons add up, whatever they depend on."""
     price = {Pure: lambda event: event.epsilon, Free: lambda _: 0.0, Unprotected: lambda _: float("inf")}
-    return sum(price[type(event)](event) * count for event, count in events.items())
+    return sum(price[type(event)](event) * count for event, count in (planned + later).items())
 
 
 def open_ledger(folder: Path) -> Ledger:

@@ -182,6 +182,15 @@ def test_many_steps_at_a_tiny_delta_are_not_left_to_the_fft():
     assert totals(Counter({Laplace(300.0): 5000}), 1e-9).distribution is not None
 
 
+def test_what_convolutions_leave_uncertain_is_taken_off_delta(monkeypatch):
+    """The more they may have lost, the more is charged: as at a delta that is smaller by just that much."""
+    events, delta = Counter({Laplace(10.0): 50}), 1e-5
+    monkeypatch.setattr(accounting, "_FFT_NOISE", 0.0)
+    certain, at_less = totals(events, delta).distribution, totals(events, delta - 1e-7).distribution
+    monkeypatch.setattr(accounting, "_FFT_NOISE", 1e-9)  # 1e-7 in all: a hundredth of delta
+    assert certain < totals(events, delta).distribution == pytest.approx(at_less, rel=1e-5)
+
+
 @pytest.mark.parametrize(("multiplier", "delta"), [(1e7, 1e-9), (1e9, 1e-11), (1e11, 1e-12), (1e3, 1e-6)])
 def test_a_gaussian_that_hardly_speaks_is_not_rounded_away(multiplier, delta):
     found = gaussian_epsilon(multiplier, delta)

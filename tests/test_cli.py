@@ -3,45 +3,11 @@
 import csv
 import json
 import os
-import sys
 
 import numpy as np
 import pytest
 
-from tacit import cli
 from tacit.model import Model
-
-COLUMNS = ["age", "ward", "hospital", "died"]
-
-
-@pytest.fixture
-def tacit(monkeypatch, capsys, tmp_path):
-    """Runs `tacit ARGS` in an empty folder; gives (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, args)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def patients(tmp_path):
-    """120 made-up patients of three hospitals of different size."""
-    rng = np.random.default_rng(0)
-    lines = [COLUMNS]
-    for _ in range(120):
-        age, ward = rng.integers(20, 90), rng.choice(["surgery", "medicine"])
-        hospital = rng.choice(["alder", "birch", "cedar"], p=[0.6, 0.3, 0.1])
-        died = "yes" if age + 20 * (ward == "surgery") + 15 * rng.normal() > 70 else "no"
-        lines.append([age, ward, hospital, died])
-    with (tmp_path / "patients.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(lines)
-    return "patients.csv"
 
 
 def test_train_then_predict(tacit, patients, tmp_path):

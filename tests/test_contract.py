@@ -1,11 +1,20 @@
-"""One contract for every algorithm that the command line knows."""
+"""One contract for every algorithm, plain and private."""
 
 import numpy as np
 import pytest
 from conftest import SIZES, make_parts
 
 import tacit
-from tacit.cli.names import ALGORITHMS
+from tacit.algorithms import (
+    ConsensusADMM,
+    DualPerturbedADMM,
+    Geometric,
+    GradientDescent,
+    OneShotAveraging,
+    PenaltyPerturbedADMM,
+    PrimalPerturbedADMM,
+    RecycledADMM,
+)
 from tacit.release import Inbox
 
 GRAPHS = {
@@ -16,7 +25,32 @@ GRAPHS = {
 }
 ROUNDS = 8
 
-algorithms = pytest.mark.parametrize("algorithm", [make() for make in ALGORITHMS.values()], ids=list(ALGORITHMS))
+PLAIN = {
+    "admm": ConsensusADMM(),
+    "dvp": DualPerturbedADMM(),
+    "pvp": PrimalPerturbedADMM(),
+    "m-admm": PenaltyPerturbedADMM(penalty=Geometric([1.0, 0.7, 1.0, 1.2, 1.0], 1.05, cap=2.0), dual_step=0.8),
+    "r-admm": RecycledADMM(gamma=1.0),
+    "mr-admm": RecycledADMM(penalty=Geometric(0.8, 1.05, cap=2.0), gamma=2.0),
+}
+GAUSS = tacit.Gaussian(5.0)
+PRIVATE = {
+    "dvp alpha": DualPerturbedADMM(alpha=1.0),
+    "dvp gaussian": DualPerturbedADMM(budget=GAUSS),
+    "pvp": PrimalPerturbedADMM(alpha=1.0, final=5),
+    "pvp printed centre": PrimalPerturbedADMM(alpha=1.0, centre="printed"),
+    "m-admm": PenaltyPerturbedADMM(penalty=Geometric([1.0, 0.7, 1.0, 1.2, 1.0], 1.05), budget=tacit.Pure(2.0)),
+    "r-admm": RecycledADMM(alpha=2.0),
+    "mr-admm": RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS),
+    "one-shot": OneShotAveraging(mixing=0.2, budget=GAUSS),
+    "gradient descent": GradientDescent(step=0.1, mixing=0.2, exchanges=2, budget=GAUSS),
+}
+NOISE = tacit.SeededNoise(11)
+
+algorithms = pytest.mark.parametrize(
+    "algorithm", [*PLAIN.values(), *PRIVATE.values()], ids=[*PLAIN, *(f"private {n}" for n in PRIVATE)]
+)
+plain = pytest.mark.parametrize("algorithm", PLAIN.values(), ids=list(PLAIN))
 graphs = pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))
 
 
@@ -41,7 +75,7 @@ def run_apart(algorithm, parts, graph, start, rounds):
     for t in range(rounds):
         turn, said = schedule.turn(t), {}
         for i in turn.speakers:
-            states[i], release = algorithm.speak(states[i], problems[i], views[i], None, t)
+            states[i], release = algorithm.speak(states[i], problems[i], views[i], NOISE, t)
             said[i] = release.value[0]
             events[i].extend(release.events)
         for k, i in enumerate(turn.listeners):
@@ -55,7 +89,7 @@ def run_apart(algorithm, parts, graph, start, rounds):
 @graphs
 def test_one_agent_blocks_equal_one_block(algorithm, graph, parts):
     problem = tacit.Problem(parts, scale=3.0, l2=0.5)
-    run = tacit.simulate(algorithm, problem, graph, rounds=ROUNDS, start=starts(), record=True)
+    run = tacit.simulate(algorithm, problem, graph, rounds=ROUNDS, start=starts(), record=True, noise=NOISE)
     apart, events = run_apart(algorithm, parts, graph, starts(), ROUNDS)
     np.testing.assert_allclose(run.trajectory, apart, atol=1e-9)
     assert [dict(counter) for counter in run.spent] == [
@@ -67,10 +101,12 @@ def test_one_agent_blocks_equal_one_block(algorithm, graph, parts):
 @pytest.mark.parametrize("stop", range(ROUNDS + 1))
 def test_stopping_saving_and_resuming_changes_nothing(algorithm, problem, stop, tmp_path):
     graph = GRAPHS["random"]
-    whole = tacit.simulate(algorithm, problem, graph, rounds=ROUNDS, start=starts(), record=True)
-    tacit.simulate(algorithm, problem, graph, rounds=stop, start=starts(), record=True).save(tmp_path / "run.npz")
+    whole = tacit.simulate(algorithm, problem, graph, rounds=ROUNDS, start=starts(), record=True, noise=NOISE)
+    tacit.simulate(algorithm, problem, graph, rounds=stop, start=starts(), record=True, noise=NOISE).save(
+        tmp_path / "run.npz"
+    )
     resumed = tacit.simulate(
-        algorithm, problem, graph, rounds=ROUNDS, record=True, resume=tacit.Run.load(tmp_path / "run.npz")
+        algorithm, problem, graph, rounds=ROUNDS, record=True, noise=NOISE, resume=tacit.Run.load(tmp_path / "run.npz")
     )
     np.testing.assert_array_equal(resumed.trajectory, whole.trajectory)
     for a, b in zip(resumed.state, whole.state, strict=True):
@@ -81,18 +117,18 @@ def test_stopping_saving_and_resuming_changes_nothing(algorithm, problem, stop, 
         np.testing.assert_array_equal(resumed.history[name], whole.history[name])
 
 
-@algorithms
+@plain
 @graphs
 def test_the_plain_method_reaches_the_centralised_optimum(algorithm, graph, parts):
     problem = tacit.Problem(parts, scale=3.0, l2=0.5)
-    run = tacit.simulate(algorithm, problem, graph, rounds=2000, start=starts(), tolerance=1e-9)
+    run = tacit.simulate(algorithm, problem, graph, rounds=4000, start=starts(), tolerance=1e-9)
     optimum = problem.optimum()
     assert run.converged
     assert np.linalg.norm(run.estimate - optimum, axis=1).max() <= 1e-6 * np.linalg.norm(optimum)
     assert len(set(SIZES)) > 1  # the agents differ in size
 
 
-@algorithms
+@plain
 def test_the_start_counts(algorithm, problem):
     """A data-independent start is public and used: another start, another path."""
     graph = GRAPHS["ring"]
@@ -102,7 +138,7 @@ def test_the_start_counts(algorithm, problem):
     assert np.abs(a.trajectory[1] - b.trajectory[1]).max() > 1e-3
 
 
-@algorithms
+@plain
 def test_alone_on_a_graph_of_one(algorithm):
     problem = tacit.Problem(make_parts(sizes=(30,)), scale=3.0, l2=0.5)
     run = tacit.simulate(algorithm, problem, tacit.Graph.ring(1), rounds=5)

@@ -10,13 +10,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_code_of_the_readme(tmp_path, monkeypatch):
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
+    plain, private = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(plain, "README.md", "exec"), names)
     assert np.linalg.norm(names["run"].model - names["problem"].optimum()) < 1e-6
     np.testing.assert_array_equal(names["more"].trajectory[:201], names["run"].trajectory)
+    exec(compile(private, "README.md", "exec"), names)
+    assert names["run"].private
+    assert "True 1.99" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)

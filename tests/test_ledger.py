@@ -7,22 +7,18 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import types
 from collections import Counter
 from contextlib import closing
 from hashlib import sha256
-from pathlib import Path
 
 import ledger_worker as worker
 import pytest
-import typer
 from ledger_worker import ROUND, RUN, cost, open_ledger
 
-from tacit import cli
-from tacit.cli import ledger as ledger_command
 from tacit.errors import InputError
 from tacit.privacy.events import Free, Pure, Unprotected
-from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger, LedgerError, _create
+from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger, LedgerError
+from tacit.privacy.ledger_file import create
 
 CAP = Cap(epsilon=10.0, delta=1e-6)
 
@@ -121,8 +117,8 @@ def test_eight_processes_use_one_cap_fully_and_never_pass_it(tmp_path):
 
 
 def test_every_commit_waits_for_the_disk(ledger):
-    assert ledger._db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
-    assert ledger._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert ledger._file.db.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+    assert ledger._file.db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_log_torn_anywhere_leaves_a_whole_beginning_of_the_history(ledger, tmp_path):
@@ -175,9 +171,9 @@ def test_a_reservation_above_the_cap_writes_nothing(ledger):
 
 
 def test_a_cost_that_is_no_number_is_refused(tmp_path):
-    with Ledger.open(tmp_path / "ledger", dataset="ward 7", cost=lambda events, delta: sum(events.values())) as made:
+    with Ledger.open(tmp_path / "ledger", dataset="ward 7", cost=lambda planned, later, cap: planned.total()) as made:
         made.set_cap(CAP)
-    with Ledger(tmp_path / "ledger", cost=lambda events, delta: float("nan")) as ledger:
+    with Ledger(tmp_path / "ledger", cost=lambda planned, later, cap: float("nan")) as ledger:
         with pytest.raises(BudgetExceeded):
             ledger.reserve(RUN, 0, ROUND)
         with pytest.raises(BudgetExceeded):
@@ -286,9 +282,9 @@ def test_a_run_is_refused_before_it_starts_with_the_rounds_that_fit(ledger):
 def test_a_checked_run_does_not_ask_a_slow_accountant_again(ledger, tmp_path):
     asked = []
 
-    def slow(events, delta):
-        asked.append(events)
-        return cost(events, delta)
+    def slow(planned, later, cap):
+        asked.append((planned, later))
+        return cost(planned, later, cap)
 
     with Ledger(tmp_path / "ledger", cost=slow) as checked:
         checked.check_run(Counter({ROUND: 10}))
@@ -309,6 +305,45 @@ def test_what_fitted_under_another_cap_is_not_taken_to_fit(ledger):
     ledger.reserve(RUN, 1, ROUND)
     with pytest.raises(BudgetExceeded):
         ledger.reserve(RUN, 2, ROUND)
+
+
+# A whole run
+
+
+def test_a_run_is_reserved_wholly_or_not_at_all(ledger):
+    head = ledger.head()
+    plan = {0: Pure(4.0), 3: Pure(1.0), 5: Pure(4.0), 7: Pure(4.0)}
+    with pytest.raises(BudgetExceeded, match=r"the run 'spring' is refused: .* would be 13; .*; 3 of its rounds would"):
+        ledger.reserve_run(RUN, plan)
+    with pytest.raises(InputError):
+        ledger.reserve_run(RUN, {0: ROUND, -1: ROUND})
+    assert ledger.head() == head
+    del plan[7]
+    ledger.reserve_run(RUN, plan)
+    assert [(entry.tick, entry.event()) for entry in ledger.entries() if entry.kind == "reserve"] == list(plan.items())
+    assert ledger.payload(RUN, 3) is None
+
+
+def test_a_restarted_run_pays_only_for_what_is_new(ledger):
+    ledger.reserve_run(RUN, {0: Pure(4.0), 1: Pure(4.0)})
+    head = ledger.head()
+    ledger.reserve_run(RUN, {0: Pure(4.0), 1: Pure(4.0)})
+    ledger.reserve(RUN, 1, Pure(4.0))
+    assert ledger.head() == head
+    with pytest.raises(LedgerError, match=r"round 1 of 'spring' is reserved for Pure\(epsilon=4.0\), not for Pure"):
+        ledger.reserve_run(RUN, {2: Pure(1.0), 1: Pure(3.0)})
+    assert ledger.head() == head
+    ledger.reserve_run(RUN, {1: Pure(4.0), 2: Pure(2.0)})
+    assert ledger.epsilon() == 10.0
+    ledger.reserve_run(RUN, {1: Pure(4.0), 2: Pure(2.0)})  # fits, though nothing more would
+
+
+def test_a_run_without_a_cap_is_refused(tmp_path):
+    with open_ledger(tmp_path) as ledger:
+        with pytest.raises(BudgetExceeded, match=r"the run 'spring' is refused: .* has no cap; set one with: [a-z ]+$"):
+            ledger.reserve_run(RUN, {0: ROUND})
+        ledger.reserve_run(RUN, {})
+        assert list(ledger.entries()) == []
 
 
 # Nothing is changed unseen
@@ -394,7 +429,7 @@ def forge(path, *rows):
     """Appends rows whose hashes are right and whose content breaks a rule."""
     with Ledger(path, cost=cost) as forger:
         for row in rows:
-            forger._append(*row)
+            forger._file.append(*row)
 
 
 @pytest.mark.parametrize(
@@ -500,7 +535,7 @@ def test_a_new_ledger_is_for_its_owner_only(ledger, tmp_path):
 
 
 def test_of_two_processes_that_make_a_ledger_at_once_the_first_wins(ledger, tmp_path):
-    _create(tmp_path / "ledger", "made a moment later")
+    assert not create(tmp_path / "ledger", "made a moment later")
     with open_ledger(tmp_path) as again:
         assert again.cap() == CAP
 
@@ -519,6 +554,20 @@ def test_a_ledger_is_found_again(ledger, tmp_path):
 def test_the_ledger_of_another_data_set_is_refused(ledger, tmp_path):
     with pytest.raises(LedgerError, match="is the ledger of the data set 'ward 7', not of 'ward 8'"):
         Ledger.open(tmp_path / "ledger", dataset="ward 8", cost=cost)
+
+
+def test_a_new_ledger_takes_the_place_of_no_file(ledger, tmp_path):
+    released(ledger, 1)
+    (tmp_path / "text").write_text("precious")
+    for name in ("ledger", "text"):
+        with pytest.raises(LedgerError, match="exists and stays as it is"):
+            Ledger.new(tmp_path / name, dataset="ward 7", cost=cost)
+    assert (tmp_path / "text").read_text() == "precious"
+    assert ledger.verify().payloads == 1
+    with pytest.raises(InputError, match="needs a name"):
+        Ledger.new(tmp_path / "new", dataset="", cost=cost)
+    with Ledger.new(tmp_path / "new", dataset="ward 8", cost=cost) as made:
+        assert (made.dataset, made.cap(), list(made.entries())) == ("ward 8", None, [])
 
 
 def test_what_is_no_ledger_is_refused(tmp_path):
@@ -576,15 +625,29 @@ def test_a_full_disk_loses_nothing(ledger):
     released(ledger, 3)
     ledger.reserve(RUN, 3, ROUND)
     rows = list(ledger.entries())
-    (pages,) = ledger._db.execute("PRAGMA page_count").fetchone()
-    ledger._db.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = ledger._file.db.execute("PRAGMA page_count").fetchone()
+    ledger._file.db.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(LedgerError, match="full; nothing was written; free some space"):
         ledger.store(RUN, 3, bytes(50_000))
     assert list(ledger.entries()) == rows
-    ledger._db.execute("PRAGMA max_page_count = 1000000")
+    ledger._file.db.execute("PRAGMA max_page_count = 1000000")
     ledger.verify()
     ledger.store(RUN, 3, bytes(50_000))
     assert ledger.payload(RUN, 3) == bytes(50_000)
+
+
+def test_a_disk_that_fills_while_a_run_is_reserved_leaves_none_of_it(ledger):
+    head = ledger.head()
+    (pages,) = ledger._file.db.execute("PRAGMA page_count").fetchone()
+    ledger._file.db.execute(f"PRAGMA max_page_count = {pages + 5}")
+    plan = dict.fromkeys(range(1000), Pure(1e-3))
+    with pytest.raises(LedgerError, match="full; nothing was written"):
+        ledger.reserve_run(RUN, plan)
+    assert ledger.head() == head
+    assert ledger.epsilon() == 0
+    ledger._file.db.execute("PRAGMA max_page_count = 1000000")
+    ledger.reserve_run(RUN, plan)
+    assert ledger.verify().reservations == 1000
 
 
 def test_a_disk_that_fills_at_any_byte_loses_nothing(ledger, tmp_path):
@@ -622,77 +685,3 @@ def test_a_closed_ledger_says_so(ledger):
     ledger.close()
     with pytest.raises(LedgerError, match="closed"):
         ledger.reserve(RUN, 0, ROUND)
-
-
-# The command line
-
-
-@pytest.fixture
-def tacit(monkeypatch, capsys, tmp_path):
-    """Runs `tacit ledger ARGS` with the simple accountant; gives (exit code, standard output, standard error)."""
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.add_typer(ledger_command.app, name="ledger")
-    accountant = types.ModuleType("tacit.privacy.accounting")
-    accountant.epsilon = cost
-    monkeypatch.setitem(sys.modules, "tacit.privacy.accounting", accountant)
-    monkeypatch.setattr(cli, "app", app)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["tacit", "ledger", *map(str, args)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
-
-    return run
-
-
-def test_cap_then_show_then_verify(tacit, tmp_path):
-    with open_ledger(tmp_path) as ledger:
-        assert tacit("show", "ledger")[1].endswith("no cap is set: nothing can be spent\n")
-        code, out, _ = tacit("cap", "ledger", "--epsilon", 2, "--delta", 1e-6, "--json")
-        assert (code, json.loads(out)) == (0, {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.0})
-        released(ledger, 3)
-        ledger.reserve("[red]autumn", 0, Pure(0.25))
-        head = ledger.head()
-    code, out, _ = tacit("show", "ledger")
-    assert code == 0
-    assert [line.split() for line in out.splitlines()[2:4]] == [
-        ["spring", "3", "3", "1.5", "3", "x", "Pure(epsilon=0.5)"],
-        ["[red]autumn", "1", "0", "0.25", "1", "x", "Pure(epsilon=0.25)"],
-    ]
-    assert "spent: epsilon = 1.75; cap: epsilon = 2 at delta = 1e-06" in out
-    shown = json.loads(tacit("show", "ledger", "--json")[1])
-    assert shown["spent"] == 1.75
-    assert shown["runs"][0] == {
-        "run": "spring", "rounds": 3, "stored": 3, "events": {"Pure(epsilon=0.5)": 3}, "epsilon": 1.5,
-    }  # fmt: skip
-    code, out, _ = tacit("verify", "ledger", "--head", head)
-    assert code == 0
-    assert "adds up: 4 reservations, 3 payloads" in out
-    assert f"head: {head}" in out
-    assert json.loads(tacit("verify", "ledger", "--json")[1])["head"] == head
-
-
-def test_errors_are_one_line_and_exit_code_2(tacit, tmp_path):
-    with open_ledger(tmp_path) as ledger:
-        ledger.set_cap(CAP)
-        released(ledger, 3)
-    (tmp_path / "text").write_text("no database " * 100)
-    for args, reason in [
-        (("show", "absent"), "is not there"),
-        (("verify", "text"), "not a database"),
-        (("verify", "ledger", "--head", "0" * 64), "rows were lost"),
-        (("cap", "ledger", "--epsilon", 1, "--delta", 1e-6), "epsilon = 1.5 is spent already"),
-        (("cap", "ledger", "--epsilon", 0, "--delta", 1e-6), "positive"),
-        (("cap", "ledger", "--epsilon", 1, "--delta", 1), "between 0 and 1"),
-    ]:
-        code, out, err = tacit(*args)
-        assert (code, out) == (2, "")
-        assert reason in err
-        assert err.count("\n") == 1
-    tamper(Path("ledger"), "UPDATE entries SET body = x'00' WHERE number = 3")
-    code, _, err = tacit("verify", "ledger")
-    assert code == 2
-    assert "row 3: its content is not what was written" in err

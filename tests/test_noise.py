@@ -222,6 +222,19 @@ def test_seeded_noise_is_keyed_by_seed_agent_tick_and_use():
         SeededNoise(-1)
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_seeded_noise_of_different_uses_has_nothing_in_common(law):
+    """The noise in an objective, on a value and on a minimiser, of the same agents in the same tick."""
+    ids, source = np.arange(10), SeededNoise(5)
+    draws = [source.draw(law, 1.0, 6, ids, t=2, tag=tag) for tag in (0, 1, 2)]
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert np.abs(draws[i] - draws[j]).min() > 0
+    zero = np.zeros((10, 6))
+    np.testing.assert_array_equal(source.draw(law, 1.0, 6, ids, t=2), draws[0])
+    np.testing.assert_array_equal(source.add(law, zero, 1.0, ids, t=2), draws[1])
+    np.testing.assert_array_equal(source.mask(law, zero, 1.0, ids, t=2), draws[2])
+
+
 def test_recorded_noise_replays():
     array = np.random.default_rng(0).normal(size=(3, 5, 2))
     source = RecordedNoise(array)

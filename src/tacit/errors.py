@@ -1,5 +1,7 @@
 """What can go wrong, by name. Every message says which rule was broken, by which value, and what to do."""
 
+from typing import Any
+
 
 class TacitError(Exception):
     """Parent of every error that tacit raises on purpose."""
@@ -24,4 +26,8 @@ class NotConnected(GraphError):  # noqa: N818 (a state of affairs, not a mistake
 
 
 class NotConverged(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
-    """A local minimiser did not reach the gradient norm it must state."""
+    """A local minimiser did not reach the gradient norm it must state; `reached` is the point where it stopped."""
+
+    def __init__(self, message: str, reached: Any) -> None:
+        super().__init__(message)
+        self.reached = reached

@@ -1,10 +1,11 @@
-"""Writing results so that a crash or a full disk never leaves half of one."""
+"""Files: results that a crash or a full disk never leaves half written, and fingerprints of data."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import file_digest
 from pathlib import Path
 
 from tacit.errors import InputError
@@ -28,13 +29,21 @@ def writable(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[st
     return path
 
 
-def folder(path: Path) -> Path:
-    """Makes the folder, and those above it, where it is not there yet."""
+def fingerprint(path: str | os.PathLike[str]) -> str:
+    """What tells a file's bytes from all others, whatever the file is called.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as empty:
+    ...     fingerprint(empty.name)[:20]
+    'sha256:e3b0c44298fc1'
+    """
+    if not os.path.isfile(path):
+        raise InputError(f"{path} is not there, or no file; name a file of data")
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        with open(path, "rb") as file:
+            return f"sha256:{file_digest(file, 'sha256').hexdigest()}"
     except OSError as error:
-        raise InputError(f"the folder {path} cannot be made: {error.strerror}") from None
-    return path
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 @contextmanager

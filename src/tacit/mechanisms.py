@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, NotConverged, TacitError
 from tacit.noise import Noise
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
 from tacit.problem import ROUNDING, Problem
 from tacit.release import Release
 
 _POST_PROCESSING = Free("post-processing: computed from released values only")
+_TRIES = 5  # of a solver that gives up, at the same objective
 _FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
 
 Budget = Pure | Gaussian  # what one noisy step may cost
@@ -95,7 +96,7 @@ def objective_perturbed(
 
     def solved(name: str, scale: np.ndarray) -> np.ndarray:
         symbol = noise.draw(name, scale, problem.dimension, ids, t)  # type: ignore[arg-type]
-        return problem.argmin(linear=linear + factor * symbol, weight=weight, centre=centre, start=start)
+        return _patiently(problem, linear=linear + factor * symbol, weight=weight, centre=centre, start=start)
 
     if isinstance(law, Spherical):
         cost = _spherical_cost(problem, law.rate / factor, mu)
@@ -183,6 +184,20 @@ def output_law_within(problem: Problem, budget: Budget, convexity: np.ndarray) -
     """The law of noise with which `minimiser_perturbed` costs exactly what the budget says."""
     moved = _moved(problem, convexity)
     return Spherical(budget.epsilon / moved) if isinstance(budget, Pure) else Normal(budget.multiplier * moved)
+
+
+def _patiently(problem: Problem, start: np.ndarray, **objective: np.ndarray) -> np.ndarray:
+    """The minimiser; where the solver gives up, it goes on from where it got to, with the same objective.
+
+    New noise for a second try would be a second look at the data: the noise that was drawn stays. If the solver fails
+    for good, nothing is released, and that it failed is all that anybody learns.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return problem.argmin(start=start, **objective)
+        except NotConverged as stuck:
+            start = np.where(np.isfinite(stuck.reached), stuck.reached, start)
+    return problem.argmin(start=start, **objective)
 
 
 def _record(problem: Problem) -> np.ndarray:

@@ -131,7 +131,7 @@ class Plan:
 
     def totals(self, delta: float) -> list[Totals]:
         """For every agent, the epsilon of the whole run under each accountant."""
-        return _per_agent(self.spent, lambda counter: totals(counter, delta))
+        return per_agent_totals(self.spent, delta)
 
     def epsilon(self, delta: float) -> float:
         """The network's epsilon: the largest of the agents'."""
@@ -210,13 +210,13 @@ def _distinct(spent: list[Counter[Event]]) -> list[Counter[Event]]:
     return [Counter(dict(key)) for key in {frozenset(counter.items()) for counter in spent}]
 
 
-def _per_agent(spent: list[Counter[Event]], cost: Callable[[Counter[Event]], Totals]) -> list[Totals]:
-    """The cost of each agent, computed once for agents that spend the same."""
+def per_agent_totals(spent: list[Counter[Event]], delta: float) -> list[Totals]:
+    """Every agent's totals, computed once for agents that spend the same."""
     known: dict[frozenset[tuple[Event, int]], Totals] = {}
     out = []
     for counter in spent:
         key = frozenset(counter.items())
         if key not in known:
-            known[key] = cost(counter)
+            known[key] = totals(counter, delta)
         out.append(known[key])
     return out

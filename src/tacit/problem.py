@@ -154,7 +154,8 @@ class Problem:
             worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
             raise NotConverged(
                 f"agent {self._ids[worst]}: the local minimiser reached gradient norm {norms[worst]:.3g}, "
-                f"not the stated {self.tolerance:.3g}; raise tolerance, l2 or the penalty, or rescale the data"
+                f"not the stated {self.tolerance:.3g}; raise tolerance, l2 or the penalty, or rescale the data",
+                reached=f,
             )
         return f
 

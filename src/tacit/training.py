@@ -14,7 +14,10 @@ from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.losses import Loss
 from tacit.model import Model
+from tacit.noise import Noise, SecureNoise
+from tacit.plan import per_agent_totals
 from tacit.problem import Problem
+from tacit.recipes import Recipe
 from tacit.simulate import Run, simulate
 
 
@@ -37,6 +40,17 @@ class Trained:
     together: Line
     pooled: Line  # the optimum that only somebody with everybody's data could compute
     alone: list[Line]  # each organisation on its own rows
+
+
+@dataclass(frozen=True)
+class PrivatelyTrained:
+    """A model trained together under a total budget."""
+
+    model: Model
+    run: Run
+    epsilon: float  # what the agent that spends most has spent
+    delta: float
+    error: float | None  # on the held-out rows
 
 
 def hold_out(parts: Sequence[np.ndarray], share: float, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
@@ -86,16 +100,6 @@ def train(
         prepared()
     run = simulate(algorithm, problem, graph, rounds=rounds, tolerance=tolerance, progress=progress)
     statement = "private" if run.private else "not private: exact values were exchanged between the agents"
-    training = {
-        "algorithm": type(algorithm).__name__,
-        "parameters": asdict(algorithm),  # type: ignore[call-overload]
-        "l2": l2,
-        "rounds": run.rounds,
-        "converged": run.converged,
-        "agents": [{"name": name, "rows": int(n)} for name, n in zip(names, sizes, strict=True)],
-        "edges": [list(edge) for edge in graph.edges],
-    }
-
     pooled_problem = problem.pooled()
 
     def line(who: str, rows: int, f: np.ndarray) -> Line:
@@ -109,7 +113,7 @@ def train(
             run.model,
             schema,
             type(loss).__name__,
-            training=training,
+            training=_how(algorithm, l2, run, names, sizes, graph),
             privacy={"private": run.private, "statement": statement},
         ),
         run=run,
@@ -117,6 +121,61 @@ def train(
         pooled=line("all data pooled (the optimum)", int(sizes.sum()), optimum),
         alone=[] if alone is None else [line(f"{names[i]} alone", int(sizes[i]), alone[i]) for i in range(len(names))],
     )
+
+
+def train_privately(
+    recipe: Recipe,
+    data: Dataset,
+    schema: Schema,
+    parts: Sequence[np.ndarray],
+    graph: Graph,
+    *,
+    epsilon: float,
+    delta: float,
+    noise: Noise | None = None,
+    names: Sequence[str] | None = None,
+    test: Dataset | None = None,
+    prepared: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> PrivatelyTrained:
+    """Fits one model so that no agent's records give away more than (epsilon, delta) over the whole run.
+
+    All settings follow from the numbers of rows, the graph and the budget. `prepared` is called with the number of
+    rounds once they are settled. Nothing but the model, what the agents exchange, and public facts is kept: no loss, no
+    comparison with an optimum. `error` alone looks at records, those held out; who publishes it tells about them.
+    """
+    names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
+    sizes = np.array([len(rows) for rows in parts])
+    setting = recipe.setting(sizes, schema.dimension, graph, epsilon, delta)
+    if prepared is not None:
+        prepared(setting.rounds)
+    noise = SecureNoise() if noise is None else noise
+    problem = Problem(data.parts(parts), loss=setting.loss, scale=sizes / sizes.mean(), l2=setting.l2)
+    run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, progress=progress)
+    spent = max(total.best for total in per_agent_totals(run.spent, delta))
+    guarantee = f"({spent:.4g}, {delta:g})-differentially private for every record, one record replaced by another"
+    statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
+    model = Model(
+        run.model, schema, type(setting.loss).__name__,
+        training=_how(setting.algorithm, setting.l2, run, names, sizes, graph),
+        privacy={"private": run.private, "statement": statement, "epsilon": spent, "delta": delta},
+    )  # fmt: skip
+    return PrivatelyTrained(model, run, spent, delta, None if test is None else model.error(test))
+
+
+def _how(
+    algorithm: Algorithm, l2: float, run: Run, names: Sequence[str], sizes: np.ndarray, graph: Graph
+) -> dict[str, Any]:
+    """How a model came about, for its file."""
+    return {
+        "algorithm": type(algorithm).__name__,
+        "parameters": asdict(algorithm),  # type: ignore[call-overload]
+        "l2": l2,
+        "rounds": run.rounds,
+        "converged": run.converged,
+        "agents": [{"name": name, "rows": int(n)} for name, n in zip(names, sizes, strict=True)],
+        "edges": [list(edge) for edge in graph.edges],
+    }
 
 
 def one_sided(data: Dataset, parts: Sequence[np.ndarray], names: Sequence[str], schema: Schema) -> list[str]:

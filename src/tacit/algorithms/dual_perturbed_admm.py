@@ -38,9 +38,10 @@ class DualPerturbedADMM:
         f_p(t+1)      = argmin Z_p(f) + Phi/2 ||f||^2 + 2 mu_p(t+1).f + eta sum_i ||f - (f_p(t)+f_i(t))/2||^2   (15)
         lambda_p(t+1) = lambda_p(t) + eta/2 sum_j (f_p(t+1) - f_j(t+1))                                     (16)
 
-    `alpha` is the epsilon of one step: the guarantee over T steps is their composition, not alpha. `budget` is the
-    other way to say it: `Pure(e)` gives the least noise with which a step costs e, `Gaussian(m)` normal noise. With
-    neither it is plain ADMM. `as_printed` runs the printed algorithm, which breaks its promise, for comparison.
+    `alpha` is the epsilon of one step (and a thousandth more, for the inexact minimiser): the guarantee over T steps is
+    their composition, not alpha. `budget` is the other way to say it: `Pure(e)` gives the least noise with which a step
+    costs e, `Gaussian(m)` normal noise. With neither it is plain ADMM. `as_printed` runs the printed algorithm, which
+    breaks its promise, for comparison.
     """
 
     penalty: Hyper = 1.0  # eta

@@ -44,9 +44,10 @@ class GradientDescent:
     budget: Gaussian | None = None  # of one gradient
 
     def __post_init__(self) -> None:
-        for name in ("step", "mixing"):
-            if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
-                raise InputError(f"{name} must be a positive number, not {getattr(self, name)}")
+        if not (self.step > 0 and math.isfinite(self.step)):
+            raise InputError(f"step must be a positive number, not {self.step}")
+        if not (self.mixing >= 0 and math.isfinite(self.mixing)):
+            raise InputError(f"mixing must be zero or a positive number, not {self.mixing}")
         if not (isinstance(self.exchanges, int) and self.exchanges >= 1):
             raise InputError(f"exchanges must be a whole number, 1 or more, not {self.exchanges}")
         if self.budget is not None and not isinstance(self.budget, Gaussian):

@@ -5,7 +5,6 @@ A method takes a number, a `Geometric`, or an array of shape (noisy steps, agent
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,18 +27,19 @@ class Geometric:
 
     first: Any
     ratio: Any
-    cap: float = field(default=math.inf, kw_only=True)
+    cap: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("first", "ratio", "cap"):
-            if not np.all(np.asarray(getattr(self, name), dtype=float) > 0):
-                raise InputError(f"a geometric schedule needs a positive {name}, not {getattr(self, name)}")
+            value = getattr(self, name)
+            if not (name == "cap" and value is None) and not np.all(np.asarray(value, dtype=float) > 0):
+                raise InputError(f"a geometric schedule needs a positive {name}, not {value}")
 
     def at(self, k: int, ids: np.ndarray) -> np.ndarray:
         """The value of step k for each of the agents, (n, 1)."""
         first, ratio = (_of(x, ids) for x in (self.first, self.ratio))
         with np.errstate(over="ignore"):
-            value = np.minimum(first * ratio**k, self.cap)
+            value = np.minimum(first * ratio**k, np.inf if self.cap is None else self.cap)
         if not np.all(np.isfinite(value)):
             raise InputError(f"{self} has grown beyond all numbers at step {k + 1}; give it a cap")
         return value

@@ -1,4 +1,4 @@
-"""The command line: `tacit train`, `predict`, `schema`, `demo`, `audit`, `reproduce`, `ledger`."""
+"""The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `reproduce`, `audit`, `ledger`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import typer
 from tacit import __version__
 from tacit.cli import ledger
 from tacit.cli.audit import audit
+from tacit.cli.compare import compare
 from tacit.cli.demo import demo
+from tacit.cli.plan import plan
 from tacit.cli.predict import predict
 from tacit.cli.reproduce import reproduce
 from tacit.cli.schema import schema
@@ -25,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, schema, train, predict, audit, reproduce):
+for command in (demo, schema, train, predict, plan, compare, reproduce, audit):
     app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 

@@ -18,6 +18,12 @@ def warn(message: str) -> None:
     err.print(Text.assemble(("warning: ", "yellow"), message), soft_wrap=True)
 
 
+def warn_of(delta: float, rows: int) -> None:
+    """Publishing each record with probability delta is (0, delta)-private: delta has to be small beside 1/rows."""
+    if delta * rows > 0.5:
+        warn(f"delta = {delta:g} is not small beside 1/{rows:,}, one over the rows: it allows to publish whole records")
+
+
 def tell(notes: list[str]) -> None:
     """What drafting a schema found: first the warning that it read private data, then the details."""
     warn(notes[0])

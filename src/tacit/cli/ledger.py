@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,15 +12,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from tacit.cli import names
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
+from tacit.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.privacy.events import Event
     from tacit.privacy.ledger import Cap, Ledger
 
 app = typer.Typer(
-    help="The privacy ledger of a data set: what was spent, whether it adds up, and the cap.",
+    help="The privacy ledger of a data set: make one, set its cap, check a run against it, see what was spent.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -28,11 +31,88 @@ File = Annotated[Path, typer.Argument(help="The ledger of one data set.", show_d
 Head = Annotated[str | None, typer.Option(help="A head that was kept: nothing may be missing since.")]
 Epsilon = Annotated[float, typer.Option(help="All releases together cost at most this.", show_default=False)]
 Delta = Annotated[float, typer.Option(help="At this delta, smaller than one over the records.", show_default=False)]
+NewFile = Annotated[Path, typer.Argument(help="The ledger to make; it must not exist yet.", show_default=False)]
+Data = Annotated[str | None, typer.Option(help="The records: a file, known by its SHA-256, or **adult**.")]
+Dataset = Annotated[str | None, typer.Option(help="Instead of --data: what the records are called.")]
+NewEpsilon = Annotated[float | None, typer.Option(help="The cap, at once: all releases together cost at most this.")]
+NewDelta = Annotated[float | None, typer.Option(help="With --epsilon: smaller than one over the records.")]
+Records = Annotated[str | None, typer.Option("--data", help="Refuse a ledger of other records than this file's.")]
+_EVENT = f"What a round releases: {'; '.join(form for _, _, form in names.EVENTS.values())}. May be repeated."
+Events = Annotated[list[str], typer.Option("--event", help=_EVENT, show_default=False)]
+Rounds = Annotated[int, typer.Option(help="How many rounds the run has.", show_default=False)]
+MOST_ROUNDS = 100_000  # the accountant's work grows with them
+
+
+@app.command()
+def new(
+    file: NewFile, data: Data = None, dataset: Dataset = None, epsilon: NewEpsilon = None, delta: NewDelta = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Make the ledger of a data set, with its cap if one is given.
+
+    The records are known by the SHA-256 of their file, or by a name. Without a cap nothing can be spent.
+
+    Example: `tacit ledger new ward-7.ledger --data ward-7.csv --epsilon 1 --delta 1e-6`
+    """
+    from tacit.privacy.ledger import Cap, Ledger
+
+    if (data is None) == (dataset is None):
+        raise InputError("say which records the ledger is for: either --data FILE or --dataset NAME")
+    if (epsilon is None) != (delta is None):
+        raise InputError("a cap is --epsilon and --delta together; give both or neither")
+    limit = None if epsilon is None or delta is None else Cap(epsilon, delta)
+    name = names.dataset(data) if data is not None else dataset or ""
+    with Ledger.new(file, dataset=name, cost=_cost) as ledger:
+        if limit is not None:
+            ledger.set_cap(limit)
+        result = _budget(ledger.cap(), ledger.epsilon()) | {"dataset": ledger.dataset, "created": ledger.created}
+    if json:
+        typer.echo(json_format.dumps(result))
+        return
+    screen.print(f"{file}: the ledger of {result['dataset']}", markup=False, soft_wrap=True)
+    _tell_budget(result)
+
+
+@app.command()
+def check(file: File, event: Events, rounds: Rounds, data: Records = None, json: Json = False) -> None:
+    """Say what a run would cost in total, and whether it fits under the cap. Nothing is spent.
+
+    Exit code 0 if it fits; 1 if it would be refused, with the number of its rounds that would still fit.
+
+    Example: `tacit ledger check ward-7.ledger --event gaussian:20 --rounds 50`
+    """
+    from tacit.privacy.ledger import BudgetExceeded
+
+    one_round = [names.event(text) for text in event]
+    if not 1 <= rounds <= MOST_ROUNDS:
+        raise InputError(f"--rounds must lie between 1 and {MOST_ROUNDS:,}, not {rounds:,}")
+    events = Counter(one_round * rounds)
+    refusal = None
+    with _open(file, data) as ledger:
+        try:
+            ledger.check_run(events, one_round)
+        except BudgetExceeded as refused:
+            refusal = str(refused)
+        fit = rounds if refusal is None else ledger.remaining_rounds(one_round, at_most=rounds)
+        result = _budget(ledger.cap(), ledger.epsilon()) | {
+            "would": ledger.epsilon(events), "fits": refusal is None, "rounds_that_fit": fit,
+            "counted_by": "filter" if ledger.told() else "accountant",
+        }  # fmt: skip
+    if json:
+        endless = result["would"] == math.inf  # which JSON cannot say
+        typer.echo(json_format.dumps(result | {"would": None} if endless else result))
+    elif refusal is not None:
+        screen.print(refusal, markup=False, soft_wrap=True)
+    else:
+        _tell_budget(result)
+        why = "may depend on earlier releases" if result["counted_by"] == "filter" else "nothing was released before"
+        screen.print(f"the run fits: with it epsilon would be {_number(result['would'])} ({why})", soft_wrap=True)
+    raise typer.Exit(0 if refusal is None else 1)
 
 
 @app.command()
 def show(file: File, json: Json = False) -> None:
-    """Show the runs and what each has spent.
+    """Show the runs, what each would cost on its own, and what all have spent together.
 
     Example: `tacit ledger show ward-7.ledger`
     """
@@ -44,7 +124,7 @@ def show(file: File, json: Json = False) -> None:
                 "rounds": run.events.total(),
                 "stored": run.payloads,
                 "events": {str(event): count for event, count in run.events.items()},
-                "epsilon": None if limit is None else _cost(run.events, limit.delta),
+                "epsilon": None if limit is None else _cost(run.events, Counter(), limit),  # on its own
             }
             for run in ledger.runs()
         ]
@@ -66,14 +146,14 @@ def show(file: File, json: Json = False) -> None:
 
 
 @app.command()
-def verify(file: File, head: Head = None, json: Json = False) -> None:
+def verify(file: File, head: Head = None, data: Records = None, json: Json = False) -> None:
     """Check that a ledger adds up: every row as it was written, every rule kept.
 
     An old copy of a ledger adds up, too. Keep the head that this prints, in another place, and give it next time.
 
     Example: `tacit ledger verify ward-7.ledger`
     """
-    with _open(file) as ledger:
+    with _open(file, data) as ledger:
         found = ledger.verify(head)
     result = _budget(found.cap, found.epsilon) | {
         "dataset": found.dataset, "created": found.created, "reservations": found.reservations,
@@ -91,7 +171,7 @@ def verify(file: File, head: Head = None, json: Json = False) -> None:
 def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
     """Set the cap: what all releases, past and future, may cost together.
 
-    It may be raised, or lowered down to what is spent.
+    It may be raised, or lowered down to what is spent. Decide it without looking at what was released.
 
     Example: `tacit ledger cap ward-7.ledger --epsilon 1 --delta 1e-6`
     """
@@ -107,16 +187,16 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
         _tell_budget(result)
 
 
-def _cost(events: Counter[Event], delta: float) -> float:
-    from tacit.privacy.accounting import epsilon  # takes its time to import: not for --help
+def _cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
+    from tacit.privacy.filters import epsilon  # takes its time to import: not for --help
 
-    return epsilon(events, delta)
+    return epsilon(planned, later, cap)
 
 
-def _open(file: Path) -> Ledger:
+def _open(file: Path, data: str | None = None) -> Ledger:
     from tacit.privacy.ledger import Ledger
 
-    return Ledger(file, cost=_cost)
+    return Ledger(file, cost=_cost, dataset=None if data is None else names.dataset(data))
 
 
 def _budget(cap: Cap | None, spent: float | None) -> dict[str, Any]:

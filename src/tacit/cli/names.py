@@ -9,10 +9,12 @@ from typing import Any
 from tacit.algorithms import ConsensusADMM
 from tacit.data import Table, adult_table, read_csv
 from tacit.errors import InputError, NotConnected
+from tacit.files import fingerprint
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.papers import dynamic_dp, recycled_admm
 from tacit.papers.experiment import Figures
+from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
     "admm": ConsensusADMM,
@@ -31,6 +33,14 @@ GRAPHS: dict[str, Callable[[int], Graph]] = {
     "complete": Graph.complete,
 }
 
+# How an event is written, and how its numbers are read.
+EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
+    "pure": (Pure, (float,), "pure:EPSILON"),
+    "laplace": (Laplace, (float, int), "laplace:MULTIPLIER or laplace:MULTIPLIER:COORDINATES"),
+    "gaussian": (Gaussian, (float,), "gaussian:MULTIPLIER"),
+    "zcdp": (ZCDP, (float, float), "zcdp:RHO or zcdp:RHO:XI"),
+}
+
 PAPERS: dict[str, Figures] = {
     "recycled-admm": recycled_admm.FIGURES,
     "dynamic-dp": dynamic_dp.FIGURES,
@@ -44,9 +54,40 @@ def pick(known: dict[str, Any], name: str, what: str) -> Any:
     return known[name]
 
 
+def folder(path: Path) -> None:
+    """Makes a folder for results, if need be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the folder {path} cannot be made: {error.strerror}") from None
+
+
 def records(file: str) -> Table:
     """The embedded data by its name, or a CSV file."""
     return adult_table() if file == "adult" else read_csv(file)
+
+
+def dataset(file: str) -> str:
+    """What a ledger calls these records: the embedded data by its name, a file by its fingerprint."""
+    return "adult" if file == "adult" else fingerprint(file)
+
+
+def event(text: str) -> Event:
+    """pure:EPSILON, laplace:MULTIPLIER[:COORDINATES], gaussian:MULTIPLIER or zcdp:RHO[:XI].
+
+    >>> event("laplace:20:6")
+    Laplace(multiplier=20.0, coordinates=6)
+    """
+    name, *numbers = text.split(":")
+    make, kinds, form = pick(EVENTS, name, "event")
+    try:
+        if not 1 <= len(numbers) <= len(kinds):
+            raise ValueError
+        values = [kind(number) for kind, number in zip(kinds, numbers, strict=False)]
+    except ValueError:
+        raise InputError(f"write {form}; not {text!r}") from None
+    made: Event = make(*values)
+    return made
 
 
 def graph(text: str, agents: int, names: list[str], seed: int) -> Graph:

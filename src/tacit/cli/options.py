@@ -8,12 +8,15 @@ from typing import Annotated
 from typer import Argument, Option
 
 from tacit.cli.names import ALGORITHMS, LOSSES
+from tacit.recipes import RECIPES
 
 _FILE = "A CSV file with a header line, or **adult** for the embedded data."
 _AGENTS = "Without --site: share the rows out among this many agents (5 by default)."
 _SKEW = "With --agents: unlike label shares, by a Dirichlet law of this concentration (small = unlike)."
 _SCHEMA = "How the file becomes numbers (see tacit schema); drafted from the file by default."
 _GRAPH = "ring, star, path, complete, random:EDGES, or a CSV file with the columns from and to."
+_ALGORITHM = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
+_TOTAL = "Train privately: the total epsilon of every agent's records. All other settings then follow from it."
 _PENALTY = "How strongly neighbours are pulled together (0.001 by default, 0.01 for the squared loss)."
 _LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for classes, squared for numbers."
 _OUT = "The model file; a plot of the convergence goes beside it, as .png."
@@ -25,13 +28,16 @@ Agents = Annotated[int | None, Option(help=_AGENTS)]
 Skew = Annotated[float | None, Option(help=_SKEW)]
 SchemaFile = Annotated[Path | None, Option(help=_SCHEMA)]
 GraphText = Annotated[str, Option(help=_GRAPH)]
-AlgorithmName = Annotated[str, Option(help=f"One of: {', '.join(ALGORITHMS)}.")]
+AlgorithmName = Annotated[str | None, Option(help=_ALGORITHM)]
 Penalty = Annotated[float | None, Option(help=_PENALTY)]
 LossName = Annotated[str | None, Option(help=_LOSS)]
 L2 = Annotated[float, Option(help="Regularisation: l2/2 times the squared norm of the model, for each agent.")]
 Rounds = Annotated[int, Option(help="The most rounds of talking.")]
 Tolerance = Annotated[float, Option(help="Stop when all residuals, primal and dual, are below this.")]
 Holdout = Annotated[float, Option(help="Share of every agent's rows that is kept for testing.")]
+Epsilon = Annotated[float, Option(help="The total for every agent's records: epsilon.")]
+Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
+Delta = Annotated[float, Option(help="The total for every agent's records: delta; far below 1/rows.")]
 Seed = Annotated[int, Option(help="For sharing out rows, holding out and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]

@@ -12,7 +12,7 @@ from tacit.cli import names
 from tacit.cli.console import err
 from tacit.cli.console import out as screen
 from tacit.errors import InputError
-from tacit.files import folder, replacing, writable
+from tacit.files import replacing, writable
 from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Size, claims_page, write_csv
 from tacit.report import tables
 
@@ -42,7 +42,8 @@ def reproduce(
 
 def run(paper: str, wanted: list[str], size: Size, out: Path, command: str) -> list[Claim]:
     """Makes the figures, writes them and their claims, and shows the claims."""
-    pictures = {name: folder(out) / f"{paper}-{name}.png" for name in wanted}
+    names.folder(out)
+    pictures = {name: out / f"{paper}-{name}.png" for name in wanted}
     page = out / f"{paper}-claims.md"
     for path in (*pictures.values(), *(p.with_suffix(".csv") for p in pictures.values()), page):
         writable(path)

@@ -10,15 +10,16 @@ import numpy as np
 import typer
 
 from tacit.cli import names, options
-from tacit.cli.console import err, rounds_bar, tell, warn
+from tacit.cli.console import err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, partition
 from tacit.errors import InputError
 from tacit.files import writable
 from tacit.losses import HuberHinge, Logistic, Squared
+from tacit.recipes import RECIPES, RECOMMENDED, Recipe
 from tacit.report import tables
-from tacit.training import Trained, as_json, hold_out, one_sided
+from tacit.training import Trained, as_json, hold_out, one_sided, train_privately
 from tacit.training import train as train_together
 
 # In units where a row's loss has scale 1: what converged fastest over several data sets, by the loss's curvature.
@@ -33,7 +34,9 @@ def train(
     skew: options.Skew = None,
     schema: options.SchemaFile = None,
     graph: options.GraphText = "ring",
-    algorithm: options.AlgorithmName = "admm",
+    epsilon: options.Total = None,
+    delta: options.Delta = 1e-5,
+    algorithm: options.AlgorithmName = None,
     penalty: options.Penalty = None,
     loss: options.LossName = None,
     l2: options.L2 = 3e-5,
@@ -49,9 +52,13 @@ def train(
     Every agent solves its own problem on its own rows and sends its model to its neighbours, round after round, until
     all agree. This simulates all of them in one process.
 
-    **The models are exchanged exactly: nothing of this is private.**
+    **Without --epsilon the models are exchanged exactly: nothing of that is private.** With it, noise from the
+    operating system's generator protects every record by (epsilon, delta) over the whole run; the schema must then
+    be given, since drafting one reads the records.
 
     Example: `tacit train patients.csv --label died --site hospital --graph ring --out model.json`
+
+    Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --delta 1e-6`
     """
     if out.suffix == ".png":
         raise InputError(f"--out is the model file; {out} is where its plot would go: name it .json")
@@ -60,7 +67,17 @@ def train(
     writable(out.with_suffix(".png"), inputs)
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
-    make = names.pick(names.ALGORITHMS, algorithm, "algorithm")
+    if epsilon is not None:
+        for given, option in ((penalty, "--penalty"), (loss, "--loss")):
+            if given is not None:
+                raise InputError(f"with --epsilon the settings follow from the budget; leave out {option}")
+        recipe = names.pick(RECIPES, algorithm or RECOMMENDED, "with --epsilon, algorithm")
+        if schema is None and file != "adult":
+            raise InputError("with --epsilon give --schema: drafting one from the records would tell about them")
+        table, used_schema = read(file, label, site, schema)
+        private(recipe, table, used_schema, file, site, agents, skew, graph, epsilon, delta, holdout, seed, out, json)
+        return
+    make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
         make(penalty=penalty)  # refuses a bad one before the file is read
     table, used_schema = read(file, label, site, schema)
@@ -68,11 +85,7 @@ def train(
     if isinstance(used_schema.label, Target) and not isinstance(chosen_loss, Squared):
         raise InputError(f"the label {used_schema.label.column!r} is a number: only the squared loss fits it")
     method = make(penalty=_USUAL_PENALTY[type(chosen_loss)] if penalty is None else penalty)
-    data = used_schema.encode(table)
-    for column, count in data.clipped.items():
-        warn(f"column {column!r}: {count:,} of {len(table):,} values lie outside the schema's bounds and were clipped")
-    if len(data) < len(table):
-        warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out")
+    data = encoded(table, used_schema)
     parts, agent_names = share_out(table, data, site, agents, skew, seed)
     trained = run(
         method, data, used_schema, parts, agent_names, names.graph(graph, len(parts), agent_names, seed),
@@ -81,12 +94,55 @@ def train(
     trained.model.save(out)
     from tacit.report import plots  # matplotlib takes its time to import: not for --help
 
-    plots.convergence(trained, out.with_suffix(".png"), f"{Path(file).name}: {len(parts)} agents, {algorithm}, {graph}")
+    plots.convergence(
+        trained, out.with_suffix(".png"), f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {graph}"
+    )
     if json:
         typer.echo(json_format.dumps(as_json(trained) | {"model": str(out), "plot": str(out.with_suffix(".png"))}))
     else:
         show(trained)
         err.print(f"wrote {out} and {out.with_suffix('.png')}", markup=False, soft_wrap=True)
+
+
+def private(
+    recipe: Recipe, table: Table, schema: Schema, file: str, site: str | None, agents: int | None, skew: float | None,
+    graph: str, epsilon: float, delta: float, holdout: float, seed: int, out: Path, json: bool,
+) -> None:  # fmt: skip
+    """Training under a total budget."""
+    if not isinstance(schema.label, Classes):
+        raise InputError(f"the label {schema.label.column!r} is a number: private training is for classes so far")
+    data = encoded(table, schema)
+    parts, agent_names = share_out(table, data, site, agents, skew, seed)
+    kept, held = hold_out(parts, holdout, seed)
+    warn_of(delta, max(map(len, kept)))
+    with rounds_bar(0) as bar:
+        trained = train_privately(
+            recipe, data, schema, kept, names.graph(graph, len(kept), agent_names, seed),
+            epsilon=epsilon, delta=delta, names=agent_names, test=data.take(held) if len(held) else None,
+            prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
+            progress=lambda done: bar.update(bar.task_ids[0], completed=done),
+        )  # fmt: skip
+    trained.model.save(out)
+    if json:
+        found = {"model": str(out), "rounds": trained.run.rounds, "private": trained.run.private}
+        found |= {"epsilon": trained.epsilon, "delta": trained.delta, "error": trained.error}
+        typer.echo(json_format.dumps(found | {"messages": int(trained.run.history["messages"][-1])}))
+        return
+    screen.print(f"{recipe.title}: {trained.run.rounds} rounds between {len(kept)} agents")
+    screen.print(f"privacy: {trained.model.privacy['statement']}")
+    if trained.error is not None:
+        screen.print(f"error on the {len(held):,} rows held out: {trained.error:.4f} (not covered by the guarantee)")
+    err.print(f"wrote {out}", markup=False, soft_wrap=True)
+
+
+def encoded(table: Table, schema: Schema) -> Dataset:
+    """The records as numbers, with a warning for what was clipped or left out."""
+    data = schema.encode(table)
+    for column, count in data.clipped.items():
+        warn(f"column {column!r}: {count:,} of {len(table):,} values lie outside the schema's bounds and were clipped")
+    if len(data) < len(table):
+        warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out")
+    return data
 
 
 def read(file: str, label: str | None, site: str | None, schema: Path | None) -> tuple[Table, Schema]:

@@ -574,7 +574,7 @@ def _slower(odd: np.ndarray, plain: np.ndarray) -> float:
 def _until_frozen(penalty: Geometric, rounds: int) -> int:
     """As many rounds, or as many as the penalty takes to pass every measure."""
     ratio = float(np.max(penalty.ratio))
-    if math.isfinite(penalty.cap) or ratio == 1:
+    if penalty.cap is not None or ratio == 1:
         return rounds
     return min(rounds, 2 * int(math.log(FROZEN) / math.log(ratio)))
 

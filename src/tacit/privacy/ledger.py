@@ -3,9 +3,12 @@
 One SQLite file for each data set. It makes a budget that cannot be overspent, not by a crash, not by two processes at
 once. The contract:
 
+**One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...})`, all or nothing.
+(It may also pay round by round, in step 1 below; a first run that does so is charged more, see "the cap".)
+
 **One release** is one (run, tick), and these steps in this order:
 
-    ledger.reserve(run, tick, event)            # 1. pay; refused if the cap would be passed
+    ledger.reserve(run, tick, event)            # 1. pay, if that was not done; refused if the cap would be passed
     payload = ledger.payload(run, tick)         # 2. after a restart: what may have been sent already
     if payload is None:
         payload = release(...)                  # 3. only now draw the noise
@@ -19,7 +22,10 @@ further cost. Of two processes that meet in one round, one stores; the other is 
 run's name is never used for another computation: its rounds would be answered with the old payloads.
 
 **The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
-all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent.
+all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent. What was reserved
+before the first payload was stored was fixed before anything could leave: it is a plan. All that is reserved later may
+depend on what has left, which costs more. The ledger tells the two apart, the accountant (`tacit.privacy.filters`)
+has the rule for each.
 
 **Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL); a call that was refused has
 written nothing; one that was broken off (by a signal, a failing disk) has been done wholly or not at all, and the round
@@ -37,109 +43,41 @@ newest rows may still be in the file `-wal` beside it.
 
 from __future__ import annotations
 
-import json
-import operator
 import os
-import sqlite3
-import tempfile
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from hashlib import sha256
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError
 from tacit.files import writable
-from tacit.privacy.events import Event, from_plain, to_plain
+from tacit.privacy.events import Event, to_plain
+from tacit.privacy.ledger_entries import BudgetExceeded, Cap, Entry, LedgerError, canonical, check_name, checked
+from tacit.privacy.ledger_file import LedgerFile, create
+
+__all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
+
+Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
+"""An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
+stored and those that were reserved since. More events never cost less, and later ones no less than earlier ones."""
 
 
-class LedgerError(TacitError):
-    """The ledger cannot be read or written, does not add up, or holds something else for this round."""
+class Spent(NamedTuple):
+    """Every event that was ever reserved."""
 
+    planned: Counter[Event]  # before the first payload was stored: when nothing had left
+    later: Counter[Event]  # since: these may depend on what had left
 
-class BudgetExceeded(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
-    """The release, the run or the cap asked for does not fit what has been spent."""
+    def with_more(self, events: Counter[Event], told: bool) -> Spent:
+        """With further events, reserved after (`told`) or before the first payload was stored."""
+        return Spent(self.planned, self.later + events) if told else Spent(self.planned + events, self.later)
 
-
-Cost = Callable[[Counter[Event], float], float]
-"""An accountant: the epsilon that a multiset of events costs at a delta. More events never cost less."""
-
-FORMAT = 1
-PATIENCE = 30.0  # seconds to wait for another process that is writing
-
-# Rows of entries, numbered 1, 2, 3, ...: caps (with an empty run, tick 0), reservations and payloads. The body is
-# canonical JSON, or the bytes that are sent. INSERT OR REPLACE deletes rows without asking the trigger on DELETE:
-# whatever it could replace is refused by the trigger on INSERT.
-# Files are compared with this text to the letter: after a change it is another FORMAT.
-_SCHEMA = """
-CREATE TABLE meta (format INTEGER NOT NULL, dataset TEXT NOT NULL, created TEXT NOT NULL);
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY CHECK (number > 0),
-    kind TEXT NOT NULL CHECK (kind IN ('cap', 'reserve', 'payload')),
-    run TEXT NOT NULL,
-    tick INTEGER NOT NULL CHECK (typeof(tick) = 'integer'),
-    body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
-    previous TEXT NOT NULL,
-    hash TEXT NOT NULL
-);
-CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind != 'cap';
-
-CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
-    BEGIN SELECT RAISE(ABORT, 'a ledger has one data set'); END;
-CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_insert BEFORE INSERT ON entries
-    WHEN NEW.number != (SELECT ifnull(max(number), 0) + 1 FROM entries)
-    OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind AND kind != 'cap')
-    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-"""
-
-
-@dataclass(frozen=True)
-class Cap:
-    """All that is ever released together stays (epsilon, delta)-differentially private.
-
-    >>> Cap(epsilon=1.0, delta=1e-6)
-    Cap(epsilon=1.0, delta=1e-06)
-    """
-
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < float("inf"):
-            raise InputError(f"a cap needs a positive, finite epsilon, not {self.epsilon}")
-        if not 0 < self.delta < 1:
-            raise InputError(f"a cap needs a delta between 0 and 1, not {self.delta}")
-
-    def __str__(self) -> str:
-        return f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g}"
-
-
-class Entry(NamedTuple):
-    """A row of the ledger."""
-
-    number: int
-    kind: str
-    run: str
-    tick: int
-    body: bytes
-    previous: str
-    hash: str
-
-    def event(self) -> Event:
-        """What a reservation paid for."""
-        return from_plain(json.loads(self.body))
-
-    def cap(self) -> Cap:
-        return Cap(**json.loads(self.body))
+    def part_of(self, other: Spent) -> bool:
+        return self.planned <= other.planned and self.later <= other.later
 
 
 class RunSummary(NamedTuple):
@@ -166,42 +104,37 @@ class Verified(NamedTuple):
 class Ledger:
     """The ledger in a file that exists; `Ledger.open` makes it if need be. Not to be carried across a fork.
 
+    With `dataset`, the ledger of any other data set is refused.
+
+    >>> import tempfile
     >>> from tacit.privacy.events import Pure
-    >>> def cost(events, delta):
-    ...     return sum(event.epsilon * count for event, count in events.items())
+    >>> def cost(planned, later, cap):
+    ...     return sum(event.epsilon * count for event, count in (planned + later).items())
     >>> with (
     ...     tempfile.TemporaryDirectory() as folder,
     ...     Ledger.open(Path(folder) / "ward-7.ledger", dataset="ward 7, 2024", cost=cost) as ledger,
     ... ):
     ...     ledger.set_cap(Cap(epsilon=1.0, delta=1e-6))
-    ...     _ = ledger.reserve("spring", 0, Pure(0.25))
+    ...     ledger.reserve_run("spring", {0: Pure(0.25), 1: Pure(0.25)})
     ...     ledger.store("spring", 0, b"what is sent")
     ...     ledger.payload("spring", 0), ledger.spent(), ledger.remaining_rounds([Pure(0.25)], at_most=100)
-    (b'what is sent', Counter({Pure(epsilon=0.25): 1}), 3)
+    (b'what is sent', Counter({Pure(epsilon=0.25): 2}), 2)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, cost: Cost) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, cost: Cost, dataset: str | None = None) -> None:
         self.path = Path(path)
-        if not os.path.isfile(self.path):
-            raise LedgerError(f"{self.path} is not there, or no file; name a ledger that exists")
+        self._file = LedgerFile(self.path)
+        if dataset is not None and self.dataset != dataset:
+            self.close()
+            raise LedgerError(
+                f"{self.path} is the ledger of the data set {self.dataset!r}, not of {dataset!r}; give each its own"
+            )
         self._cost = cost
-        # The reserved events and the cap, as of row number _seen; rows never change, so only newer ones are ever read.
-        self._seen, self._reserved = 0, Counter[Event]()
+        # What is known as of row number _seen; rows never change, so only newer ones are ever read.
+        self._seen, self._told = 0, False  # told: a payload is stored, and may have left
+        self._spent = Spent(Counter(), Counter())
         self._cap: Cap | None = None
-        self._fitting: tuple[Cap | None, Counter[Event]] = (None, Counter())  # a cap, and events known to fit under it
-        uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        try:
-            self._db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
-        except sqlite3.Error as error:
-            raise _explained(self.path, error) from None
-        try:
-            self._rows("PRAGMA journal_mode = WAL")
-            self._rows("PRAGMA synchronous = FULL")
-            self._check_file()
-            self._check_rows()
-        except BaseException:
-            self._db.close()
-            raise
+        self._fitting: tuple[Cap | None, Spent] = (None, self._spent)  # a cap, and events known to fit under it
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
@@ -210,19 +143,32 @@ class Ledger:
         `dataset` says which records these are (a fingerprint); a ledger of other records is refused.
         """
         path = writable(path)
-        _check_name(dataset, "a data set")
+        check_name(dataset, "a data set")
         if not path.exists():
-            _create(path, dataset)
-        ledger = cls(path, cost=cost)
-        if ledger.dataset != dataset:
-            ledger.close()
-            raise LedgerError(
-                f"{path} is the ledger of the data set {ledger.dataset!r}, not of {dataset!r}; give each its own"
-            )
-        return ledger
+            create(path, dataset)  # or another process did, a moment ago: its ledger is as good
+        return cls(path, cost=cost, dataset=dataset)
+
+    @classmethod
+    def new(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
+        """A new ledger, without a cap, for this data set; a file that exists is refused."""
+        path = writable(path)
+        check_name(dataset, "a data set")
+        if not create(path, dataset):
+            raise LedgerError(f"{path} exists and stays as it is; name a new file, or set its cap: tacit ledger cap")
+        return cls(path, cost=cost)
+
+    @property
+    def dataset(self) -> str:
+        """Which records this ledger is about."""
+        return self._file.dataset
+
+    @property
+    def created(self) -> str:
+        """When the ledger was made, in UTC."""
+        return self._file.created
 
     def close(self) -> None:
-        self._db.close()
+        self._file.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -235,49 +181,64 @@ class Ledger:
     # Writing
 
     def set_cap(self, cap: Cap) -> None:
-        """From now on all spending, past and future, stays within this cap. Never below what is spent."""
+        """From now on all spending, past and future, stays within this cap. Never below what is spent.
+
+        Decide it without looking at what was released: the guarantee is for a cap that does not depend on that.
+        """
         with self._writing():
-            if not self._fits(cap, self._reserved):
-                spent = self._cost(self._reserved, cap.delta)
+            if not self._fits(cap, self._spent):
+                spent = self._cost(*self._spent, cap)
                 raise BudgetExceeded(
-                    f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; the cap must be at least that"
+                    f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; choose a larger one"
                 )
-            self._append("cap", "", 0, _canonical(asdict(cap)))
+            self._file.append("cap", "", 0, canonical(asdict(cap)))
+
+    def reserve_run(self, run: str, plan: Mapping[int, Event]) -> None:
+        """Pays for a whole run, all or nothing, before its first noise is drawn; again after a restart, at no further
+        cost. The plan has the event of each round in which the run speaks; it is paid for even if the run stops early.
+        """
+        rounds = {checked(run, tick)[1]: plan[tick] for tick in sorted(plan)}
+        with self._writing():
+            new = [tick for tick, event in rounds.items() if not self._find_reserved(run, tick, event)]
+
+            def first(count: int) -> Counter[Event]:
+                return Counter(rounds[tick] for tick in new[:count])
+
+            if new:
+                self._must_fit_or_say(first(len(new)), f"the run {run!r}", first, len(new))
+            for tick in new:
+                self._file.append("reserve", run, tick, canonical(to_plain(rounds[tick])))
 
     def reserve(self, run: str, tick: int, event: Event) -> Entry:
         """Pays for one release, before its noise is drawn; again after a restart, at no further cost."""
-        run, tick = _checked(run, tick)
+        run, tick = checked(run, tick)
         with self._writing():
-            if found := self._find("reserve", run, tick):
-                if found.event() != event:
-                    raise LedgerError(
-                        f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
-                    )
+            if found := self._find_reserved(run, tick, event):
                 return found
             self._must_fit(Counter([event]), f"round {tick} of {run!r}")
-            return self._append("reserve", run, tick, _canonical(to_plain(event)))
+            return self._file.append("reserve", run, tick, canonical(to_plain(event)))
 
     def store(self, run: str, tick: int, payload: bytes) -> None:
         """Keeps what is about to be sent for a reserved round; a round has one payload for ever."""
-        run, tick = _checked(run, tick)
+        run, tick = checked(run, tick)
         if not isinstance(payload, bytes):
             raise InputError(f"a payload is stored as bytes, not as {type(payload).__name__}")
         with self._writing():
-            if found := self._find("payload", run, tick):
+            if found := self._file.find("payload", run, tick):
                 if found.body != payload:
                     raise LedgerError(
                         f"round {tick} of {run!r} has another payload already; do not send this one, send that one"
                     )
-            elif not self._find("reserve", run, tick):
+            elif not self._file.find("reserve", run, tick):
                 raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
             else:
-                self._append("payload", run, tick, payload)
+                self._file.append("payload", run, tick, payload)
 
     # Reading
 
     def payload(self, run: str, tick: int) -> bytes | None:
         """What was stored for this round, to be sent (again) as it is; None if nothing was, and nothing was sent."""
-        found = self._find("payload", *_checked(run, tick))
+        found = self._file.find("payload", *checked(run, tick))
         return found.body if found else None
 
     def cap(self) -> Cap | None:
@@ -288,46 +249,36 @@ class Ledger:
     def spent(self) -> Counter[Event]:
         """Every event that was ever reserved, sent or not."""
         self._catch_up()
-        return self._reserved.copy()
+        return self._spent.planned + self._spent.later
 
-    def epsilon(self) -> float | None:
-        """What is spent, at the cap's delta; None without a cap."""
+    def told(self) -> bool:
+        """Whether a payload is stored, so that what is reserved now may depend on it."""
+        self._catch_up()
+        return self._told
+
+    def epsilon(self, more: Counter[Event] | None = None) -> float | None:
+        """What is spent, at the cap's delta, or would be with more events; None without a cap."""
         cap = self.cap()
-        return None if cap is None else self._cost(self._reserved, cap.delta)
+        return None if cap is None else self._cost(*self._with(more or Counter()), cap)
 
     def remaining_rounds(self, one_round: Sequence[Event], at_most: int) -> int:
-        """How many further rounds of these events fit under the cap, counted up to `at_most`."""
-        cap, spent = self.cap(), self.spent()
-        if cap is None:
-            return 0
-
-        def too_many(rounds: int) -> bool:
-            more = Counter({event: count * rounds for event, count in Counter(one_round).items()})
-            return not self._fits(cap, spent + more)
-
-        return bisect_left(range(1, at_most + 1), True, key=too_many)
+        """How many further rounds of these events, reserved now, fit under the cap, counted up to `at_most`."""
+        self._catch_up()
+        return self._how_many_fit(_times(one_round), at_most)
 
     def check_run(self, events: Counter[Event], one_round: Sequence[Event] = ()) -> None:
-        """Refuses, before it starts, a run whose further events (not those it has reserved) would pass the cap.
+        """Refuses a run whose further events (not those it has reserved) would pass the cap if it reserved them now.
 
         If the run consists of identical rounds, the refusal says how many of them would still fit. Reserving what was
         found to fit is then fast, however slow the accountant.
         """
         self._catch_up()
-        try:
-            self._must_fit(events, "the run")
-        except BudgetExceeded as refusal:
-            if not one_round:
-                raise
-            fit = self.remaining_rounds(one_round, at_most=events.total() // len(one_round))
-            raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
+        rounds = events.total() // len(one_round) if one_round else 0
+        self._must_fit_or_say(events, "the run", _times(one_round), rounds)
 
     def entries(self) -> Iterator[Entry]:
         """All rows in order. Others may write, and so may the caller, while this is read."""
-        number = 0
-        while rows := self._rows("SELECT * FROM entries WHERE number > ? ORDER BY number LIMIT 100", number):
-            yield from map(Entry._make, rows)
-            number = rows[-1][0]
+        return self._file.entries()
 
     def runs(self) -> list[RunSummary]:
         """The runs in the order of their first reservation."""
@@ -343,17 +294,16 @@ class Ledger:
 
     def head(self) -> str:
         """The hash of the last row, which stands for the whole history: keep it elsewhere, and `verify` with it."""
-        return self._last()[1]
+        return self._file.last()[1]
 
     def verify(self, kept: str | None = None) -> Verified:
         """Recomputes the chain and every rule; with a head that was kept, also that nothing since has been lost.
 
         Raises LedgerError that names the first bad row.
         """
-        self._check_file()
-        self._check_rows()
+        self._file.check()
         self._check_caps()
-        kinds, hashes = Counter[str](), {self._origin}
+        kinds, hashes = Counter[str](), {self._file.origin}
         for entry in self.entries():
             kinds[entry.kind] += 1
             hashes.add(entry.hash)
@@ -367,214 +317,109 @@ class Ledger:
 
     # Inside
 
-    def _rows(self, sql: str, *values: Any) -> list[Any]:
-        """All access to the database, so that its errors become ours."""
-        try:
-            return self._db.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
-            raise _explained(self.path, error) from None
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        self._rows("BEGIN IMMEDIATE")
-        try:
+        with self._file.writing():
             self._catch_up()
             yield
-            self._rows("COMMIT")
-        finally:
-            if self._db.in_transaction:  # something was raised before the commit, or by it
-                self._rows("ROLLBACK")
 
     def _catch_up(self) -> None:
         """Takes note of rows that were committed since, by whomever."""
-        news = "SELECT * FROM entries WHERE number > ? AND kind != 'payload' ORDER BY number"
-        for entry in map(Entry._make, self._rows(news, self._seen)):
+        if not (news := self._file.news(self._seen)):
+            return
+        planned, later = (events.copy() for events in self._spent)  # others hold the old ones
+        for entry in news:
             if entry.kind == "cap":
                 self._cap = entry.cap()
+            elif entry.kind == "payload":
+                self._told = True
             else:
-                self._reserved[entry.event()] += 1
+                (later if self._told else planned)[entry.event()] += 1
             self._seen = entry.number
+        self._spent = Spent(planned, later)
 
-    def _fits(self, cap: Cap, events: Counter[Event]) -> bool:
-        return self._cost(events, cap.delta) <= cap.epsilon
+    def _with(self, events: Counter[Event]) -> Spent:
+        """What would be spent if these events were reserved now."""
+        return self._spent.with_more(events, self._told)
+
+    def _find_reserved(self, run: str, tick: int, event: Event) -> Entry | None:
+        found = self._file.find("reserve", run, tick)
+        if found and found.event() != event:
+            raise LedgerError(
+                f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
+            )
+        return found
+
+    def _fits(self, cap: Cap, spent: Spent) -> bool:
+        return self._cost(*spent, cap) <= cap.epsilon
 
     def _must_fit(self, events: Counter[Event], what: str) -> None:
         if self._cap is None:
             raise BudgetExceeded(f"{what} is refused: {self.path} has no cap; set one with: tacit ledger cap")
-        wanted = self._reserved + events
+        wanted = self._with(events)
         cap, fitting = self._fitting
-        if cap == self._cap and wanted <= fitting:
+        if cap == self._cap and wanted.part_of(fitting):
             return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
-        would = self._cost(wanted, self._cap.delta)
+        would = self._cost(*wanted, self._cap)
         if not would <= self._cap.epsilon:  # so written that a cost that is not a number is refused, too
-            spent = self._cost(self._reserved, self._cap.delta)
+            spent = self._cost(*self._spent, self._cap)
             raise BudgetExceeded(
                 f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self._cap}"
             )
         self._fitting = self._cap, wanted
 
-    def _find(self, kind: str, run: str, tick: int) -> Entry | None:
-        by_name = "SELECT * FROM entries WHERE run = ? AND tick = ? AND kind = ? AND kind != 'cap'"
-        rows = self._rows(by_name, run, tick, kind)
-        return Entry(*rows[0]) if rows else None
+    def _must_fit_or_say(
+        self, events: Counter[Event], what: str, first: Callable[[int], Counter[Event]], rounds: int
+    ) -> None:
+        """As _must_fit, but the refusal says how many of the rounds, of which `first` gives the first so many, fit."""
+        try:
+            self._must_fit(events, what)
+        except BudgetExceeded as refusal:
+            if self._cap is None or not rounds:
+                raise
+            fit = self._how_many_fit(first, rounds)
+            raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
 
-    def _last(self) -> tuple[int, str]:
-        """Number and hash of the last row."""
-        rows = self._rows("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1")
-        return rows[0] if rows else (0, self._origin)
-
-    def _append(self, kind: str, run: str, tick: int, body: bytes) -> Entry:
-        number, previous = self._last()
-        entry = Entry(number + 1, kind, run, tick, body, previous, hash="")
-        entry = entry._replace(hash=_hash(*entry[:-1]))
-        self._rows("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", *entry)
-        return entry
-
-    def _check_file(self) -> None:
-        """It is a ledger, with the triggers and the index that refuse what must not be, and the index agrees with the
-        rows: it decides whether a round is found."""
-        tables = dict(self._rows("SELECT name, sql FROM sqlite_master"))
-        if "meta" not in tables:
-            raise LedgerError(f"{self.path} is not a ledger; name another file")
-        meta = self._rows("SELECT * FROM meta")
-        if len(meta) != 1 or meta[0][0] != FORMAT:
-            raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}; use the tacit that wrote it")
-        if tables != _expected_tables():
-            raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
-        ((damage,),) = self._rows("PRAGMA integrity_check(1)")
-        if damage != "ok":
-            raise LedgerError(f"{self.path} is damaged ({' '.join(damage.split())}); do not spend from it")
-        _, self.dataset, self.created = meta[0]
-        self._origin = _hash(*meta[0])  # where the chain begins
-
-    def _check_rows(self) -> None:
-        """The chain, and the rules that need no accountant."""
-        number, previous, capped = 0, self._origin, False
-        reserved: set[tuple[str, int]] = set()
-        for entry in self.entries():
-            fault: str | None
-            if entry.previous != previous:
-                fault = f"it does not continue row {number}"
-            elif entry.hash != _hash(*entry[:-1]):
-                fault = "its content is not what was written"
-            elif entry.kind == "reserve" and not capped:
-                fault = "it was reserved without a cap"
-            elif entry.kind == "payload" and (entry.run, entry.tick) not in reserved:
-                fault = "its round was not reserved"
-            else:
-                fault = _unreadable(entry)
-            if fault:
-                raise LedgerError(f"{self.path}, row {entry.number}: {fault}; do not spend from it")
-            if entry.kind == "reserve":
-                reserved.add((entry.run, entry.tick))
-            capped = capped or entry.kind == "cap"
-            number, previous = entry.number, entry.hash
+    def _how_many_fit(self, first: Callable[[int], Counter[Event]], rounds: int) -> int:
+        cap = self._cap
+        if cap is None:
+            return 0
+        return bisect_left(range(1, rounds + 1), True, key=lambda count: not self._fits(cap, self._with(first(count))))
 
     def _check_caps(self) -> None:
         """No reservation ever passed the cap of its time, and no cap lay below what was spent."""
-        reigns: list[list[Entry]] = []  # each a cap and the reservations under it
+        reigns: list[
+            list[tuple[Entry, bool]]
+        ] = []  # each a cap and the reservations under it, and whether told by then
+        told = False
         for entry in self.entries():
             if entry.kind == "cap":
-                reigns.append([entry])
+                reigns.append([(entry, told)])
             elif entry.kind == "reserve":
-                reigns[-1].append(entry)
-        before = Counter[Event]()
+                reigns[-1].append((entry, told))
+            told = told or entry.kind == "payload"
+        before = Spent(Counter(), Counter())
         for reign in reigns:
             before = self._check_reign(before, reign)
 
-    def _check_reign(self, before: Counter[Event], reign: list[Entry]) -> Counter[Event]:
+    def _check_reign(self, before: Spent, reign: list[tuple[Entry, bool]]) -> Spent:
         """More events never cost less: what fits at the end of a cap's reign fitted all through it, so that the
         accountant is asked once for each cap, not for each row. Gives what was spent at the end."""
-        cap, events = reign[0].cap(), [entry.event() for entry in reign[1:]]
+        cap, reserved = reign[0][0].cap(), [(entry.event(), told) for entry, told in reign[1:]]
+
+        def after(count: int) -> Spent:
+            spent = before.with_more(Counter(event for event, told in reserved[:count] if not told), told=False)
+            return spent.with_more(Counter(event for event, told in reserved[:count] if told), told=True)
 
         def too_much(count: int) -> bool:
-            return not self._fits(cap, before + Counter(events[:count]))
+            return not self._fits(cap, after(count))
 
-        if too_much(len(events)):
-            first = reign[bisect_left(range(len(events)), True, key=too_much)]
+        if too_much(len(reserved)):
+            first = reign[bisect_left(range(len(reserved)), True, key=too_much)][0]
             raise LedgerError(f"{self.path}, row {first.number}: more is spent than the cap of {cap}")
-        return before + Counter(events)
+        return after(len(reserved))
 
 
-def _create(path: Path, dataset: str) -> None:
-    """Makes the ledger beside its place and moves it there whole: nobody ever meets half a ledger."""
-    log = path.with_name(f"{path.name}-wal")
-    if log.exists() and not path.exists():  # asked last, for another process may be making it right now
-        raise LedgerError(f"{path} is gone, but its newest rows are in {log}; put the ledger back beside it")
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            draft = Path(folder) / "draft"
-            draft.touch(mode=0o600)
-            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
-                db.execute("PRAGMA journal_mode = WAL")
-                db.executescript(f"BEGIN; {_SCHEMA}")
-                now = datetime.now(UTC).isoformat(timespec="seconds")
-                db.execute("INSERT INTO meta VALUES (?, ?, ?)", (FORMAT, dataset, now))
-                db.execute("COMMIT")
-            with suppress(FileExistsError):  # another process was faster: its ledger is as good
-                os.link(draft, path)
-        here = os.open(path.parent, os.O_RDONLY)
-        os.fsync(here)  # the file's name has to reach the disk, too
-        os.close(here)
-    except sqlite3.Error as error:
-        raise _explained(path, error) from None
-    except OSError as error:
-        raise LedgerError(f"{path} could not be made: {error.strerror or error}; choose another folder") from None
-
-
-def _expected_tables() -> dict[str, str]:
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(_SCHEMA)
-        return dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
-
-
-def _checked(run: str, tick: int) -> tuple[str, int]:
-    _check_name(run, "a run")
-    tick = operator.index(tick)
-    if not 0 <= tick < 2**63:
-        raise InputError(f"a round is numbered from 0, not {tick}")
-    return run, tick
-
-
-def _check_name(name: str, whose: str) -> None:
-    if not (name and name.isprintable()):
-        raise InputError(f"{whose} needs a name of printable characters, not {name!r}")
-
-
-def _canonical(plain: dict[str, Any]) -> bytes:
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _unreadable(entry: Entry) -> str | None:
-    """What keeps a row from being read, if anything does."""
-    try:
-        if entry.kind != "payload":
-            entry.cap() if entry.kind == "cap" else entry.event()
-        return None
-    except (InputError, TypeError, ValueError, AttributeError) as error:
-        return f"it cannot be read ({error})"
-
-
-def _hash(*fields: str | int | bytes) -> str:
-    """SHA-256 over the fields, each after its length, so that no two lists of fields look alike."""
-    digest = sha256()
-    for field in fields:
-        raw = field if isinstance(field, bytes) else str(field).encode()
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return digest.hexdigest()
-
-
-_ADVICE = {
-    sqlite3.SQLITE_BUSY: f"another process has been writing for {PATIENCE:.0f} s; nothing was written, try again",
-    sqlite3.SQLITE_FULL: "nothing was written; free some space and try again",
-    sqlite3.SQLITE_IOERR: "nothing was written; free some space or check the disk, and try again",
-    sqlite3.SQLITE_READONLY: "make the file and its folder writable",
-    sqlite3.SQLITE_CANTOPEN: "make the file and its folder readable and writable",
-    sqlite3.SQLITE_NOTADB: "name a ledger",
-    sqlite3.SQLITE_CORRUPT: "do not spend from it; an older copy would forget what was spent since",
-}
-
-
-def _explained(path: Path, error: sqlite3.Error) -> LedgerError:
-    advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the low byte is the kind of error
-    return LedgerError(f"{path}: {error}" + (f"; {advice}" if advice else ""))
+def _times(one_round: Sequence[Event]) -> Callable[[int], Counter[Event]]:
+    """The events of so many rounds."""
+    return lambda rounds: Counter({event: count * rounds for event, count in Counter(one_round).items()})

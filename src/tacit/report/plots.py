@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from tacit.comparison import Contender
 from tacit.files import replacing
 from tacit.papers.experiment import Exhibit, Panel
 from tacit.training import Trained
@@ -50,6 +51,22 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
         bottom.legend(frameon=False, fontsize=9)
     for axes in (top, bottom):
         _plain(axes)
+    _save(figure, path, dpi=130)
+
+
+def contenders(results: list[Contender], best: Contender, path: str | os.PathLike[str], title: str) -> None:
+    """Test error of every method, mean and range, the best on top."""
+    figure = _figure(8.0, 4.6, title)
+    axes = figure.subplots()
+    order = sorted(results, key=lambda c: c.error, reverse=True)
+    for place, c in enumerate(order):
+        colour = _GREEN if c is best else _BLUE if c.private and c.decentralised else _GREY
+        axes.plot([min(c.errors), max(c.errors)], [place, place], color=colour, lw=5, alpha=0.3)
+        axes.plot(c.error, place, "o", color=colour)
+    axes.set_yticks(range(len(order)), [f"{c.name}" + ("" if c.decentralised else " (pooled)") for c in order])
+    axes.set_xlabel("test error: mean and range over seeds")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25, axis="x")
     _save(figure, path, dpi=130)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from tacit.comparison import Contender
 from tacit.data import Classes
 from tacit.papers.experiment import Claim
 from tacit.training import Line, Trained
@@ -36,9 +37,24 @@ def comparison(trained: Trained) -> Table:
     return table
 
 
+def contenders(results: list[Contender], best: Contender) -> Table:
+    """All methods at one budget, the best first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("method", no_wrap=True)
+    for heading in ("test error", "range", "loss", "epsilon", "messages"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for c in sorted(results, key=lambda c: (not (c.private and c.decentralised), c.error)):
+        style = "bold green" if c is best else None if c.private and c.decentralised else "dim"
+        table.add_row(
+            c.name, f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}",
+            f"{c.epsilon:.3f}" if c.private else "-", f"{c.messages:,}" if c.decentralised else "pooled", style=style,
+        )  # fmt: skip
+    return table
+
+
 def claims(found: Sequence[Claim]) -> Table:
     """What is claimed, what was measured, and whether it holds."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_lines=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("where", "whose", "claim", "measured", ""):
         table.add_column(column, overflow="fold")
     for c in found:

@@ -31,6 +31,8 @@ from scipy.optimize import OptimizeWarning, brentq, curve_fit, nnls
 
 from tacit.errors import InputError
 
+_FLAT = "the losses do not fall as alpha grows, so c4 exp(-c5 alpha) + c6 has nothing to fit"
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -119,7 +121,7 @@ def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np
     start = float(min(grid, key=lambda c5: linear(c5)[0]))
     c4, c6 = linear(start)[1]
     if c4 <= 1e-9:
-        raise InputError("the losses do not fall as alpha grows, so c4 exp(-c5 alpha) + c6 has nothing to fit")
+        raise InputError(_FLAT)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptimizeWarning)  # three points leave no covariance, which nobody asked for
         found, _ = curve_fit(
@@ -135,6 +137,8 @@ def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np
             max_nfev=10_000,
         )
     c4, c5, c6 = (float(c) for c in found)
+    if c4 * (math.exp(-c5 * x.min()) - math.exp(-c5 * x.max())) <= 1e-9:  # a fall before the first alpha is no finding
+        raise InputError(_FLAT)
     return Curve(c4 * unit, c5, c6 * unit)
 
 

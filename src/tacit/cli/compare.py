@@ -1,0 +1,140 @@
+"""`tacit compare`"""
+
+from __future__ import annotations
+
+import csv
+import json as json_format
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from tacit.cli import names, options
+from tacit.cli.console import err, warn_of
+from tacit.cli.console import out as screen
+from tacit.cli.train import read
+from tacit.comparison import Contender, Trial, recommended
+from tacit.comparison import compare as compare_methods
+from tacit.data import Classes, Dataset, partition
+from tacit.errors import InputError
+from tacit.files import replacing, writable
+from tacit.graph import Graph
+from tacit.report import tables
+
+_TEST_SHARE = 5_222 / 45_222  # of Adult: the papers' 40,000 rows to train on
+
+
+def compare(
+    data: Annotated[str, typer.Option(help="A CSV file, or **adult** for the embedded data.")] = "adult",
+    label: options.Label = None,
+    schema: options.SchemaFile = None,
+    agents: Annotated[int, typer.Option(help="Share the rows out among this many agents.")] = 5,
+    skew: options.Skew = None,
+    graph: options.GraphText = "ring",
+    epsilon: options.Epsilon = 1.0,
+    delta: options.Delta = 1e-5,
+    seeds: Annotated[int, typer.Option(help="Divisions of the records and draws of noise to average over.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Which private method is worth its messages? All of them, at the same total budget, on the same records.
+
+    Every agent's records are protected by (epsilon, delta) over the whole run, one record replaced by another. Beside
+    the private methods: what you might do instead. Noise is seeded, so that the comparison can be repeated: nothing
+    that this command prints is private.
+
+    Example: `tacit compare --data adult --agents 5 --epsilon 1 --delta 1e-5`
+    """
+    if seeds < 1:
+        raise InputError(f"--seeds must be 1 or more, not {seeds}")
+    if out is not None:
+        names.folder(out)
+        for name in ("comparison.png", "comparison.csv"):
+            writable(out / name, [data])
+    table, used_schema = read(data, label, None, schema)
+    if not isinstance(used_schema.label, Classes):
+        raise InputError(f"the label {used_schema.label.column!r} is a number: the comparison is of classifiers")
+    encoded = used_schema.encode(table)
+    talk = names.graph(graph, agents, [f"agent {i}" for i in range(agents)], 0)
+    results = run(encoded, talk, agents, skew, epsilon, delta, seeds)
+    best = recommended(results)
+    if json:
+        typer.echo(json_format.dumps({"methods": [as_json(c) for c in results], "recommended": best.name}))
+    else:
+        show(results, best)
+    if out is not None:
+        from tacit.report import plots  # matplotlib takes its time to import: not for --help
+
+        title = f"{Path(data).name}: {agents} agents, total ({epsilon:g}, {delta:g}) each, {seeds} seeds"
+        plots.contenders(results, best, out / "comparison.png", title)
+        write_csv(results, out / "comparison.csv")
+        err.print(f"wrote {out / 'comparison.png'} and {out / 'comparison.csv'}", markup=False, soft_wrap=True)
+
+
+def run(
+    data: Dataset, graph: Graph, agents: int, skew: float | None, epsilon: float, delta: float, seeds: int
+) -> list[Contender]:
+    """All methods on `seeds` divisions of the records, with a display of what is running."""
+    trials = [trial(data, agents, skew, seed) for seed in range(seeds)]
+    warn_of(delta, max(len(y) for _, y in trials[0].parts))
+    with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
+        return list(
+            compare_methods(
+                trials, graph, epsilon=epsilon, delta=delta, progress=lambda name: status.update(f"running {name}")
+            )
+        )
+
+
+def trial(data: Dataset, agents: int, skew: float | None, seed: int) -> Trial:
+    """The seed's division of the records into test rows and agents."""
+    train, test = data.split(train=len(data) - round(_TEST_SHARE * len(data)), seed=seed)
+    assert train.y is not None
+    shares = (
+        partition.equal(len(train), agents, seed) if skew is None else partition.dirichlet(train.y, agents, skew, seed)
+    )
+    return Trial([(X, np.asarray(y)) for X, y in train.parts(shares)], test, seed)
+
+
+def show(results: list[Contender], best: Contender) -> None:
+    """The table, what its names mean, and what it says."""
+    screen.print(tables.contenders(results, best))
+    screen.print("\n" + "; ".join(f"{c.name}: {c.title}" for c in results), style="dim")
+    screen.print(f"\n{in_words(best, results)}")
+
+
+def in_words(best: Contender, results: list[Contender]) -> str:
+    """What the table says, for somebody who does not want to read it."""
+    known = {c.name: c for c in results}
+    text = f"Recommended: {best.name} ({best.title}), test error {best.error:.4f} with {best.messages:,} messages."
+    one_shot = known.get("one-shot")
+    if one_shot is not None and best.name != "one-shot":
+        text += f" One solve each and averaging has {one_shot.error:.4f} with {one_shot.messages:,}."
+    elif one_shot is not None:
+        text += " At this budget no method with more noisy steps is worth its messages."
+    if (alone := known.get("alone")) is not None:
+        text += f" Staying alone costs {alone.error - best.error:+.4f}."
+    if (without := known.get("no-privacy")) is not None:
+        text += f" Privacy itself costs {best.error - without.error:+.4f}."
+    return text
+
+
+def as_json(c: Contender) -> dict[str, Any]:
+    """One method, for machines."""
+    return {
+        "name": c.name, "title": c.title, "error": c.error, "error_range": [min(c.errors), max(c.errors)],
+        "loss": c.loss, "epsilon": c.epsilon if c.private else None, "delta": c.delta if c.private else None,
+        "private": c.private, "decentralised": c.decentralised, "rounds": c.rounds, "messages": c.messages,
+        "seeds": len(c.errors),
+    }  # fmt: skip
+
+
+def write_csv(results: list[Contender], path: Path) -> None:
+    """One line for each method and seed."""
+    with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["method", "seed", "error", "loss", "epsilon", "delta", "decentralised", "rounds", "messages"])
+        for c in results:
+            for seed, (error, loss) in enumerate(zip(c.errors, c.losses, strict=True)):
+                row = [c.name, seed, error, loss, c.epsilon, c.delta, c.decentralised, c.rounds, c.messages]
+                writer.writerow(row)

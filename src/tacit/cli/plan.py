@@ -1,0 +1,169 @@
+"""`tacit plan`"""
+
+from __future__ import annotations
+
+import json as json_format
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from tacit.algorithms import DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPerturbedADMM, RecycledADMM
+from tacit.cli import names, options
+from tacit.cli.console import out as screen
+from tacit.cli.theory import designed, statements
+from tacit.errors import InputError
+from tacit.plan import Facts, Plan, calibrate
+from tacit.plan import plan as plan_run
+from tacit.privacy.accounting import totals
+from tacit.privacy.events import Event, Free, Gaussian, Pure, to_plain
+
+_METHODS: dict[str, Any] = {
+    "dvp": lambda penalty, **noise: DualPerturbedADMM(penalty=penalty, **noise),
+    "pvp": lambda penalty, **noise: PrimalPerturbedADMM(penalty=penalty, **noise),
+    "m-admm": lambda penalty, **noise: PenaltyPerturbedADMM(penalty=penalty, dual_step=penalty, **noise),
+    "r-admm": lambda penalty, **noise: RecycledADMM(penalty=penalty, **noise),
+}
+_DESIGN = "A CSV file with measured pairs alpha, loss."
+_LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
+
+
+def plan(
+    algorithm: Annotated[str, typer.Argument(help=f"One of: {', '.join(_METHODS)}.", show_default=False)],
+    rows: Annotated[str, typer.Option(help="Rows of each agent, such as 8000 for all or 500,900,1200.")] = "8000",
+    agents: Annotated[int | None, typer.Option(help="How many agents, where --rows gives one number (5).")] = None,
+    graph: options.GraphText = "ring",
+    rounds: Annotated[int, typer.Option(help="Rounds of talking (r-admm is noisy in every second).")] = 50,
+    penalty: Annotated[float, typer.Option(help="eta.")] = 1.0,
+    loss: Annotated[str, typer.Option(help="logistic or huber: losses of bounded slope.")] = "logistic",
+    l2: Annotated[float, typer.Option(help="Regularisation of every agent's objective (rho).")] = 1e-5,
+    scale: Annotated[float, typer.Option(help="C: what the loss of all rows of an agent is multiplied with.")] = 1.0,
+    epsilon: Annotated[float | None, typer.Option(help="Total to calibrate for; the noise then follows.")] = None,
+    delta: options.Delta = 1e-5,
+    law: Annotated[str, typer.Option(help="With --epsilon: gaussian or pure noise.")] = "gaussian",
+    alpha: Annotated[float | None, typer.Option(help="The paper's own noise parameter, instead of --epsilon.")] = None,
+    theory: Annotated[bool, typer.Option("--theory", help="Also what the papers' theorems say.")] = False,
+    dimension: Annotated[int, typer.Option(help="With --theory: features.")] = 104,
+    reference: Annotated[float, typer.Option(help="With --theory: the norm of a model to be as good as.")] = 10.0,
+    accuracy: Annotated[float, typer.Option(help="With --theory: by how much the loss may be worse.")] = 0.1,
+    failure: Annotated[float, typer.Option(help="With --theory: with which probability it may be worse yet.")] = 0.05,
+    design: Annotated[Path | None, typer.Option(help=_DESIGN)] = None,
+    largest_alpha: Annotated[
+        float, typer.Option(help="With --design: the alpha beyond which nothing is private.")
+    ] = 1.0,
+    worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst loss that will do (c3).")] = None,
+    json: options.Json = False,
+) -> None:
+    """What a private run will cost every agent, before any data is read.
+
+    Give the total (--epsilon, --delta), and the noise is calibrated so that nobody spends more; or give the paper's
+    --alpha, and see what it comes to: the paper's own bound, and the totals under each accountant.
+
+    --theory adds what the papers prove: convergence conditions, sample sizes up to a constant that nobody knows.
+    --design solves problem (28) of the dynamic DP paper for measured losses.
+
+    Example: `tacit plan dvp --rows 8000 --agents 5 --rounds 24 --penalty 0.005 --epsilon 1`
+    """
+    make = names.pick(_METHODS, algorithm, "algorithm")
+    sizes = _sizes(rows, agents)
+    facts = Facts(
+        sizes=sizes, dimension=1, loss=names.pick(names.LOSSES, loss, "loss")(), scale=scale, l2=l2
+    )  # fmt: skip
+    talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0)
+    if (epsilon is None) == (alpha is None):
+        raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise")
+    if rounds < 1:
+        raise InputError(f"--rounds must be 1 or more, not {rounds}")
+    if alpha is not None:
+        method = make(penalty, alpha=alpha)
+    else:
+        assert epsilon is not None
+        chosen = names.pick(_LAWS, law, "law")
+        method = calibrate(
+            lambda budget: make(penalty, budget=budget), facts, talk, rounds, epsilon=epsilon, delta=delta, law=chosen
+        )
+    planned = plan_run(method, facts, talk, rounds)
+    said = (
+        statements(algorithm, facts, talk, penalty, alpha, dimension, reference, accuracy, failure) if theory else []
+    )  # fmt: skip
+    if design is not None:
+        said.append(designed(design, largest_alpha, worst_loss))
+    if json:
+        typer.echo(json_format.dumps(as_json(planned, method, sizes, delta) | {"theory": said}))
+    else:
+        show(planned, sizes, delta)
+        for line in said:
+            screen.print(f"\n{line}")
+
+
+def _sizes(rows: str, agents: int | None) -> np.ndarray:
+    try:
+        sizes = [int(part) for part in rows.split(",")]
+    except ValueError:
+        raise InputError(f"--rows is a number, or one for each agent: 500,900,1200; not {rows!r}") from None
+    if len(sizes) == 1:
+        return np.array(sizes * (5 if agents is None else agents), dtype=int)
+    if agents is not None and agents != len(sizes):
+        raise InputError(f"--rows names {len(sizes)} agents, --agents {agents}; leave --agents out")
+    return np.array(sizes)
+
+
+def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict[str, Any]:
+    """The plan, for machines."""
+    return {
+        "algorithm": type(method).__name__,
+        "budget": None if method.budget is None else to_plain(method.budget),
+        "delta": delta,
+        "epsilon": planned.epsilon(delta),
+        "agents": [
+            {"rows": int(rows), "round": [to_plain(e) for e in dict.fromkeys(events)], "total": asdict(total)}
+            | ({} if planned.paper is None else {"paper": float(planned.paper[i])})
+            for i, (rows, events, total) in enumerate(zip(sizes, planned.events, planned.totals(delta), strict=True))
+        ],
+    }
+
+
+def show(planned: Plan, sizes: np.ndarray, delta: float) -> None:
+    """For each kind of agent one round, then the whole run under each accountant."""
+    table = Table(box=None, pad_edge=False, header_style="bold", title=f"whole run: epsilon at delta = {delta:g}")
+    for heading in ("agents", "plain sum", "distribution", "Renyi", "zCDP", "paper"):
+        table.add_column(heading, justify="left" if heading == "agents" else "right")
+    for ids, total in _groups(planned, sizes, delta):
+        i = ids[0]
+        noisy = [event for event in planned.events[i] if not isinstance(event, Free)]
+        kinds = list(dict.fromkeys(noisy))
+        screen.print(
+            f"agents {_listed(ids)} with {sizes[i]:,} rows: {len(noisy)} noisy releases, "
+            f"{' ... '.join(_in_short(event) for event in (kinds[:1] + kinds[1:][-1:]))}; "
+            f"the first alone: epsilon = {totals(Counter(kinds[:1]), delta).best:.4g}"
+        )
+        cells = [total.plain_sum, total.distribution, total.renyi, total.zcdp]
+        cells.append(None if planned.paper is None else float(planned.paper[i]))
+        table.add_row(_listed(ids), *map(_number, cells))
+    screen.print(table)
+    screen.print(f"\nthe network's total: epsilon = {planned.epsilon(delta):.6g} at delta = {delta:g}")
+
+
+def _groups(planned: Plan, sizes: np.ndarray, delta: float) -> list[tuple[list[int], Any]]:
+    groups: dict[Any, list[int]] = {}
+    for i, events in enumerate(planned.events):
+        groups.setdefault((int(sizes[i]), tuple(events)), []).append(i)
+    every = planned.totals(delta)
+    return [(ids, every[ids[0]]) for ids in groups.values()]
+
+
+def _listed(ids: list[int]) -> str:
+    return ", ".join(map(str, ids[:6])) + (f", ... ({len(ids)})" if len(ids) > 6 else "")
+
+
+def _in_short(event: Event) -> str:
+    settings = ", ".join(f"{value:.4g}" for value in list(to_plain(event).values())[1:])
+    return f"{type(event).__name__}({settings})"
+
+
+def _number(x: float | None) -> str:
+    return "-" if x is None or not np.isfinite(x) else f"{x:.4f}"

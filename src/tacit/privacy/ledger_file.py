@@ -1,0 +1,226 @@
+"""The file of a ledger: SQLite tables that are only ever appended to, and checked whenever they are opened.
+
+What the rows mean, and what they may say, is the business of `tacit.privacy.ledger`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tacit.privacy.ledger_entries import Entry, LedgerError, hashed, unreadable
+
+FORMAT = 1
+PATIENCE = 30.0  # seconds to wait for another process that is writing
+
+# Rows of entries, numbered 1, 2, 3, ...: caps (with an empty run, tick 0), reservations and payloads. The body is
+# canonical JSON, or the bytes that are sent. INSERT OR REPLACE deletes rows without asking the trigger on DELETE:
+# whatever it could replace is refused by the trigger on INSERT.
+# Files are compared with this text to the letter: after a change it is another FORMAT.
+_SCHEMA = """
+CREATE TABLE meta (format INTEGER NOT NULL, dataset TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY CHECK (number > 0),
+    kind TEXT NOT NULL CHECK (kind IN ('cap', 'reserve', 'payload')),
+    run TEXT NOT NULL,
+    tick INTEGER NOT NULL CHECK (typeof(tick) = 'integer'),
+    body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
+    previous TEXT NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind != 'cap';
+
+CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
+    BEGIN SELECT RAISE(ABORT, 'a ledger has one data set'); END;
+CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_insert BEFORE INSERT ON entries
+    WHEN NEW.number != (SELECT ifnull(max(number), 0) + 1 FROM entries)
+    OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind AND kind != 'cap')
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+"""
+
+
+class LedgerFile:
+    """A ledger's file that exists; it is checked when it is opened."""
+
+    dataset: str
+    created: str
+    origin: str  # where the chain of hashes begins
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not os.path.isfile(path):
+            raise LedgerError(f"{path} is not there, or no file; name a ledger that exists")
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        try:
+            self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        except sqlite3.Error as error:
+            raise _explained(self.path, error) from None
+        try:
+            self.rows("PRAGMA journal_mode = WAL")
+            self.rows("PRAGMA synchronous = FULL")
+            self.check()
+        except BaseException:
+            self.db.close()
+            raise
+
+    def close(self) -> None:
+        self.db.close()
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        """All access to the database, so that its errors become ours."""
+        try:
+            return self.db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _explained(self.path, error) from None
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """One transaction: done wholly or not at all, and nobody else writes meanwhile."""
+        self.rows("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.rows("COMMIT")
+        finally:
+            if self.db.in_transaction:  # something was raised before the commit, or by it
+                self.rows("ROLLBACK")
+
+    def entries(self) -> Iterator[Entry]:
+        """All rows in order. Others may write, and so may the caller, while this is read."""
+        number = 0
+        while rows := self.rows("SELECT * FROM entries WHERE number > ? ORDER BY number LIMIT 100", number):
+            yield from map(Entry._make, rows)
+            number = rows[-1][0]
+
+    def news(self, seen: int) -> list[Entry]:
+        """The rows after that number, all at one moment; without hashes, and payloads without their bytes."""
+        body = "CASE kind WHEN 'payload' THEN x'' ELSE body END"
+        news = f"SELECT number, kind, run, tick, {body}, '', '' FROM entries WHERE number > ? ORDER BY number"
+        return [Entry._make(row) for row in self.rows(news, seen)]
+
+    def find(self, kind: str, run: str, tick: int) -> Entry | None:
+        """The one row of that kind for that round."""
+        by_name = "SELECT * FROM entries WHERE run = ? AND tick = ? AND kind = ? AND kind != 'cap'"
+        rows = self.rows(by_name, run, tick, kind)
+        return Entry(*rows[0]) if rows else None
+
+    def last(self) -> tuple[int, str]:
+        """Number and hash of the last row."""
+        rows = self.rows("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1")
+        return rows[0] if rows else (0, self.origin)
+
+    def append(self, kind: str, run: str, tick: int, body: bytes) -> Entry:
+        """Adds a row to the chain; to be called while `writing`."""
+        number, previous = self.last()
+        entry = Entry(number + 1, kind, run, tick, body, previous, hash="")
+        entry = entry._replace(hash=hashed(*entry[:-1]))
+        self.rows("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", *entry)
+        return entry
+
+    def check(self) -> None:
+        """Raises LedgerError, which names the first bad row, unless the file is whole and no row was changed."""
+        self._check_file()
+        self._check_rows()
+
+    def _check_file(self) -> None:
+        """It is a ledger, with the triggers and the index that refuse what must not be, and the index agrees with the
+        rows: it decides whether a round is found."""
+        tables = dict(self.rows("SELECT name, sql FROM sqlite_master"))
+        if "meta" not in tables:
+            raise LedgerError(f"{self.path} is not a ledger; name another file")
+        meta = self.rows("SELECT * FROM meta")
+        if len(meta) != 1 or meta[0][0] != FORMAT:
+            raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}; use the tacit that wrote it")
+        if tables != _expected_tables():
+            raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
+        ((damage,),) = self.rows("PRAGMA integrity_check(1)")
+        if damage != "ok":
+            raise LedgerError(f"{self.path} is damaged ({' '.join(damage.split())}); do not spend from it")
+        _, self.dataset, self.created = meta[0]
+        self.origin = hashed(*meta[0])
+
+    def _check_rows(self) -> None:
+        """The chain, and the rules that need no accountant."""
+        number, previous, capped = 0, self.origin, False
+        reserved: set[tuple[str, int]] = set()
+        for entry in self.entries():
+            fault: str | None
+            if entry.previous != previous:
+                fault = f"it does not continue row {number}"
+            elif entry.hash != hashed(*entry[:-1]):
+                fault = "its content is not what was written"
+            elif entry.kind == "reserve" and not capped:
+                fault = "it was reserved without a cap"
+            elif entry.kind == "payload" and (entry.run, entry.tick) not in reserved:
+                fault = "its round was not reserved"
+            else:
+                fault = unreadable(entry)
+            if fault:
+                raise LedgerError(f"{self.path}, row {entry.number}: {fault}; do not spend from it")
+            if entry.kind == "reserve":
+                reserved.add((entry.run, entry.tick))
+            capped = capped or entry.kind == "cap"
+            number, previous = entry.number, entry.hash
+
+
+def create(path: Path, dataset: str) -> bool:
+    """Makes the ledger beside its place and moves it there whole: nobody ever meets half a ledger.
+
+    False if there is one already, which stays as it is.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and not path.exists():  # asked last, for another process may be making it right now
+        raise LedgerError(f"{path} is gone, but its newest rows are in {log}; put the ledger back beside it")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+            draft = Path(folder) / "draft"
+            draft.touch(mode=0o600)
+            with closing(sqlite3.connect(draft, isolation_level=None)) as db:
+                db.execute("PRAGMA journal_mode = WAL")
+                db.executescript(f"BEGIN; {_SCHEMA}")
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                db.execute("INSERT INTO meta VALUES (?, ?, ?)", (FORMAT, dataset, now))
+                db.execute("COMMIT")
+            try:
+                os.link(draft, path)
+            except FileExistsError:  # another process was faster
+                return False
+        here = os.open(path.parent, os.O_RDONLY)
+        os.fsync(here)  # the file's name has to reach the disk, too
+        os.close(here)
+        return True
+    except sqlite3.Error as error:
+        raise _explained(path, error) from None
+    except OSError as error:
+        raise LedgerError(f"{path} could not be made: {error.strerror or error}; choose another folder") from None
+
+
+def _expected_tables() -> dict[str, str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(_SCHEMA)
+        return dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
+
+
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: f"another process has been writing for {PATIENCE:.0f} s; nothing was written, try again",
+    sqlite3.SQLITE_FULL: "nothing was written; free some space and try again",
+    sqlite3.SQLITE_IOERR: "nothing was written; free some space or check the disk, and try again",
+    sqlite3.SQLITE_READONLY: "make the file and its folder writable",
+    sqlite3.SQLITE_CANTOPEN: "make the file and its folder readable and writable",
+    sqlite3.SQLITE_NOTADB: "name a ledger",
+    sqlite3.SQLITE_CORRUPT: "do not spend from it; an older copy would forget what was spent since",
+}
+
+
+def _explained(path: Path, error: sqlite3.Error) -> LedgerError:
+    advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the low byte is the kind of error
+    return LedgerError(f"{path}: {error}" + (f"; {advice}" if advice else ""))

@@ -1,0 +1,181 @@
+"""Settings for a private run from public facts alone: numbers of rows, the graph, and the budget.
+
+Two numbers settle most of it. Together the agents' gradients carry noise of deviation
+
+    s = 2 g m / (B sqrt(N))
+
+in each coordinate, where m is the multiplier at which one Gaussian mechanism would spend the whole budget, B the mean
+number of rows, g the loss's slope: whatever the method, more than that cannot be averaged away. And K steps of proximal
+weight w, from zero, reach about as far as one solve with an l2 of w/K would. So K and the `reach` c in w = c K s are
+what a recipe fixes. They were chosen on synthetic records (`benchmarks/tuning.py`), never on the data that results
+are reported for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms import (
+    Algorithm,
+    DualPerturbedADMM,
+    Geometric,
+    GradientDescent,
+    OneShotAveraging,
+    PenaltyPerturbedADMM,
+    PrimalPerturbedADMM,
+    RecycledADMM,
+)
+from tacit.errors import InputError
+from tacit.graph import Graph
+from tacit.losses import HuberHinge, Loss
+from tacit.mechanisms import Budget
+from tacit.plan import Facts, calibrate
+from tacit.privacy.accounting import largest_parameter
+from tacit.privacy.events import Event, Gaussian
+
+_CURVATURE_SHARE = 0.2  # of epsilon, where one solve has to pay for the curvature of the loss
+_L2 = 1e-5  # where the proximal weight regularises, l2 only makes the optimum unique
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that a private run needs to know."""
+
+    algorithm: Algorithm
+    rounds: int
+    loss: Loss
+    l2: float
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How noisy a budget makes the agents, whatever they do."""
+
+    epsilon: float
+    multiplier: float  # m: a single Gaussian mechanism with it spends the whole budget
+    deviation: float  # s, of the averaged gradient
+
+    @classmethod
+    def of(cls, sizes: Sequence[int] | np.ndarray, slope: float, epsilon: float, delta: float) -> Noise:
+        """From (epsilon, delta) and the agents' numbers of rows."""
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise InputError(f"epsilon must be a positive number, not {epsilon}")
+        m = 1 / largest_parameter(lambda p: Counter[Event]({Gaussian(1 / p): 1}), epsilon, delta)
+        return cls(epsilon, m, 2 * slope * m / (float(np.mean(sizes)) * math.sqrt(len(sizes))))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one method is set up."""
+
+    title: str
+    solves: int  # K, noisy steps
+    reach: float  # c
+    loss: Loss
+    build: Callable[[Recipe, Noise, Graph, np.ndarray], tuple[Callable[[Budget], Any], int, float]]
+
+    def setting(
+        self, sizes: Sequence[int] | np.ndarray, dimension: int, graph: Graph, epsilon: float, delta: float
+    ) -> Setting:
+        """The setting with which no agent spends more than (epsilon, delta)."""
+        rows = np.asarray(sizes)
+        make, rounds, l2 = self.build(self, Noise.of(rows, self.loss.max_slope, epsilon, delta), graph, rows)
+        # Every row counts alike: scale_i/B_i is the same for all agents.
+        facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=rows / rows.mean(), l2=l2)
+        algorithm = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta)
+        return Setting(algorithm, rounds, self.loss, l2)
+
+
+def _penalty(recipe: Recipe, noise: Noise, graph: Graph) -> float:
+    """eta with 2 eta V = c K s at the mean degree."""
+    return recipe.reach * recipe.solves * noise.deviation / (2 * max(float(graph.degree.mean()), 1.0))
+
+
+def _growing(recipe: Recipe, noise: Noise, graph: Graph) -> Geometric:
+    """A penalty that doubles over the run and reaches as far as a constant one would."""
+    ratio = 2 ** (1 / max(recipe.solves - 1, 1))
+    mean = float(np.mean(ratio ** -np.arange(recipe.solves)))
+    return Geometric(_penalty(recipe, noise, graph) * mean, ratio)
+
+
+def _dual(recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray) -> tuple[Callable[[Budget], Any], int, float]:
+    eta = _penalty(recipe, noise, graph)
+    return lambda budget: DualPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
+
+
+def _primal(
+    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
+) -> tuple[Callable[[Budget], Any], int, float]:
+    eta = _penalty(recipe, noise, graph)
+    return lambda budget: PrimalPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
+
+
+def _in_penalty(
+    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
+) -> tuple[Callable[[Budget], Any], int, float]:
+    eta, growing = _penalty(recipe, noise, graph), _growing(recipe, noise, graph)
+    return lambda budget: PenaltyPerturbedADMM(penalty=growing, dual_step=eta, budget=budget), recipe.solves, _L2
+
+
+def _recycled(
+    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
+) -> tuple[Callable[[Budget], Any], int, float]:
+    eta = _penalty(recipe, noise, graph)
+    gamma = 0.2 * eta * float(graph.degree.mean())
+    return lambda budget: RecycledADMM(penalty=eta, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
+
+
+def _recycled_growing(
+    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
+) -> tuple[Callable[[Budget], Any], int, float]:
+    eta, growing = _penalty(recipe, noise, graph), _growing(recipe, noise, graph)
+    gamma = 0.2 * eta * float(graph.degree.mean())
+    return lambda budget: RecycledADMM(penalty=growing, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
+
+
+def mixing_rounds(graph: Graph, accuracy: float = 1e-3) -> int:
+    """How many rounds of averaging bring the agents within `accuracy` of their mean."""
+    if graph.agents == 1:
+        return 1
+    laplacian = np.diag(graph.degree.astype(float))
+    for a, b in graph.edges:
+        laplacian[a, b] = laplacian[b, a] = -1.0
+    contraction = np.sort(np.abs(1 - graph.mixing * np.linalg.eigvalsh(laplacian)))[-2]  # the largest is the mean's, 1
+    return 1 if contraction < accuracy else math.ceil(math.log(accuracy) / math.log(contraction))
+
+
+def _one_shot(
+    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
+) -> tuple[Callable[[Budget], Any], int, float]:
+    # The loss's curvature costs ln(1 + x), x = c/(B l2): a share of epsilon, and no more.
+    room = recipe.loss.max_curvature / (float(np.mean(sizes)) * math.expm1(_CURVATURE_SHARE * noise.epsilon))
+    l2 = max(recipe.reach * noise.deviation, room)
+    return lambda budget: OneShotAveraging(mixing=graph.mixing, budget=budget), 1 + mixing_rounds(graph), l2
+
+
+def _descent(
+    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
+) -> tuple[Callable[[Budget], Any], int, float]:
+    # K steps of size 1/(c K s) reach as far; more steps than K where that would be too large for the curvature.
+    largest = 4 / recipe.loss.max_curvature
+    steps = max(recipe.solves, math.ceil(1 / (recipe.reach * noise.deviation * largest)))
+    step = 1 / (recipe.reach * steps * noise.deviation)
+    return lambda budget: GradientDescent(step=step, mixing=graph.mixing, budget=budget), steps, _L2
+
+
+RECIPES: dict[str, Recipe] = {
+    "dvp": Recipe("ADMM, dual perturbation", 32, 1.0, HuberHinge(1.0), _dual),
+    "pvp": Recipe("ADMM, primal perturbation", 64, 0.7, HuberHinge(1.0), _primal),
+    "m-admm": Recipe("ADMM, noise in a growing penalty", 32, 1.0, HuberHinge(1.0), _in_penalty),
+    "r-admm": Recipe("recycled ADMM", 32, 1.4, HuberHinge(1.0), _recycled),
+    "mr-admm": Recipe("recycled ADMM, growing penalty", 32, 1.4, HuberHinge(1.0), _recycled_growing),
+    "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot),
+    "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, HuberHinge(1.0), _descent),
+}
+RECOMMENDED = "mr-admm"  # by the tuning

@@ -1,0 +1,176 @@
+"""`tacit ledger`, as a user meets it."""
+
+import json
+import sys
+import types
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import typer
+from ledger_worker import RUN, cost, open_ledger
+from test_ledger import CAP, released, tamper
+
+from tacit import cli
+from tacit.cli import ledger as ledger_command
+from tacit.privacy.events import Pure
+from tacit.privacy.ledger import Ledger
+
+
+@pytest.fixture
+def tacit(monkeypatch, capsys, tmp_path):
+    """Runs `tacit ledger ARGS` with the simple accountant; gives (exit code, standard output, standard error)."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.add_typer(ledger_command.app, name="ledger")
+    accountant = types.ModuleType("tacit.privacy.filters")
+    accountant.epsilon = cost
+    monkeypatch.setitem(sys.modules, "tacit.privacy.filters", accountant)
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["tacit", "ledger", *map(str, args)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        captured = capsys.readouterr()
+        return stop.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def test_cap_then_show_then_verify(tacit, tmp_path):
+    with open_ledger(tmp_path) as ledger:
+        assert tacit("show", "ledger")[1].endswith("no cap is set: nothing can be spent\n")
+        code, out, _ = tacit("cap", "ledger", "--epsilon", 2, "--delta", 1e-6, "--json")
+        assert (code, json.loads(out)) == (0, {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.0})
+        released(ledger, 3)
+        ledger.reserve("[red]autumn", 0, Pure(0.25))
+        head = ledger.head()
+    code, out, _ = tacit("show", "ledger")
+    assert code == 0
+    assert [line.split() for line in out.splitlines()[2:4]] == [
+        ["spring", "3", "3", "1.5", "3", "x", "Pure(epsilon=0.5)"],
+        ["[red]autumn", "1", "0", "0.25", "1", "x", "Pure(epsilon=0.25)"],
+    ]
+    assert "spent: epsilon = 1.75; cap: epsilon = 2 at delta = 1e-06" in out
+    shown = json.loads(tacit("show", "ledger", "--json")[1])
+    assert shown["spent"] == 1.75
+    assert shown["runs"][0] == {
+        "run": "spring", "rounds": 3, "stored": 3, "events": {"Pure(epsilon=0.5)": 3}, "epsilon": 1.5,
+    }  # fmt: skip
+    code, out, _ = tacit("verify", "ledger", "--head", head)
+    assert code == 0
+    assert "adds up: 4 reservations, 3 payloads" in out
+    assert f"head: {head}" in out
+    assert json.loads(tacit("verify", "ledger", "--json")[1])["head"] == head
+
+
+def test_errors_are_one_line_and_exit_code_2(tacit, tmp_path):
+    with open_ledger(tmp_path) as ledger:
+        ledger.set_cap(CAP)
+        released(ledger, 3)
+    (tmp_path / "text").write_text("no database " * 100)
+    for args, reason in [
+        (("show", "absent"), "is not there"),
+        (("verify", "text"), "not a database"),
+        (("verify", "ledger", "--head", "0" * 64), "rows were lost"),
+        (("cap", "ledger", "--epsilon", 1, "--delta", 1e-6), "epsilon = 1.5 is spent already"),
+        (("cap", "ledger", "--epsilon", 0, "--delta", 1e-6), "positive"),
+        (("cap", "ledger", "--epsilon", 1, "--delta", 1), "between 0 and 1"),
+    ]:
+        code, out, err = tacit(*args)
+        assert (code, out) == (2, "")
+        assert reason in err
+        assert err.count("\n") == 1
+    tamper(Path("ledger"), "UPDATE entries SET body = x'00' WHERE number = 3")
+    code, _, err = tacit("verify", "ledger")
+    assert code == 2
+    assert "row 3: its content is not what was written" in err
+
+
+def test_new_then_check(tacit, tmp_path):
+    (tmp_path / "ward-7.csv").write_bytes(b"age\n44\n")
+    fingerprint = "sha256:" + sha256(b"age\n44\n").hexdigest()
+    code, out, _ = tacit("new", "w.ledger", "--data", "ward-7.csv", "--epsilon", 2, "--delta", 1e-6)
+    assert code == 0
+    assert out.splitlines()[0] == f"w.ledger: the ledger of {fingerprint}"
+    assert "spent: epsilon = 0; cap: epsilon = 2 at delta = 1e-06" in out
+    with Ledger.open(tmp_path / "w.ledger", dataset=fingerprint, cost=cost) as ledger:
+        ledger.reserve_run(RUN, {0: Pure(0.25)})
+        head = ledger.head()
+    code, out, _ = tacit("check", "w.ledger", "--event", "pure:0.25", "--event", "pure:0.1", "--rounds", 5)
+    assert code == 0
+    assert "spent: epsilon = 0.25; cap: epsilon = 2 at" in out
+    assert "the run fits: with it epsilon would be 2 " in out
+    code, out, err = tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 8, "--data", "ward-7.csv")
+    assert (code, err) == (1, "")
+    assert out == (
+        "the run is refused: epsilon = 0.25 is spent, it would be 2.25; the cap is epsilon = 2 at delta = 1e-06; "
+        "7 of its rounds would still fit\n"
+    )
+    code, out, _ = tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 8, "--json")
+    assert (code, json.loads(out)) == (1, {
+        "cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.25, "would": 2.25, "fits": False, "rounds_that_fit": 7,
+        "counted_by": "accountant",
+    })  # fmt: skip
+    with Ledger(tmp_path / "w.ledger", cost=cost) as ledger:
+        assert ledger.head() == head  # asking spends nothing
+        ledger.store(RUN, 0, b"payload")
+    shown = json.loads(tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 7, "--json")[1])
+    assert (shown["fits"], shown["counted_by"]) == (True, "filter")
+    code, out, _ = tacit("new", "named", "--dataset", "ward 8", "--json")
+    assert (code, json.loads(out)["dataset"], json.loads(out)["cap"]) == (0, "ward 8", None)
+    code, out, _ = tacit("check", "named", "--event", "pure:0.25", "--rounds", 7)
+    assert (code, out) == (1, "the run is refused: named has no cap; set one with: tacit ledger cap\n")
+    assert json.loads(tacit("new", "a", "--data", "adult", "--json")[1])["dataset"] == "adult"
+
+
+def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
+    with open_ledger(tmp_path) as ledger:
+        ledger.set_cap(CAP)
+        released(ledger, 3)
+        head = ledger.head()
+    (tmp_path / "text").write_text("no database " * 100)
+    for args, reason in [
+        (("new", "ledger", "--dataset", "ward 7"), "exists and stays as it is"),
+        (("new", "text", "--dataset", "ward 7"), "exists and stays as it is"),
+        (("new", "x"), "either --data FILE or --dataset NAME"),
+        (("new", "x", "--data", "text", "--dataset", "ward 7"), "either --data FILE or --dataset NAME"),
+        (("new", "x", "--data", "absent"), "absent is not there"),
+        (("new", "x", "--data", "."), "is not there, or no file"),
+        (("new", "x", "--dataset", ""), "needs a name"),
+        (("new", "x", "--dataset", "two\nlines"), "needs a name"),
+        (("new", "no/x", "--dataset", "ward 7"), "does not exist; make it first"),
+        (("new", "x", "--dataset", "ward 7", "--epsilon", 1), "give both or neither"),
+        (("new", "x", "--dataset", "ward 7", "--delta", 0.1), "give both or neither"),
+        (("new", "x", "--dataset", "ward 7", "--epsilon", 0, "--delta", 0.1), "positive"),
+        (("new", "x", "--dataset", "ward 7", "--epsilon", "nan", "--delta", 0.1), "positive"),
+        (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 1), "between 0 and 1"),
+        (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 0), "between 0 and 1"),
+        (("check", "absent", "--event", "pure:1", "--rounds", 1), "is not there"),
+        (("check", "text", "--event", "pure:1", "--rounds", 1), "not a database"),
+        (("check", "ledger", "--event", "pure:1", "--rounds", 1, "--data", "text"), "is the ledger of the data set"),
+        (("verify", "ledger", "--data", "text"), "is the ledger of the data set 'ward 7', not of 'sha256:"),
+        (("check", "ledger", "--event", "pure:1", "--rounds", 0), "between 1 and 100,000, not 0"),
+        (("check", "ledger", "--event", "pure:1", "--rounds", 100_001), "between 1 and 100,000, not 100,001"),
+        (("check", "ledger", "--event", "pure:0", "--rounds", 1), "positive, finite epsilon, not 0"),
+        (("check", "ledger", "--event", "pure:-1", "--rounds", 1), "positive, finite epsilon, not -1"),
+        (("check", "ledger", "--event", "gaussian:inf", "--rounds", 1), "positive, finite multiplier, not inf"),
+        (("check", "ledger", "--event", "laplace:2:0", "--rounds", 1), "1 or more, not 0"),
+        (("check", "ledger", "--event", "laplace:2:1.5", "--rounds", 1), "laplace:MULTIPLIER:COORDINATES; not 'lap"),
+        (("check", "ledger", "--event", "zcdp:0.1:-1", "--rounds", 1), "xi of 0 or more"),
+        (("check", "ledger", "--event", "pure", "--rounds", 1), "write pure:EPSILON; not 'pure'"),
+        (("check", "ledger", "--event", "pure:1:2", "--rounds", 1), "write pure:EPSILON; not 'pure:1:2'"),
+        (("check", "ledger", "--event", "magic:1", "--rounds", 1), "one of pure, laplace, gaussian, zcdp; not 'magic'"),
+    ]:
+        code, out, err = tacit(*args)
+        assert (code, out) == (2, ""), args
+        assert reason in err
+        assert err.count("\n") == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger", "text"]
+    with open_ledger(tmp_path) as ledger:
+        assert ledger.verify(head).head == head
+    tamper(Path("ledger"), "UPDATE entries SET body = x'00' WHERE number = 3")
+    code, out, err = tacit("check", "ledger", "--event", "pure:1", "--rounds", 1)
+    assert (code, out) == (2, "")
+    assert "row 3: its content is not what was written" in err

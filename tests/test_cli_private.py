@@ -1,0 +1,189 @@
+"""Planning, comparing and training under a budget, as a user meets them."""
+
+import csv
+import json
+import math
+
+import pytest
+
+from tacit.model import Model
+
+PUBLIC = """
+version = 1
+intercept = true
+row_norm = 1.0
+
+[label]
+column = "died"
+positive = ["yes"]
+negative = ["no"]
+
+[[columns]]
+name = "age"
+kind = "number"
+bounds = [0, 120]
+
+[[columns]]
+name = "ward"
+kind = "category"
+categories = ["surgery", "medicine"]
+"""
+
+
+@pytest.fixture
+def schema(tmp_path):
+    (tmp_path / "public.toml").write_text(PUBLIC)
+    return "public.toml"
+
+
+@pytest.mark.parametrize("method", ["dvp", "pvp", "m-admm", "r-admm"])
+@pytest.mark.parametrize("law", ["gaussian", "pure"])
+def test_a_plan_keeps_to_its_total(tacit, method, law):
+    code, out, err = tacit(
+        "plan", method, "--rows", "4000,8000,6000", "--graph", "path", "--rounds", 6, "--penalty", 0.5,
+        "--epsilon", 0.8, "--delta", 1e-6, "--law", law, "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    found = json.loads(out)
+    assert 0.79 < found["epsilon"] <= 0.8
+    assert [agent["rows"] for agent in found["agents"]] == [4000, 8000, 6000]
+    kinds = {event["event"] for agent in found["agents"] for event in agent["round"]} - {"Free"}
+    assert kinds == {{"pure": "Pure"}.get(law, "Gaussian" if method == "pvp" else "ObjectiveGaussian")}
+
+
+def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
+    args = ("plan", "r-admm", "--rows", 8000, "--agents", 3, "--alpha", 1, "--scale", 1750, "--l2", 0.044)
+    code, out, _ = tacit(*args, "--rounds", 50, "--penalty", 1, "--json")
+    assert code == 0
+    agent = json.loads(out)["agents"][0]
+    assert agent["paper"] == pytest.approx(25 * 2 * 1750 / 8000 * (1.4 * 0.25 / (0.044 + 4) + 1))  # (32)
+    assert agent["total"]["plain_sum"] < agent["paper"]
+    code, out, _ = tacit(*args)
+    assert code == 0
+    assert "the network's total: epsilon" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["dvp"], "either --epsilon"),
+        (["dvp", "--epsilon", 1, "--alpha", 1], "either --epsilon"),
+        (["magic", "--epsilon", 1], "must be one of dvp"),
+        (["dvp", "--epsilon", 0], "epsilon must be a positive number"),
+        (["dvp", "--epsilon", 1, "--delta", 0], "delta must lie between 0 and 1"),
+        (["dvp", "--epsilon", 1, "--delta", 1], "delta must lie between 0 and 1"),
+        (["dvp", "--epsilon", 1, "--rows", "many"], "--rows is a number"),
+        (["dvp", "--epsilon", 1, "--rows", "5,0"], "1 or more each"),
+        (["dvp", "--epsilon", 1, "--rows", "5,6", "--agents", 3], "leave --agents out"),
+        (["dvp", "--epsilon", 1, "--rounds", 0], "--rounds must be 1 or more"),
+        (["dvp", "--epsilon", 1, "--loss", "squared"], "no bound on its slope"),
+        (["dvp", "--epsilon", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
+        (["dvp", "--alpha", -1], "alpha must be positive"),
+        (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "no positive parameter"),
+    ],
+)
+def test_bad_plans_are_one_line(tacit, args, says):
+    code, out, err = tacit("plan", *args)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_compare(tacit, patients, schema, tmp_path):
+    args = ("compare", "--data", patients, "--schema", schema, "--agents", 3, "--epsilon", 2, "--delta", 1e-3)
+    code, out, err = tacit(*args, "--seeds", 2, "--out", "found", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    methods = {method["name"]: method for method in found["methods"]}
+    assert {"dvp", "pvp", "m-admm", "r-admm", "mr-admm", "one-shot", "alone", "gradient-descent"} <= methods.keys()
+    assert {"early-stopping", "central", "no-privacy"} <= methods.keys()
+    for name, method in methods.items():
+        assert 0 <= method["error"] <= 1
+        assert math.isfinite(method["loss"])
+        assert method["private"] == (name != "no-privacy")
+        assert method["decentralised"] == (name not in ("central", "no-privacy"))
+        if method["private"]:
+            assert 1.9 < method["epsilon"] <= 2
+            assert method["delta"] == 1e-3
+    best = methods[found["recommended"]]
+    assert best["private"]
+    assert best["decentralised"]
+    assert best["error"] <= min(m["error"] for m in methods.values() if m["private"] and m["decentralised"]) + 0.002
+    assert (tmp_path / "found" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / "found" / "comparison.csv").open() as file:
+        assert len(list(csv.reader(file))) == 1 + 2 * len(methods)
+    code, out, _ = tacit(*args, "--seeds", 1)
+    assert code == 0
+    assert "Recommended: " in out
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--epsilon", -1], "epsilon must be a positive number"),
+        (["--delta", 2], "delta must lie between 0 and 1"),
+        (["--seeds", 0], "--seeds must be 1 or more"),
+        (["--agents", 0], "agent"),
+        (["--graph", "cube"], "graph must be one of"),
+        (["--data", "nothing.csv", "--label", "x"], "nothing.csv"),
+    ],
+)
+def test_bad_comparisons_are_one_line(tacit, patients, schema, args, says):
+    given = [] if "--data" in args else ["--data", patients, "--schema", schema]
+    code, out, err = tacit("compare", *given, *args)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_private_training(tacit, patients, schema, tmp_path):
+    args = ("train", patients, "--schema", schema, "--site", "hospital", "--epsilon", 3, "--delta", 1e-3)
+    code, out, err = tacit(*args, "--out", "model.json")
+    assert code == 0, err
+    assert "differentially private for every record" in out
+    model = Model.load(tmp_path / "model.json")
+    assert model.privacy["private"] is True
+    assert 2.9 < model.privacy["epsilon"] <= 3
+    assert model.training["rounds"] > 1
+    code, out, _ = tacit(*args, "--algorithm", "one-shot", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["private"] is True
+    assert found["epsilon"] <= 3
+    again = Model.load(tmp_path / "model.json")
+    tacit(*args, "--algorithm", "one-shot", "--out", "other.json")
+    assert (again.weights != Model.load(tmp_path / "other.json").weights).all()  # fresh noise, not the seed's
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--label", "died"], "give --schema"),
+        (["--schema", "public.toml", "--penalty", 1], "leave out --penalty"),
+        (["--schema", "public.toml", "--loss", "logistic"], "leave out --loss"),
+        (["--schema", "public.toml", "--algorithm", "admm"], "must be one of dvp"),
+        (["--schema", "public.toml", "--delta", 0], "delta must lie between 0 and 1"),
+    ],
+)
+def test_private_training_refuses(tacit, patients, schema, tmp_path, args, says):
+    code, out, err = tacit("train", patients, "--site", "hospital", "--epsilon", 1, *args)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_a_plan_with_theory(tacit, tmp_path):
+    code, out, _ = tacit("plan", "r-admm", "--alpha", 100, "--scale", 1750, "--theory", "--graph", "complete", "--json")
+    assert code == 0
+    said = json.loads(out)["theory"]
+    assert any("smallest gamma that meets (i) and (ii)" in line for line in said)
+    assert sum("rows times an unknown constant" in line for line in said) == 2
+    (tmp_path / "measured.csv").write_text("alpha,loss\n0.01,0.56\n0.05,0.45\n0.1,0.42\n0.5,0.4\n1,0.4\n")
+    code, out, _ = tacit("plan", "pvp", "--epsilon", 1, "--theory", "--design", "measured.csv", "--json")
+    assert code == 0
+    said = json.loads(out)["theory"]
+    assert "minimises L_acc - U" in said[-1]
+    assert any("give --alpha" in line for line in said)  # Theorem 12 is about the paper's noise
+    (tmp_path / "rising.csv").write_text("alpha,loss\n0.1,0.4\n0.2,0.5\n0.3,0.6\n")
+    code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--design", "rising.csv")
+    assert (code, out) == (2, "")
+    assert "do not fall" in err
