@@ -17,7 +17,7 @@ from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Runs, Setting, Size
 from tacit.papers.recycled_admm import FIVE
 from tacit.simulate import simulate
 
-TINY = Size("tiny", runs=2, rounds=4, train=4000)
+TINY = Size("tiny", runs=2, rounds=6, train=2500)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
         number = name.removeprefix("fig")
         assert any(claim.where.startswith((f"Fig. {number}", "(28)")) for claim in claims)
     page = (tmp_path / "new" / "folder" / f"{paper}-claims.md").read_text(encoding="utf-8")
-    assert "tiny: 2 runs of 4 iterations" in page.splitlines()[0]
+    assert "tiny: 2 runs of 6 iterations" in page.splitlines()[0]
     assert page.count("\n| ") == len(claims) + 2
     out = capsys.readouterr().out
     assert out.count("hold") >= len(claims)
