@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ check: $(READY)   ## style and types
 bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/local_solver.py
 	$(BIN)/python benchmarks/privacy.py
+
+reproduce: $(READY)  ## the papers' figures and claims, in full: half an hour; what docs/papers keeps
+	$(BIN)/tacit reproduce recycled-admm --out docs/papers
+	$(BIN)/tacit reproduce dynamic-dp --out docs/papers
 
 clean:
 	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .pytest_cache

@@ -37,6 +37,18 @@ def test_the_schema_in_the_docs_is_a_schema(tmp_path):
 
 
 def test_links_lead_somewhere():
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("claims", sorted((ROOT / "docs" / "papers").glob("*-claims.md")), ids=lambda path: path.name)
+def test_the_page_of_a_paper_has_the_claims_as_they_were_measured(claims):
+    """And the figures that the command made, each small enough for a page."""
+    paper = claims.name.removesuffix("-claims.md")
+    page = (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8")
+    made = claims.read_text(encoding="utf-8")
+    assert made[made.index("| where") :] in page
+    for picture in (ROOT / "docs" / "papers").glob(f"{paper}-*.png"):
+        assert picture.name in page
+        assert picture.stat().st_size < 150_000

@@ -1,4 +1,4 @@
-"""The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `audit`, `ledger`."""
+"""The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `reproduce`, `audit`, `ledger`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tacit.cli.compare import compare
 from tacit.cli.demo import demo
 from tacit.cli.plan import plan
 from tacit.cli.predict import predict
+from tacit.cli.reproduce import reproduce
 from tacit.cli.schema import schema
 from tacit.cli.train import train
 from tacit.errors import TacitError
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, schema, train, predict, plan, compare, audit):
+for command in (demo, schema, train, predict, plan, compare, reproduce, audit):
     app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 

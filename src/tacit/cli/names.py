@@ -12,6 +12,8 @@ from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.papers import dynamic_dp, recycled_admm
+from tacit.papers.experiment import Figures
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
@@ -37,6 +39,11 @@ EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
     "laplace": (Laplace, (float, int), "laplace:MULTIPLIER or laplace:MULTIPLIER:COORDINATES"),
     "gaussian": (Gaussian, (float,), "gaussian:MULTIPLIER"),
     "zcdp": (ZCDP, (float, float), "zcdp:RHO or zcdp:RHO:XI"),
+}
+
+PAPERS: dict[str, Figures] = {
+    "recycled-admm": recycled_admm.FIGURES,
+    "dynamic-dp": dynamic_dp.FIGURES,
 }
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import math
 import os
+from collections import Counter
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from tacit.comparison import Contender
 from tacit.files import replacing
+from tacit.papers.experiment import Exhibit, Panel
 from tacit.training import Trained
 
 _BLUE, _GREEN, _GREY = "#1f5fa8", "#2a8a4a", "#8a8a8a"
@@ -19,10 +25,8 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
     """Loss against rounds, beside the pooled optimum and the organisations alone; below, how far they disagree."""
     history = trained.run.history
     rounds = np.arange(len(history["loss"]))
-    figure = Figure(figsize=(8.0, 6.2), layout="constrained")
-    FigureCanvasAgg(figure)  # draws without a screen and without pyplot's global state
+    figure = _figure(8.0, 6.2, title)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    figure.suptitle(title)
 
     top.plot(rounds, history["model_loss"], color=_BLUE, lw=2, label="together, nothing pooled (average model)")
     top.axhline(trained.pooled.loss, color=_GREEN, ls="--", lw=1.5, label="all data pooled (the optimum)")
@@ -46,18 +50,14 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
     if bottom.lines:
         bottom.legend(frameon=False, fontsize=9)
     for axes in (top, bottom):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
-    with replacing(path) as draft:
-        figure.savefig(draft, dpi=130, format="png")
+        _plain(axes)
+    _save(figure, path, dpi=130)
 
 
 def contenders(results: list[Contender], best: Contender, path: str | os.PathLike[str], title: str) -> None:
     """Test error of every method, mean and range, the best on top."""
-    figure = Figure(figsize=(8.0, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _figure(8.0, 4.6, title)
     axes = figure.subplots()
-    figure.suptitle(title)
     order = sorted(results, key=lambda c: c.error, reverse=True)
     for place, c in enumerate(order):
         colour = _GREEN if c is best else _BLUE if c.private and c.decentralised else _GREY
@@ -67,5 +67,62 @@ def contenders(results: list[Contender], best: Contender, path: str | os.PathLik
     axes.set_xlabel("test error: mean and range over seeds")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, axis="x")
+    _save(figure, path, dpi=130)
+
+
+def exhibit(shown: Exhibit, path: str | os.PathLike[str], note: str = "") -> None:
+    """The panels of a paper's figure: mean lines, and the range over runs as bands; `note` goes below the title.
+
+    Where most names appear in several panels, each has one colour in all of them, and there is one legend for all.
+    """
+    columns = {1: 1, 2: 2, 4: 2}.get(len(shown.panels), 3)
+    rows = math.ceil(len(shown.panels) / columns)
+    figure = _figure(4.4 * columns + 0.6, 3.4 * rows + 0.9, shown.title + (f"\n{note}" if note else ""))
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    names = Counter(s.label for panel in shown.panels for s in panel.series)
+    shared = sum(count > 1 for count in names.values()) > len(names) / 2
+    for axes, panel in zip(grid, shown.panels, strict=False):
+        _draw(axes, panel, list(names) if shared else [s.label for s in panel.series])
+        if not shared:
+            axes.legend(frameon=False, fontsize=7)
+    for axes in grid[len(shown.panels) :]:
+        axes.set_axis_off()
+    if shared:
+        lines = {line.get_label(): line for axes in grid for line in axes.get_lines()}
+        figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    _save(figure, path, dpi=100)
+
+
+def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
+    for s in panel.series:
+        colour = "k" if s.style.startswith("k") else f"C{names.index(s.label) % 10}"
+        axes.plot(s.x, s.mean, s.style.removeprefix("k"), color=colour, lw=1.5, ms=4, label=s.label)
+        if s.runs > 1 and "-" in s.style:
+            axes.fill_between(s.x, s.low, s.high, color=colour, alpha=0.15, lw=0)
+        elif s.runs > 1:
+            axes.vlines(s.x, s.low, s.high, color=colour, lw=1)
+    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
+    _plain(axes)
+
+
+def _figure(width: float, height: float, title: str) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)  # draws without a screen and without pyplot's global state
+    figure.suptitle(title)
+    return figure
+
+
+def _plain(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+
+
+def _save(figure: Figure, path: str | os.PathLike[str], dpi: int) -> None:
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=dpi, format="png")
     with replacing(path) as draft:
-        figure.savefig(draft, dpi=130, format="png")
+        Image.open(drawn).convert("RGB").quantize(256).save(draft, format="png", optimize=True)  # a third of the size

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 from rich.text import Text
 
 from tacit.comparison import Contender
 from tacit.data import Classes
+from tacit.papers.experiment import Claim
 from tacit.training import Line, Trained
 
 
@@ -46,4 +49,15 @@ def contenders(results: list[Contender], best: Contender) -> Table:
             c.name, f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}",
             f"{c.epsilon:.3f}" if c.private else "-", f"{c.messages:,}" if c.decentralised else "pooled", style=style,
         )  # fmt: skip
+    return table
+
+
+def claims(found: Sequence[Claim]) -> Table:
+    """What is claimed, what was measured, and whether it holds."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("where", "whose", "claim", "measured", ""):
+        table.add_column(column, overflow="fold")
+    for c in found:
+        verdict = Text(c.verdict, style="green" if c.holds else "bold red")
+        table.add_row(c.where, c.whose, Text(c.text), Text(c.measured, style="dim"), verdict)
     return table

@@ -1,0 +1,72 @@
+"""`tacit reproduce`"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tacit.cli import names
+from tacit.cli.console import err
+from tacit.cli.console import out as screen
+from tacit.errors import InputError
+from tacit.files import replacing, writable
+from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Size, claims_page, write_csv
+from tacit.report import tables
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help=f"One of: {', '.join(names.PAPERS)}.", show_default=False)],
+    figures: Annotated[list[str] | None, typer.Argument(help="Such as fig1 fig5; all by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, iterations and settings: minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the figures; made if need be.")] = Path("out/papers"),
+    data_dir: Annotated[Path | None, typer.Option(help="Where data lies that is not shipped with tacit.")] = None,
+) -> None:
+    """Make the figures of a paper again, and check what it claims.
+
+    Each figure becomes a .png and a .csv (mean, least and largest of the runs); the claims become a table: what is
+    claimed, what was measured, and whether it holds. The noise is seeded: nothing of this is private.
+
+    Example: `tacit reproduce recycled-admm fig5 --quick --out out/papers`
+    """
+    known = names.pick(names.PAPERS, paper, "paper")
+    wanted = list(dict.fromkeys(figures or known))
+    for name in wanted:
+        names.pick(known, name, f"figure of {paper}")
+    if data_dir is not None and not data_dir.is_dir():
+        raise InputError(f"--data-dir {data_dir} is not a folder; {paper} needs none: its data is shipped with tacit")
+    run(paper, wanted, QUICK if quick else FULL, out, "tacit " + shlex.join(_command(paper, figures, quick)))
+
+
+def run(paper: str, wanted: list[str], size: Size, out: Path, command: str) -> list[Claim]:
+    """Makes the figures, writes them and their claims, and shows the claims."""
+    names.folder(out)
+    pictures = {name: out / f"{paper}-{name}.png" for name in wanted}
+    page = out / f"{paper}-claims.md"
+    for path in (*pictures.values(), *(p.with_suffix(".csv") for p in pictures.values()), page):
+        writable(path)
+    from tacit.report import plots  # matplotlib takes its time to import: not for --help
+
+    note = "" if size == FULL else f"{size.name}: {size.runs} runs of {size.rounds} iterations, fewer settings"
+    title = f"{paper}: what is claimed, and what was measured" + (f" ({note})" if note else "")
+    claims: list[Claim] = []
+    with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
+        lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"))
+        for k, name in enumerate(wanted):
+            place = f"{paper} {name} ({k + 1} of {len(wanted)})"
+            exhibit = names.PAPERS[paper][name](lab)
+            plots.exhibit(exhibit, pictures[name], note)
+            write_csv(exhibit, pictures[name].with_suffix(".csv"))
+            claims += exhibit.claims
+            with replacing(page) as draft:  # after every figure: who stops a long run keeps what it found
+                draft.write_text(claims_page(claims, title, command), encoding="utf-8")
+            err.print(f"wrote {pictures[name]} and .csv", markup=False, soft_wrap=True)
+    screen.print(tables.claims(claims))
+    err.print(f"wrote {page}", markup=False, soft_wrap=True)
+    return claims
+
+
+def _command(paper: str, figures: list[str] | None, quick: bool) -> list[str]:
+    return ["reproduce", paper, *(figures or []), *(["--quick"] if quick else [])]

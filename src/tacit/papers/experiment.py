@@ -1,0 +1,251 @@
+"""What the papers' experiments share: Adult shared out among agents, repeated runs, and what comes out of them.
+
+A paper's figure is a function of a `Lab` that gives an `Exhibit`: panels of curves with mean and range over the runs,
+and claims, each with what was measured and whether it holds. Nothing here is private: the noise is seeded.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import Algorithm
+from tacit.data import Dataset, adult, partition
+from tacit.files import replacing
+from tacit.graph import Graph
+from tacit.noise import SeededNoise
+from tacit.plan import Plan, plan
+from tacit.problem import Part, Problem
+from tacit.simulate import simulate
+
+DELTA = 1e-5  # of the tight totals that stand beside the papers' own
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much work to do."""
+
+    name: str
+    runs: int  # of every setting with noise
+    rounds: int  # of the experiments with noise
+    train: int = 40_000  # training rows in all
+
+    @property
+    def quick(self) -> bool:
+        """Whether this is less than the papers did."""
+        return self != FULL
+
+
+FULL = Size("full", runs=10, rounds=100)
+QUICK = Size("quick", runs=3, rounds=40)
+
+
+class Setting(NamedTuple):
+    """A problem of the papers: who, and with which constants."""
+
+    agents: int = 5
+    scale: float = 1750.0  # C
+    l2: float = 0.0  # rho/N in paper 000, rho in paper 004
+    split: int = 0  # the seed of training and test rows
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The same experiment, repeated with other noise."""
+
+    loss: np.ndarray  # (runs, rounds+1) L(t): the average over agents of each one's loss on its own rows
+    error: np.ndarray  # (runs, rounds+1) of the average model on the test rows
+    path: np.ndarray  # (rounds+1, d) the average model of the first run
+
+
+class Lab:
+    """Adult with the papers' scaling, 5 or 20 agents on random graphs, and the runs done so far.
+
+    The runs of a setting differ in their noise only (seeds 0, 1, ...): the split of the rows and the graph stay.
+    """
+
+    def __init__(self, size: Size = FULL, tell: Callable[[str], None] | None = None) -> None:
+        self.size = size
+        self._tell = tell or (lambda text: None)
+        self._data = adult("paper")
+        self._split = lru_cache(2)(lambda seed: self._data.split(size.train, seed))
+        self.problem = lru_cache(8)(self._problem)  # Fig. 2 of paper 000 has ninety
+        self._done: dict[tuple[str, Setting, int], Runs] = {}
+
+    def parts(self, setting: Setting) -> list[Part]:
+        """The rows of each agent."""
+        train, _ = self._split(setting.split)
+        return train.parts(partition.equal(len(train), setting.agents, setting.split))
+
+    def test(self, split: int) -> Dataset:
+        """The rows that nobody trains on."""
+        return self._split(split)[1]
+
+    def _problem(self, setting: Setting) -> Problem:
+        return Problem(self.parts(setting), scale=setting.scale, l2=setting.l2)
+
+    def graph(self, agents: int = 5) -> Graph:
+        """A random connected graph; the papers do not say which. Five agents have the degrees 1, 3, 3, 2, 3."""
+        return Graph.random(agents, edges=6 if agents == 5 else 2 * agents, seed=0)
+
+    def runs(self, algorithm: Algorithm, setting: Setting, rounds: int) -> Runs:
+        """The experiment, once for each run of the size; once where there is no noise."""
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            key = (repr(algorithm), setting, rounds)
+        if key not in self._done:
+            repeats = self.size.runs if _noisy(algorithm) else 1
+            problem, test = self.problem(setting), self.test(setting.split)
+            runs = []
+            for seed in range(repeats):
+                self._tell(f"{type(algorithm).__name__}, run {seed + 1} of {repeats}")
+                runs.append(_run(algorithm, problem, self.graph(setting.agents), rounds, seed, test))
+            self._done[key] = Runs(
+                np.array([run.loss[0] for run in runs]), np.array([run.error[0] for run in runs]), runs[0].path
+            )
+        return self._done[key]
+
+    def plan(self, algorithm: Algorithm, setting: Setting, rounds: int) -> Plan:
+        """What that experiment costs."""
+        return plan(algorithm, self.problem(setting), self.graph(setting.agents), rounds)
+
+    def spending(self, algorithm: Any, setting: Setting, rounds: int) -> np.ndarray:
+        """P(t), (rounds+1,): the paper's own bound on the largest total of an agent after t rounds."""
+        problem, view = self.problem(setting), self.graph(setting.agents).view()
+        steps = np.array([algorithm.paper_bound(problem, view, t)[:, 0] for t in range(rounds)])
+        return np.concatenate([[0.0], np.cumsum(steps, axis=0).max(axis=1)])
+
+
+def _noisy(algorithm: Any) -> bool:
+    return getattr(algorithm, "alpha", None) is not None or getattr(algorithm, "budget", None) is not None
+
+
+def _run(algorithm: Algorithm, problem: Problem, graph: Graph, rounds: int, seed: int, test: Dataset) -> Runs:
+    run = simulate(algorithm, problem, graph, rounds=rounds, noise=SeededNoise(seed), record=True)
+    assert run.trajectory is not None
+    assert test.y is not None
+    path = run.trajectory.mean(axis=1)
+    wrong = (test.X @ path.T > 0) != (test.y > 0)[:, None]
+    return Runs(run.history["loss"][None], wrong.mean(axis=0)[None], path)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve: the mean and the range over runs."""
+
+    label: str
+    x: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    runs: int
+    style: str = "-"
+
+    @classmethod
+    def of(cls, label: str, x: Any, values: Any, style: str = "-") -> Series:
+        """From values of shape (runs, points), or (points,) of one run.
+
+        >>> s = Series.of("loss", [0, 1], [[1.0, 2.0], [3.0, 2.0]])
+        >>> s.mean.tolist(), s.low.tolist(), s.high.tolist(), s.runs
+        ([2.0, 2.0], [1.0, 2.0], [3.0, 2.0], 2)
+        """
+        y = np.atleast_2d(np.asarray(values, dtype=float))
+        return cls(label, np.asarray(x, dtype=float), y.mean(axis=0), y.min(axis=0), y.max(axis=0), len(y), style)
+
+    @classmethod
+    def over_rounds(cls, label: str, values: np.ndarray, style: str = "-") -> Series:
+        """From (runs, rounds+1) or (rounds+1,), without the start, which is the same for all."""
+        values = np.atleast_2d(values)
+        return cls.of(label, np.arange(1, values.shape[1]), values[:, 1:], style)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody says, what was measured, and whether the one bears out the other."""
+
+    where: str
+    whose: str  # "paper", or "tacit" for what docs and errata of this project say
+    text: str
+    measured: str
+    holds: bool
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return "holds" if self.holds else "does not hold"
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure of a paper, made again."""
+
+    title: str
+    panels: Sequence[Panel]
+    claims: Sequence[Claim] = field(default_factory=tuple)
+
+
+Figures = dict[str, Callable[[Lab], Exhibit]]
+
+_COLUMNS = ["panel", "series", "x_name", "x", "y_name", "mean", "min", "max", "runs"]
+
+
+def write_csv(exhibit: Exhibit, path: str | os.PathLike[str]) -> None:
+    """All curves, one line a point."""
+    with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(_COLUMNS)
+        for panel in exhibit.panels:
+            for s in panel.series:
+                for x, *values in zip(s.x, s.mean, s.low, s.high, strict=True):
+                    numbers = [f"{value:.6g}" for value in values]
+                    out.writerow([panel.title, s.label, panel.x, f"{x:.6g}", panel.y, *numbers, s.runs])
+
+
+def claims_page(claims: Sequence[Claim], title: str, command: str) -> str:
+    """The claims as a Markdown page, with the command that checks them."""
+    lines = [f"# {title}", "", f"Made by `{command}`.", ""]
+    lines += ["| where | whose claim | what is claimed | what was measured | |", "| --- | --- | --- | --- | --- |"]
+    for c in claims:
+        verdict = c.verdict if c.holds else f"**{c.verdict}**"
+        lines.append(
+            "| "
+            + " | ".join(cell.replace("|", "\\|") for cell in (c.where, c.whose, c.text, c.measured, verdict))
+            + " |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def listed(values: Sequence[float] | np.ndarray, form: str = ".3g") -> str:
+    """Numbers, for a sentence.
+
+    >>> listed([0.5, 0.25])
+    '0.5, 0.25'
+    """
+    return ", ".join(f"{value:{form}}" for value in np.asarray(values, dtype=float))
+
+
+def falling(values: Sequence[float] | np.ndarray) -> bool:
+    """Whether every value is below the one before.
+
+    >>> falling([3, 2, 1]), falling([1, 1])
+    (True, False)
+    """
+    return bool(np.all(np.diff(np.asarray(values, dtype=float)) < 0))
