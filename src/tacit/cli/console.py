@@ -21,7 +21,7 @@ def warn(message: str) -> None:
 def warn_of(delta: float, rows: int) -> None:
     """Publishing each record with probability delta is (0, delta)-private: delta has to be small beside 1/rows."""
     if delta * rows > 0.5:
-        warn(f"delta = {delta:g} is not small beside 1/{rows:,}, one over the rows: it allows to publish whole records")
+        warn(f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow to publish whole records")
 
 
 def tell(notes: list[str]) -> None:

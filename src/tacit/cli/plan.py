@@ -53,7 +53,7 @@ def plan(
     dimension: Annotated[int, typer.Option(help="With --theory: features.")] = 104,
     reference: Annotated[float, typer.Option(help="With --theory: the norm of a model to be as good as.")] = 10.0,
     accuracy: Annotated[float, typer.Option(help="With --theory: by how much the loss may be worse.")] = 0.1,
-    failure: Annotated[float, typer.Option(help="With --theory: with which probability it may be worse yet.")] = 0.05,
+    failure: Annotated[float, typer.Option(help="With --theory: the probability that it is worse than that.")] = 0.05,
     design: Annotated[Path | None, typer.Option(help=_DESIGN)] = None,
     largest_alpha: Annotated[
         float, typer.Option(help="With --design: the alpha beyond which nothing is private.")
