@@ -46,3 +46,13 @@ def test_no_overflow_far_out():
 def test_width_must_be_positive():
     with pytest.raises(InputError, match="positive width, not 0"):
         HuberHinge(width=0)
+
+
+def test_the_worst_record_of_the_logistic_loss():
+    """Against a fine grid over the slope q, where L'' = q (1 - q); also where squares would over- or underflow."""
+    q = np.concatenate([np.logspace(-12, -0.31, 20_000), 1 - np.logspace(-12, -0.31, 20_000), [0.5, 1.0]])
+    for a in (0.0, 1e-200, 1e-9, 0.1, 1.5, 2.0, 3.0, 700.0, 1e200):
+        for b in (1e-180, 1e-6, 0.3, 2.0, 50.0, 1e9, 1e160, 1e250):
+            truth = np.max(a * q + np.log1p(b * q * (1 - q)))
+            found = float(Logistic().worst_record(np.array(a), np.array(b)))
+            assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-6), (a, b)

@@ -63,3 +63,21 @@ def test_what_never_converges_never_leaves():
     with pytest.raises(tacit.NotConverged):
         release(problem, noise, Normal(np.full((5, 1), 0.3)))
     assert (noise.draws, noise.masks) == (1, 0)
+
+
+def test_a_private_run_does_not_stop_by_what_it_released():
+    problem, graph = tacit.Problem(make_parts(), l2=0.5), tacit.Graph.ring(5)
+    method = tacit.algorithms.DualPerturbedADMM(budget=tacit.Gaussian(5.0))
+    with pytest.raises(tacit.InputError, match="fixed number of rounds"):
+        tacit.simulate(method, problem, graph, rounds=9, noise=tacit.SeededNoise(1), tolerance=1.0)
+
+
+def test_an_objective_that_is_not_strongly_convex_is_refused():
+    problem, alone = tacit.Problem(make_parts(sizes=(30,))), tacit.Graph.ring(1)
+    for method in (
+        tacit.algorithms.DualPerturbedADMM(budget=tacit.Gaussian(5.0)),
+        tacit.algorithms.RecycledADMM(alpha=1.0),
+        tacit.algorithms.PrimalPerturbedADMM(alpha=1.0),
+    ):
+        with pytest.raises(tacit.InputError, match="l2 above zero"):
+            tacit.simulate(method, problem, alone, rounds=1, noise=tacit.SeededNoise(1))

@@ -121,17 +121,17 @@ class Logistic(_Loss):
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """max over q of noise q + ln(1 + curvature q (1 - q)): where |L'| = q, L'' = q (1 - q).
 
-        It is concave in q. The derivative vanishes at the root of a b q^2 - (a - 2) b q - (a + b) = 0, a and b being
+        It is concave in q. The derivative vanishes at the root of a q^2 - (a - 2) q - (1 + a/b) = 0, a and b being
         the two arguments; where a >= b that lies beyond 1, and the curvature costs nothing.
 
         >>> Logistic().worst_record(np.array([3.0]), np.array([2.0])).tolist()
         [3.0]
         """
         a, b = np.broadcast_arrays(np.asarray(noise, float), np.asarray(curvature, float))
-        with np.errstate(all="ignore"):  # what overflows has a >= b, where q is 1
-            half = (a - 2) * b / 2
-            root = np.sqrt(half**2 + a * b * (a + b))
-            q = np.where(half > 0, (half + root) / (a * b), (a + b) / (root - half))  # without cancellation
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where a >= b, q is 1
+            half, rest = a / 2 - 1, 1 + a / b
+            root = np.hypot(half, np.sqrt(a) * np.sqrt(rest))
+            q = np.where(half > 0, (half + root) / a, rest / (root - half))  # without cancellation or overflow
         q = np.where(a >= b, 1.0, np.clip(q, 0.0, 1.0))
         return a * q + np.log1p(b * q * (1 - q))
 

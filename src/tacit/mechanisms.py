@@ -95,7 +95,7 @@ def objective_perturbed(
     Rows longer than 1 and losses without bounds are refused.
     """
     problem.require_row_norm(1.0)
-    one, mu = _record(problem), problem.l2 + 2 * weight
+    one, mu = _record(problem), _convexity(problem, weight)
     tau = problem.tolerance + factor * noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
 
     def solved(name: str, scale: np.ndarray) -> np.ndarray:
@@ -167,7 +167,7 @@ def gradient_perturbed(
 
 def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.ndarray) -> Law:
     """The law of noise with which `objective_perturbed` costs exactly what the budget says."""
-    one, mu = _record(problem), problem.l2 + 2 * weight
+    one, mu = _record(problem), _convexity(problem, weight)
     if isinstance(budget, Gaussian):
         deviation = budget.multiplier * math.sqrt(1 + _FOR_INEXACTNESS) * 2 * problem.loss.max_slope * one / factor
         return Normal(deviation)
@@ -209,6 +209,14 @@ def _record(problem: Problem) -> np.ndarray:
     if not math.isfinite(problem.loss.max_slope):
         raise InputError(f"{type(problem.loss).__name__} has no bound on its slope: no noise can protect its minimiser")
     return (problem.scale / problem.sizes)[:, None] * (1 + ROUNDING) ** 2
+
+
+def _convexity(problem: Problem, weight: np.ndarray) -> np.ndarray:
+    """mu_i, (n, 1), by which the objectives are strongly convex whatever the data."""
+    mu = problem.l2 + 2 * weight
+    if not np.all(mu > 0):
+        raise InputError("a private step needs a strongly convex objective: l2 above zero, or neighbours and a penalty")
+    return mu
 
 
 def _moved(problem: Problem, convexity: np.ndarray) -> np.ndarray:

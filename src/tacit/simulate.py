@@ -17,7 +17,7 @@ from tacit.errors import InputError
 from tacit.files import replacing
 from tacit.graph import Graph, View
 from tacit.noise import Noise
-from tacit.privacy.events import Event, Unprotected, from_plain, to_plain
+from tacit.privacy.events import Event, Free, Unprotected, from_plain, to_plain
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Turn
@@ -27,7 +27,12 @@ _FORMAT = 1
 
 @dataclass
 class Run:
-    """What a simulation did: the state to go on from, and what was seen on the way."""
+    """What a simulation did: the state to go on from, and what was seen on the way.
+
+    Of a private run, the model and what the agents sent are protected. State, history and the problem's digest are
+    not: they are for the eyes of the simulator, who has the data anyway, and so is the file that `save` writes. A run
+    that is resumed twice releases twice, and is charged for it only by a ledger.
+    """
 
     state: Any  # the algorithm's State, after `rounds` rounds
     rounds: int
@@ -169,6 +174,11 @@ def simulate(
             break
         turn = schedule.turn(t)
         state, release = tick(algorithm, state, problem, graph, noise, turn, t)
+        if tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
+            raise InputError(
+                "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released pays "
+                "for more than was planned"
+            )
         for agent, event in zip(turn.speakers, release.events, strict=True):
             spent[agent][event] += 1
 

@@ -16,6 +16,7 @@ from tacit.losses import Loss
 from tacit.model import Model
 from tacit.noise import Noise, SecureNoise
 from tacit.plan import per_agent_totals
+from tacit.privacy.accounting import rounded_up
 from tacit.problem import Problem
 from tacit.recipes import Recipe
 from tacit.simulate import Run, simulate
@@ -47,7 +48,9 @@ class PrivatelyTrained:
     """A model trained together under a total budget."""
 
     model: Model
-    run: Run
+    rounds: int
+    messages: int
+    private: bool
     epsilon: float  # what the agent that spends most has spent
     delta: float
     error: float | None  # on the held-out rows
@@ -153,14 +156,19 @@ def train_privately(
     problem = Problem(data.parts(parts), loss=setting.loss, scale=sizes / sizes.mean(), l2=setting.l2)
     run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, progress=progress)
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
-    guarantee = f"({spent:.4g}, {delta:g})-differentially private for every record, one record replaced by another"
+    guarantee = (
+        f"({rounded_up(spent):g}, {delta:g})-differentially private for every record, one record replaced by another"
+    )
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
     model = Model(
         run.model, schema, type(setting.loss).__name__,
         training=_how(setting.algorithm, setting.l2, run, names, sizes, graph),
         privacy={"private": run.private, "statement": statement, "epsilon": spent, "delta": delta},
     )  # fmt: skip
-    return PrivatelyTrained(model, run, spent, delta, None if test is None else model.error(test))
+    error = None if test is None else model.error(test)
+    return PrivatelyTrained(
+        model, run.rounds, int(run.history["messages"][-1]), run.private, spent, delta, error
+    )  # fmt: skip
 
 
 def _how(

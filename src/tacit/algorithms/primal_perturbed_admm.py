@@ -103,7 +103,7 @@ class PrimalPerturbedADMM:
         if alpha is None and self.budget is None:
             return s._replace(V=f, hidden=f), unprotected(f)
         if np.any(convexity <= 0):
-            raise InputError("the printed centre needs a positive l2: the noise is for an l2-strongly convex objective")
+            raise InputError("primal perturbation needs l2 above zero for the printed centre and for an agent alone")
         law = (
             output_law_within(problem, self.budget, convexity)
             if self.budget is not None

@@ -67,6 +67,8 @@ def compare(
     def divide(train: Dataset, seed: int) -> list[np.ndarray]:
         return share_out(table, train, site, agents, skew, seed)[0]
 
+    if len(agent_names) < 2:
+        raise InputError("a comparison is of agents that talk: it needs at least two")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     results = run(encoded, talk, divide, epsilon, delta, seeds)
     best = recommended(results)

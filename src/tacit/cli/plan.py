@@ -20,7 +20,7 @@ from tacit.cli.theory import designed, statements
 from tacit.errors import InputError
 from tacit.plan import Facts, Plan, calibrate
 from tacit.plan import plan as plan_run
-from tacit.privacy.accounting import totals
+from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, to_plain
 from tacit.recipes import RECIPES
 
@@ -128,6 +128,8 @@ def plan(
 def _sizes(rows: str, agents: int | None) -> np.ndarray:
     try:
         sizes = [int(part) for part in rows.split(",")]
+        if max(sizes) > 10**12:
+            raise ValueError
     except ValueError:
         raise InputError(f"--rows is a number, or one for each agent: 500,900,1200; not {rows!r}") from None
     if len(sizes) == 1:
@@ -143,9 +145,9 @@ def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict
         "algorithm": type(method).__name__,
         "budget": None if method.budget is None else to_plain(method.budget),
         "delta": delta,
-        "epsilon": planned.epsilon(delta),
+        **_finite({"epsilon": planned.epsilon(delta)}),
         "agents": [
-            {"rows": int(rows), "round": [to_plain(e) for e in dict.fromkeys(events)], "total": asdict(total)}
+            {"rows": int(rows), "round": [to_plain(e) for e in dict.fromkeys(events)], "total": _finite(asdict(total))}
             | ({} if planned.paper is None else {"paper": float(planned.paper[i])})
             for i, (rows, events, total) in enumerate(zip(sizes, planned.events, planned.totals(delta), strict=True))
         ],
@@ -170,7 +172,7 @@ def show(planned: Plan, sizes: np.ndarray, delta: float) -> None:
         cells.append(None if planned.paper is None else float(planned.paper[i]))
         table.add_row(_listed(ids), *map(_number, cells))
     screen.print(table)
-    screen.print(f"\nthe network's total: epsilon = {planned.epsilon(delta):.6g} at delta = {delta:g}")
+    screen.print(f"\nthe network's total: epsilon = {rounded_up(planned.epsilon(delta), 6):g} at delta = {delta:g}")
 
 
 def _groups(planned: Plan, sizes: np.ndarray, delta: float) -> list[tuple[list[int], Any]]:
@@ -196,6 +198,11 @@ def _in_words(events: Sequence[Event]) -> str:
         return str(event)
 
     return " ... ".join(dict.fromkeys(one(event) for event in (*events[:1], *events[1:][-1:])))
+
+
+def _finite(totals: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows no infinity."""
+    return {name: value if value is not None and np.isfinite(value) else None for name, value in totals.items()}
 
 
 def _number(x: float | None) -> str:

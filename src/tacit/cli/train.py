@@ -39,9 +39,9 @@ def train(
     algorithm: options.AlgorithmName = None,
     penalty: options.Penalty = None,
     loss: options.LossName = None,
-    l2: options.L2 = 3e-5,
-    rounds: options.Rounds = 1000,
-    tolerance: options.Tolerance = 1e-4,
+    l2: options.L2 = None,
+    rounds: options.Rounds = None,
+    tolerance: options.Tolerance = None,
     holdout: options.Holdout = 0.1,
     seed: options.Seed = 0,
     out: options.Out = Path("model.json"),
@@ -68,7 +68,8 @@ def train(
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
     if epsilon is not None:
-        for given, option in ((penalty, "--penalty"), (loss, "--loss")):
+        settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
+        for option, given in settings.items():
             if given is not None:
                 raise InputError(f"with --epsilon the settings follow from the budget; leave out {option}")
         recipe = names.pick(RECIPES, algorithm or RECOMMENDED, "with --epsilon, algorithm")
@@ -89,7 +90,8 @@ def train(
     parts, agent_names = share_out(table, data, site, agents, skew, seed)
     trained = run(
         method, data, used_schema, parts, agent_names, names.graph(graph, len(parts), agent_names, seed),
-        loss=chosen_loss, l2=l2, rounds=rounds, tolerance=tolerance, holdout=holdout, seed=seed,
+        loss=chosen_loss, l2=3e-5 if l2 is None else l2, rounds=1000 if rounds is None else rounds,
+        tolerance=1e-4 if tolerance is None else tolerance, holdout=holdout, seed=seed,
     )  # fmt: skip
     trained.model.save(out)
     from tacit.report import plots  # matplotlib takes its time to import: not for --help
@@ -125,6 +127,7 @@ def private(
     parts, agent_names = share_out(table, data, site, agents, skew, seed)
     kept, held = hold_out(parts, holdout, seed)
     warn_of(delta, max(map(len, kept)))
+    err.print("the first run on a machine compiles the solver: about half a minute", style="dim")
     with rounds_bar(0) as bar:
         trained = train_privately(
             recipe, data, schema, kept, names.graph(graph, len(kept), agent_names, seed),
@@ -134,11 +137,12 @@ def private(
         )  # fmt: skip
     trained.model.save(out)
     if json:
-        found = {"model": str(out), "rounds": trained.run.rounds, "private": trained.run.private}
-        found |= {"epsilon": trained.epsilon, "delta": trained.delta, "error": trained.error}
-        typer.echo(json_format.dumps(found | {"messages": int(trained.run.history["messages"][-1])}))
+        found = {
+            name: getattr(trained, name) for name in ("rounds", "messages", "private", "epsilon", "delta", "error")
+        }
+        typer.echo(json_format.dumps({"model": str(out)} | found))
         return
-    screen.print(f"{recipe.title}: {trained.run.rounds} rounds between {len(kept)} agents")
+    screen.print(f"{recipe.title}: {trained.rounds} rounds between {len(kept)} agents")
     screen.print(f"privacy: {trained.model.privacy['statement']}")
     if trained.error is not None:
         screen.print(f"error on the {len(held):,} rows held out: {trained.error:.4f} (not covered by the guarantee)")

@@ -81,6 +81,18 @@ def epsilon(events: Counter[Event], delta: float) -> float:
     return totals(events, delta).best
 
 
+def rounded_up(epsilon: float, digits: int = 4) -> float:
+    """An epsilon for people to read: never less than what it stands for.
+
+    >>> rounded_up(0.123449), rounded_up(1.0), rounded_up(0.99999)
+    (0.1235, 1.0, 1.0)
+    """
+    if not (0 < epsilon < math.inf):
+        return epsilon
+    unit = 10.0 ** (digits - 1 - math.floor(math.log10(epsilon)))
+    return float(f"{math.ceil(epsilon * unit * (1 - 1e-15)) / unit:.{digits}g}")
+
+
 def network_epsilon(agents: Iterable[Counter[Event]], delta: float) -> float:
     """The network's epsilon: the largest of its agents', since a record belongs to one agent."""
     return max((epsilon(events, delta) for events in agents), default=0.0)
@@ -261,6 +273,8 @@ def objective_epsilon(event: ObjectiveGaussian, delta: float) -> float:
     >>> round(objective_epsilon(ObjectiveGaussian(4.0, 0.1), 1e-5), 4)
     1.0638
     """
+    if delta / 2 == 0:
+        return math.inf
     s = 1 / event.multiplier
     least = math.sqrt(3) * s + _square(s) / 2
     return math.log1p(event.curvature) + max(gaussian_epsilon(event.multiplier, delta / 2), least)

@@ -10,6 +10,7 @@ from rich.text import Text
 from tacit.comparison import Contender
 from tacit.data import Classes
 from tacit.papers.experiment import Claim
+from tacit.privacy.accounting import rounded_up
 from tacit.training import Line, Trained
 
 
@@ -45,9 +46,10 @@ def contenders(results: list[Contender], best: Contender) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for c in sorted(results, key=lambda c: (not (c.private and c.decentralised), c.error)):
         style = "bold green" if c is best else None if c.private and c.decentralised else "dim"
+        spent = f"{rounded_up(c.epsilon):#.4g}" if c.private else "-"
         table.add_row(
-            c.name, f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}",
-            f"{c.epsilon:.3f}" if c.private else "-", f"{c.messages:,}" if c.decentralised else "pooled", style=style,
+            c.name, f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}", spent,
+            f"{c.messages:,}" if c.decentralised else "pooled", style=style,
         )  # fmt: skip
     return table
 
