@@ -94,6 +94,10 @@ class Facts(Problem):
         """Zeros: nobody has looked."""
         return np.zeros((self.agents, self._dimension))
 
+    def second_moment(self) -> np.ndarray:
+        """Zeros: nobody has looked."""
+        return np.zeros((self.agents, self._dimension, self._dimension))
+
     def argmin(self, linear: Any, weight: Any, centre: Any, start: Any = 0.0) -> np.ndarray:
         """Zeros: nobody has looked."""
         return np.zeros((self.agents, self._dimension))

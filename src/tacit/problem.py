@@ -126,6 +126,10 @@ class Problem:
         """1/B_i * sum_n L(y_n f_i.x_n), (n,): the loss without scale and regulariser (pooled: O's weighted mean)."""
         return self._store.values(self._ids, self.as_rows(f, "f")) / self.scale
 
+    def second_moment(self) -> np.ndarray:
+        """1/B_i sum_n x_n x_n^T, (n, d, d)."""
+        return self._store.squares(self._ids) / self.sizes[:, None, None]
+
     def argmin(
         self,
         linear: np.ndarray | float,

@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -115,12 +116,22 @@ class RowStore:
     def longest_rows(self) -> np.ndarray:
         """The norm of every agent's longest row, (n,)."""
         if isinstance(self.rows, SparseRows):
-            places = (self.rows.indices.astype(np.int64), self.rows.indptr.astype(np.int64))
-            squares = scipy.sparse.csr_array((self.rows.data**2, *places), shape=(len(self.y), self.dimension))
-            lengths = np.sqrt(squares.sum(axis=1))
+            lengths = np.sqrt((self._as_csr() ** 2).sum(axis=1))
         else:
             lengths = np.linalg.norm(self.rows, axis=1)
         return np.maximum.reduceat(lengths, self.lo)
+
+    def squares(self, ids: np.ndarray) -> np.ndarray:
+        """sum_r x_r x_r^T over the rows of each agent, (n, d, d)."""
+        sparse = isinstance(self.rows, SparseRows)
+        rows: Any = self._as_csr() if sparse else self.rows
+        own = (rows[self.lo[i] : self.hi[i]] for i in ids)
+        return np.array([(X.T @ X).toarray() if sparse else X.T @ X for X in own])
+
+    def _as_csr(self) -> scipy.sparse.csr_array:
+        """Sparse rows for scipy, which wants its own kind of indices."""
+        places = (self.rows.indices.astype(np.int64), self.rows.indptr.astype(np.int64))  # type: ignore[union-attr]
+        return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.dimension))
 
     @cached_property
     def _grams(self) -> tuple[np.ndarray, np.ndarray]:
