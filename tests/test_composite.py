@@ -236,6 +236,14 @@ def test_as_printed_the_accelerated_method_need_not_converge():
     assert error(AcceleratedDPADMM(**settings)) < 1e-9
 
 
+def test_as_printed_the_accelerated_method_multiplies_differences():
+    def apart(algorithm):
+        return np.abs(run(algorithm, 300, start=1e-13).model - run(algorithm, 300).model).max()
+
+    assert apart(AcceleratedDPADMM(term=FUSED, penalty=0.1, restart=False)) > 1e9 * 1e-13
+    assert apart(AcceleratedDPADMM(term=FUSED, penalty=0.1)) < 10 * 1e-13
+
+
 # The methods with noise
 
 
