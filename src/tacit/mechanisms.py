@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.errors import InputError, NotConverged, TacitError
 from tacit.noise import Noise
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SampledGaussian, Unprotected
 from tacit.problem import ROUNDING, Problem
 from tacit.release import Release
 
@@ -167,15 +167,24 @@ def noisy_gradient(
     f: np.ndarray,
     *,
     row_norm: float = 1.0,
+    rate: float = 1.0,
     ids: np.ndarray,
     t: int,
 ) -> Release:
     """grad O_i(f_i) + e_i leaves, where f_i is made of released values: the Gaussian mechanism, e_i with a deviation of
-    multiplier_i, (n, 1), times the gradient's sensitivity. Rows longer than `row_norm` are refused."""
+    multiplier_i, (n, 1), times the gradient's sensitivity. Rows longer than `row_norm` are refused.
+
+    At a rate below 1 the gradient is that of a secret sample, which each record joins with that probability, and counts
+    for 1/rate: replacing one moves it by as much more, taking one out by half of that.
+    """
     problem.require_row_norm(row_norm)
-    deviation = multiplier * gradient_sensitivity(problem, row_norm)
-    released = noise.add("gaussian", problem.gradient(f), deviation, ids, t)
-    return _release(released, [Gaussian(float(m)) for m in multiplier[:, 0]])
+    deviation = multiplier * gradient_sensitivity(problem, row_norm) / rate
+    if rate >= 1:
+        released = noise.add("gaussian", problem.gradient(f), deviation, ids, t)
+        return _release(released, [Gaussian(float(m)) for m in multiplier[:, 0]])
+    chosen = noise.choose(rate, int(problem.sizes.max()), ids, t)
+    released = noise.add("gaussian", problem.sampled_gradient(f, chosen, rate), deviation, ids, t)
+    return _release(released, [SampledGaussian(float(m), rate) for m in multiplier[:, 0]])
 
 
 def gradient_sensitivity(problem: Problem, row_norm: float = 1.0) -> np.ndarray:

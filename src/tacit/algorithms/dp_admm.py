@@ -61,6 +61,9 @@ class DPADMM:
     u_0 = 0. The paper's u_0 = -(A^T)^+ grad f(x_0)/rho looks at the data without noise; `as_printed` does so, and
     charges every release as unprotected. Theorem 2 bounds the mean of the x_t, the algorithm returns the last one;
     `average` chooses the mean. A term that cost something is paid for in a first round that does nothing else.
+
+    At a `rate` below 1 every gradient is that of a secret sample of the records, each of which joins with that
+    probability (the paper names the stochastic setting as future work).
     """
 
     term: Term
@@ -69,6 +72,7 @@ class DPADMM:
     budget: Gaussian | None = None  # of one gradient
     noise_schedule: hyper.Hyper = 1.0
     row_norm: float = 1.0
+    rate: float = 1.0
     average: bool = False
     as_printed: bool = False
 
@@ -81,6 +85,8 @@ class DPADMM:
                 raise InputError(f"{name} must be a positive number, not {value}")
         if self.budget is not None and not isinstance(self.budget, Gaussian):
             raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
+        if not 0 < self.rate <= 1 or (self.rate < 1 and self.budget is None):
+            raise InputError(f"rate is a probability, and 1 for a method without noise, not {self.rate}")
         hyper.checked("noise_schedule", self.noise_schedule)
 
     @property
@@ -98,7 +104,7 @@ class DPADMM:
     def sigma(self, problem: Problem, k: int = 0) -> np.ndarray:
         """The deviation of P_{k+1}, (n, 1)."""
         ids = np.arange(problem.agents)
-        return self._multiplier(k, ids) * gradient_sensitivity(problem, self.row_norm)
+        return self._multiplier(k, ids) * gradient_sensitivity(problem, self.row_norm) / self.rate
 
     def schedule(self, graph: Graph) -> Broadcast:
         """The one agent speaks in every round, to nobody."""
@@ -178,7 +184,7 @@ class DPADMM:
                 "the graph of features was made with noise that does not protect: make it with SecureNoise()"
             )
         release = noisy_gradient(
-            problem, noise, self._multiplier(k, view.ids), x, row_norm=self.row_norm, ids=view.ids, t=k
+            problem, noise, self._multiplier(k, view.ids), x, row_norm=self.row_norm, rate=self.rate, ids=view.ids, t=k
         )
         return charged(release.value, Unprotected()) if self.as_printed else release
 
