@@ -178,7 +178,7 @@ def noisy_gradient(
     for 1/rate: replacing one moves it by as much more, taking one out by half of that.
     """
     problem.require_row_norm(row_norm)
-    deviation = multiplier * gradient_sensitivity(problem, row_norm) / rate
+    deviation = multiplier * gradient_sensitivity(problem, row_norm, rate)
     if rate >= 1:
         released = noise.add("gaussian", problem.gradient(f), deviation, ids, t)
         return _release(released, [Gaussian(float(m)) for m in multiplier[:, 0]])
@@ -187,9 +187,10 @@ def noisy_gradient(
     return _release(released, [SampledGaussian(float(m), rate) for m in multiplier[:, 0]])
 
 
-def gradient_sensitivity(problem: Problem, row_norm: float = 1.0) -> np.ndarray:
-    """2 g r C_i/B_i, (n, 1): by how much replacing a record of norm at most r moves the gradient."""
-    return 2 * problem.loss.max_slope * row_norm * _record(problem)
+def gradient_sensitivity(problem: Problem, row_norm: float = 1.0, rate: float = 1.0) -> np.ndarray:
+    """2 g r C_i/(B_i rate), (n, 1): by how much replacing a record of norm at most r moves the gradient, in which each
+    record counts for 1/rate."""
+    return 2 * problem.loss.max_slope * row_norm * _record(problem) / rate
 
 
 def second_moment_perturbed(

@@ -104,7 +104,7 @@ class DPADMM:
     def sigma(self, problem: Problem, k: int = 0) -> np.ndarray:
         """The deviation of P_{k+1}, (n, 1)."""
         ids = np.arange(problem.agents)
-        return self._multiplier(k, ids) * gradient_sensitivity(problem, self.row_norm) / self.rate
+        return self._multiplier(k, ids) * gradient_sensitivity(problem, self.row_norm, self.rate)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """The one agent speaks in every round, to nobody."""
