@@ -6,7 +6,7 @@ run = tacit.simulate(tacit.algorithms.ConsensusADMM(penalty=1.0), problem, graph
 run.model
 """
 
-from tacit import algorithms, data, losses
+from tacit import algorithms, composite, data, losses
 from tacit.errors import GraphError, InputError, NotConverged, TacitError
 from tacit.graph import Graph
 from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
@@ -33,6 +33,7 @@ __all__ = [
     "TacitError",
     "algorithms",
     "calibrate",
+    "composite",
     "data",
     "losses",
     "plan",

@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.errors import InputError, NotConverged, TacitError
 from tacit.noise import Noise
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SampledGaussian, Unprotected
 from tacit.problem import ROUNDING, Problem
 from tacit.release import Release
 
@@ -159,10 +159,65 @@ def gradient_perturbed(
     Replacing a record moves the gradient by at most 2 g C_i/B_i: the Gaussian mechanism.
     """
     problem.require_row_norm(1.0)
-    shift = 2 * problem.loss.max_slope * _record(problem)
     moved = f - step * problem.gradient(f)
-    released = noise.add("gaussian", moved, step * shift * budget.multiplier, ids, t)
+    released = noise.add("gaussian", moved, step * gradient_sensitivity(problem) * budget.multiplier, ids, t)
     return _release(released, [budget] * len(f))
+
+
+def noisy_gradient(
+    problem: Problem,
+    noise: Noise,
+    multiplier: np.ndarray,
+    f: np.ndarray,
+    *,
+    row_norm: float = 1.0,
+    rate: float = 1.0,
+    ids: np.ndarray,
+    t: int,
+) -> Release:
+    """grad O_i(f_i) + e_i leaves, where f_i is made of released values: the Gaussian mechanism, e_i with a deviation of
+    multiplier_i, (n, 1), times the gradient's sensitivity. Rows longer than `row_norm` are refused.
+
+    At a rate below 1 the gradient is that of a secret sample, which each record joins with that probability, and counts
+    for 1/rate: replacing one moves it by as much more, taking one out by half of that.
+    """
+    problem.require_row_norm(row_norm)
+    deviation = multiplier * gradient_sensitivity(problem, row_norm, rate)
+    if rate >= 1:
+        released = noise.add("gaussian", problem.gradient(f), deviation, ids, t)
+        return _release(released, [Gaussian(float(m)) for m in multiplier[:, 0]])
+    chosen = noise.choose(rate, int(problem.sizes.max()), ids, t)
+    released = noise.add("gaussian", problem.sampled_gradient(f, chosen, rate), deviation, ids, t)
+    return _release(released, [SampledGaussian(float(m), rate) for m in multiplier[:, 0]])
+
+
+def gradient_sensitivity(problem: Problem, row_norm: float = 1.0, rate: float = 1.0) -> np.ndarray:
+    """2 g r C_i/(B_i rate), (n, 1): by how much replacing a record of norm at most r moves the gradient, in which each
+    record counts for 1/rate."""
+    return 2 * problem.loss.max_slope * row_norm * _record(problem) / rate
+
+
+def second_moment_perturbed(
+    problem: Problem, noise: Noise, budget: Gaussian, *, row_norm: float = 1.0, ids: np.ndarray, t: int
+) -> Release:
+    """The upper triangle, row by row, of 1/B_i sum_n x_n x_n^T plus noise leaves, (n, d(d+1)/2).
+
+    ||x x^T - x' x'^T||_F^2 = |x|^4 + |x'|^4 - 2 (x.x')^2 <= 2 r^4 for rows of norm at most r: replacing a record moves
+    the matrix by at most sqrt(2) r^2/B_i. The Gaussian mechanism acts on the vector of the diagonal and of sqrt(2)
+    times the rest of the triangle, which has the same Euclidean norm, so entries off the diagonal get less noise.
+    """
+    problem.require_row_norm(row_norm)
+    i, j = np.triu_indices(problem.dimension)
+    weight = np.where(i == j, 1.0, math.sqrt(2))
+    moved = math.sqrt(2) * row_norm**2 * (1 + ROUNDING) ** 3 / problem.sizes[:, None]
+    value = weight * problem.second_moment()[:, i, j]
+    released = noise.add("gaussian", value, budget.multiplier * moved, ids, t) / weight
+    return _release(released, [budget] * len(released))
+
+
+def charged(value: np.ndarray, event: Event) -> Release:
+    """A value that was made at the given cost before the run, which pays for it now."""
+    return _release(value, [event] * len(value))
 
 
 def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.ndarray) -> Law:

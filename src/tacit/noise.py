@@ -6,9 +6,10 @@ Three laws, each on R^d:
     gaussian    independent N(0, scale^2)
     laplace     independent, density exp(-|z|/scale) / (2 scale)
 
-A source offers `draw` (noise that goes into an objective), `add` (noise on a value that leaves) and `mask` (a little
-noise on a minimiser that leaves, to pay for its inexactness; see `tacit.mechanisms`). All take the scale as
-a number or as (n, 1), and the agents' ids and the tick, which key the stream.
+A source offers `draw` (noise that goes into an objective), `add` (noise on a value that leaves), `mask` (a little
+noise on a minimiser that leaves, to pay for its inexactness; see `tacit.mechanisms`) and `choose` (a random sample of
+records). The first three take the scale as a number or as (n, 1); all take the agents' ids and the tick, which key the
+stream.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class Noise(Protocol):
 
     private: bool  # whether a release with this noise may be called private
     grid: float  # on which draws lie; 0 for none
+
+    def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
+        """(n, count) of bool: each true with probability `rate`, independently."""
+        ...
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """(n, d) noise that goes into an objective."""
@@ -78,6 +83,10 @@ class SeededNoise:
                 words[run] = self._philox.random_raw(len(run) * 4 * blocks).reshape(len(run), -1)
         return ((words[:, :count] >> np.uint64(11)) + 0.5) * 2.0**-53
 
+    def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`."""
+        return self._uniforms(ids, t, 3, count) < rate
+
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
         """See `Noise`; `tag` tells uses apart that share agent and tick."""
         scale = _column(scale)
@@ -103,7 +112,8 @@ class SeededNoise:
 
 
 class RecordedNoise:
-    """Replays arrays of shape (noisy steps, N, d): the paper's noise symbol itself, for step-by-step comparisons.
+    """Replays arrays of shape (noisy steps, N, d): the paper's noise symbol itself, for step-by-step comparisons; and
+    samples of records, `chosen`, of shape (noisy steps, N, records).
 
     It takes the place of the noise that the paper names, and adds no mask, which no paper has. Not private.
 
@@ -113,10 +123,16 @@ class RecordedNoise:
 
     private, grid = False, 0.0
 
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = np.asarray(array, dtype=float)
+    def __init__(self, array: np.ndarray, chosen: np.ndarray | None = None) -> None:
+        self.array, self.chosen = np.asarray(array, dtype=float), chosen
         if self.array.ndim != 3:
             raise InputError(f"recorded noise has the shape (noisy steps, N, d), not {self.array.shape}")
+
+    def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
+        """The recorded sample."""
+        if self.chosen is None or not 0 <= t < len(self.chosen) or self.chosen.shape[2] != count:
+            raise InputError(f"recorded noise has no sample of {count} records for step {t}: give it `chosen`")
+        return np.asarray(self.chosen[t, ids], dtype=bool)
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """The recorded rows; law and scale have been applied already."""
@@ -158,6 +174,11 @@ class SecureNoise:
         if not (grid > 0 and math.frexp(grid)[0] == 0.5):
             raise InputError(f"the grid is a power of two, so that its points are doubles; not {grid}")
         self.grid, self._random_bytes, self._bits = grid, random_bytes, bits
+
+    def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
+        """See `Noise`. The probability is the multiple of 2^-64 at or below the rate."""
+        words = np.frombuffer(self._random_bytes(8 * len(ids) * count), dtype="<u8").reshape(len(ids), count)
+        return np.full(words.shape, True) if rate >= 1 else words < np.uint64(math.floor(rate * 2**64))
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`. The draw is rounded to the grid: inside an objective it protects only together with a mask that

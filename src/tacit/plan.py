@@ -102,6 +102,14 @@ class Facts(Problem):
         """Zeros: nobody has looked."""
         return np.zeros((self.agents, self._dimension))
 
+    def sampled_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
+        """Zeros: nobody has looked."""
+        return self.gradient(f)
+
+    def second_moment(self) -> np.ndarray:
+        """Zeros: nobody has looked."""
+        return np.zeros((self.agents, self._dimension, self._dimension))
+
     def argmin(self, linear: Any, weight: Any, centre: Any, start: Any = 0.0) -> np.ndarray:
         """Zeros: nobody has looked."""
         return np.zeros((self.agents, self._dimension))
@@ -114,6 +122,9 @@ class _NoNoise:
     """Stands in for the noise of a run without data."""
 
     private, grid = False, SecureNoise().grid
+
+    def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
+        return np.zeros((len(ids), count), dtype=bool)
 
     def draw(self, law: str, scale: Any, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         return np.zeros((len(ids), dimension))

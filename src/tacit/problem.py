@@ -126,6 +126,16 @@ class Problem:
         """1/B_i * sum_n L(y_n f_i.x_n), (n,): the loss without scale and regulariser (pooled: O's weighted mean)."""
         return self._store.values(self._ids, self.as_rows(f, "f")) / self.scale
 
+    def sampled_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
+        """The gradients of O_i at f_i, (n, d), with 1/rate times the sum over the `chosen` rows, (n, most rows) of
+        bool, in place of the sum over all: unbiased, if each row is chosen with that probability."""
+        f = self.as_rows(f, "f")
+        return self._store.gradients_of(self.loss, self._ids, f, chosen) / rate + self.l2 * f
+
+    def second_moment(self) -> np.ndarray:
+        """1/B_i sum_n x_n x_n^T, (n, d, d)."""
+        return self._store.squares(self._ids) / self.sizes[:, None, None]
+
     def argmin(
         self,
         linear: np.ndarray | float,

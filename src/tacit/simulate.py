@@ -221,9 +221,11 @@ def _measure(algorithm: Algorithm, state: Any, problem: Problem, view: View, sen
     """What a simulator, who sees everybody, can say of the present state."""
     f = algorithm.estimate(state)
     primal, dual = algorithm.residuals(state, view)
+    own = problem.average_loss(f)
+    model = own if len(f) == 1 else problem.average_loss(f.mean(axis=0))  # one agent's model is everybody's
     return {
-        "loss": float(problem.average_loss(f).mean()),  # each agent on its own rows: L(t) of paper 000, section VIII
-        "model_loss": float(np.average(problem.average_loss(f.mean(axis=0)), weights=problem.scale)),  # of run.model
+        "loss": float(own.mean()),  # each agent on its own rows: L(t) of paper 000, section VIII
+        "model_loss": float(np.average(model, weights=problem.scale)),  # of run.model
         "consensus_error": float(np.linalg.norm(f - f.mean(axis=0), axis=1).max()),
         "primal_residual": float(primal.max()),
         "dual_residual": float(dual.max()),

@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tacit.algorithms.accelerated_dp_admm import AcceleratedDPADMM
 from tacit.algorithms.consensus_admm import ConsensusADMM
+from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
 from tacit.algorithms.gradient_descent import GradientDescent
 from tacit.algorithms.hyper import Geometric
@@ -20,6 +22,8 @@ from tacit.release import Inbox, Release
 from tacit.schedule import Schedule
 
 __all__ = [
+    "DPADMM",
+    "AcceleratedDPADMM",
     "Algorithm",
     "ConsensusADMM",
     "DualPerturbedADMM",

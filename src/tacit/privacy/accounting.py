@@ -26,13 +26,25 @@ from scipy.special import expit, log_ndtr, logsumexp
 from scipy.stats import binom
 
 from tacit.errors import InputError
-from tacit.privacy.events import ZCDP, Event, Free, Gaussian, Laplace, ObjectiveGaussian, Pure, Unprotected
+from tacit.privacy import sampling
+from tacit.privacy.events import (
+    ZCDP,
+    Event,
+    Free,
+    Gaussian,
+    Laplace,
+    ObjectiveGaussian,
+    Pure,
+    SampledGaussian,
+    Unprotected,
+)  # fmt: skip
 
 # Orders of Renyi divergence: dense where the usual budgets have their best one.
 _ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
 _GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory
 _RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon (more where that would need too many points)
 _HOPELESS = 1e3  # an epsilon above which nothing is private
+_SAMPLING_NOISE = 1e-12  # for each step on a sample: the mass that differences of its profile leave uncertain
 _FFT_NOISE = 1e-15  # for each step, 100 at least: the mass that convolutions by FFT leave uncertain
 
 
@@ -145,7 +157,8 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
     if any(isinstance(event, ZCDP | ObjectiveGaussian) for event in spent):
         ((event, n),) = spent.items() if len(spent) == 1 else ((None, 0),)
         return objective_epsilon(event, delta) if isinstance(event, ObjectiveGaussian) and n == 1 else None
-    if rough > _HOPELESS or rough == 0:  # no finer answer is worth the work
+    sampled = {event: n for event, n in spent.items() if isinstance(event, SampledGaussian)}
+    if not sampled and (rough > _HOPELESS or rough == 0):  # no finer answer is worth the work
         return rough
     # Gaussians compose to a Gaussian, exactly: 1/multiplier^2 adds up.
     precision = sum(n * _square(1 / event.multiplier) for event, n in spent.items() if isinstance(event, Gaussian))
@@ -156,11 +169,15 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         if isinstance(event, Pure):
             return pure_epsilon(event.epsilon, n, delta)
     steps = sum(n * (event.coordinates if isinstance(event, Laplace) else 1) for event, n in spent.items())
-    uncertain = _FFT_NOISE * max(100, steps)
+    uncertain = _FFT_NOISE * max(100, steps) + _SAMPLING_NOISE * sum(sampled.values())
     if delta < 100 * uncertain:
         return None
     # A pure event's loss is rounded up to the grid each time; the others are fitted to it to second order.
     roundings = max(10, sum(n for event, n in spent.items() if isinstance(event, Pure)))
+    if sampled:  # `rough` does not know of the sampling
+        rough = min(rough, _rough_sampled(spent, sampled, precision, delta))
+        if rough > _HOPELESS:
+            return None
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
     composed = privacy_loss_distribution.identity(value_discretization_interval=interval)
     if precision:
@@ -178,10 +195,22 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
             one = privacy_loss_distribution.from_laplace_mechanism(
                 event.multiplier, value_discretization_interval=interval
             )
+        elif isinstance(event, SampledGaussian):
+            one = sampling.loss_distribution(event, interval)
         else:
             continue
         composed = composed.compose(one.self_compose(n))
     return max(0.0, float(composed.get_epsilon_for_delta(delta - uncertain)))
+
+
+def _rough_sampled(
+    spent: Mapping[Event, int], sampled: Mapping[SampledGaussian, int], precision: float, delta: float
+) -> float:
+    """About the epsilon of events with Gaussians on samples among them: it only chooses a grid."""
+    rest = _plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
+    precision += sum(n * sampling.spread(event) for event, n in sampled.items())
+    finest = max(sampling.largest_loss(event) for event in sampled) / 100
+    return max(rest + gaussian_epsilon(1 / math.sqrt(max(precision, 1e-300)), delta), finest)
 
 
 def _renyi(spent: Mapping[Event, int], delta: float) -> float:
@@ -196,7 +225,7 @@ def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
     for event, n in spent.items():
         if isinstance(event, ZCDP):
             rho, xi = rho + n * event.rho, xi + n * event.xi
-        elif isinstance(event, Gaussian):
+        elif isinstance(event, Gaussian | SampledGaussian):
             rho += n * _square(1 / event.multiplier) / 2
         elif isinstance(event, Pure):
             rho += n * _square(event.epsilon) / 2  # Bun and Steinke (2016), Proposition 3.3
@@ -226,7 +255,7 @@ def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
         return np.zeros_like(a)
     if isinstance(event, ZCDP):
         return event.xi + event.rho * a
-    if isinstance(event, Gaussian):
+    if isinstance(event, Gaussian | SampledGaussian):  # the divergence is quasi-convex: a sample costs no more
         return a * _square(1 / event.multiplier) / 2
     if isinstance(event, ObjectiveGaussian):
         x = event.curvature

@@ -69,6 +69,21 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
+class SampledGaussian:
+    """As `Gaussian`, of a vector made of a secret sample, which every record joins with probability `rate`,
+    independently of the others. Given the rest of the sample, neither replacing a record that has joined nor taking
+    it out moves the vector by more than Delta; `multiplier` is sigma/Delta."""
+
+    multiplier: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+        if not 0 < self.rate <= 1:
+            raise InputError(f"SampledGaussian needs a rate above 0 and at most 1, not {self.rate}")
+
+
+@dataclass(frozen=True)
 class ZCDP:
     """The Renyi divergence of order a between neighbours is at most xi + rho a, for every a > 1 ((xi, rho)-zCDP)."""
 
@@ -101,10 +116,11 @@ class ObjectiveGaussian:
         _positive(self, "curvature")
 
 
-Event = Free | Unprotected | Pure | Laplace | Gaussian | ZCDP | ObjectiveGaussian
+Event = Free | Unprotected | Pure | Laplace | Gaussian | SampledGaussian | ZCDP | ObjectiveGaussian
 
 _KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Free, Unprotected, Pure, Laplace, Gaussian, ZCDP, ObjectiveGaussian)
+    kind.__name__: kind
+    for kind in (Free, Unprotected, Pure, Laplace, Gaussian, SampledGaussian, ZCDP, ObjectiveGaussian)
 }
 
 

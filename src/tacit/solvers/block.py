@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -111,16 +112,37 @@ class RowStore:
         _gradients(ids, *self._data, f, out)
         return out
 
+    def gradients_of(self, loss: losses.Loss, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """As `gradients`, but of the chosen rows of each agent only; `chosen` is (n, most rows) of bool."""
+        out, all_rows = np.empty((len(ids), self.dimension)), self._matrix
+        for k, i in enumerate(ids):
+            r = self.lo[i] + np.flatnonzero(chosen[k, : self.sizes[i]])
+            X = all_rows[r]
+            out[k] = X.T @ (self.c[r] * loss.slope(X @ f[k], self.y[r]))
+        return out
+
     @cached_property
     def longest_rows(self) -> np.ndarray:
         """The norm of every agent's longest row, (n,)."""
         if isinstance(self.rows, SparseRows):
-            places = (self.rows.indices.astype(np.int64), self.rows.indptr.astype(np.int64))
-            squares = scipy.sparse.csr_array((self.rows.data**2, *places), shape=(len(self.y), self.dimension))
-            lengths = np.sqrt(squares.sum(axis=1))
+            lengths = np.sqrt((self._matrix**2).sum(axis=1))
         else:
             lengths = np.linalg.norm(self.rows, axis=1)
         return np.maximum.reduceat(lengths, self.lo)
+
+    def squares(self, ids: np.ndarray) -> np.ndarray:
+        """sum_r x_r x_r^T over the rows of each agent, (n, d, d)."""
+        sparse, rows = isinstance(self.rows, SparseRows), self._matrix
+        own = (rows[self.lo[i] : self.hi[i]] for i in ids)
+        return np.array([(X.T @ X).toarray() if sparse else X.T @ X for X in own])
+
+    @cached_property
+    def _matrix(self) -> Any:
+        """The rows for numpy or scipy, which wants its own kind of indices."""
+        if not isinstance(self.rows, SparseRows):
+            return self.rows
+        places = (self.rows.indices.astype(np.int32), self.rows.indptr.astype(np.int64))
+        return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.dimension))
 
     @cached_property
     def _grams(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,193 @@
+"""ADMM for a smooth loss plus g(A x - c), private by noise on the gradients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import hyper
+from tacit.algorithms.consensus import TINY, needed
+from tacit.composite.term import Term
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import charged, gradient_sensitivity, noisy_gradient, unprotected
+from tacit.noise import Noise
+from tacit.privacy.events import Free, Gaussian, Unprotected
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+class State(NamedTuple):
+    """Everything that is kept from one round to the next: all of it from noisy gradients."""
+
+    x: np.ndarray  # (n, d) x_t
+    y: np.ndarray  # (n, m) y_t
+    u: np.ndarray  # (n, m) u_t, the multiplier over rho
+    x_hat: np.ndarray  # (n, d) where the next round starts from: x_t, or a point ahead of it
+    u_hat: np.ndarray  # (n, m)
+    mean: np.ndarray  # (n, d) of x_1, ..., x_t
+    theta: np.ndarray  # (n, 1) theta_{t+1} of Nesterov's sequence (1 without acceleration)
+    momentum: np.ndarray  # (n, 1) by which x_hat lies ahead
+    change: np.ndarray  # (n, 1) c_t, by which the last round moved x and u
+    primal: np.ndarray  # (n, 1) ||A x - y - c||
+    dual: np.ndarray  # (n, 1) ||grad f + A^T w|| for a subgradient w of g at y
+    size_y: np.ndarray  # (n, 1) the largest ||A x - c|| so far, to which `primal` is relative
+    size_v: np.ndarray  # (n, 1) the largest noisy gradient so far, to which `dual` is relative
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPADMM:
+    """DP-ADMM: Xu, Shang, Liu, Liu, Shen, Gong (paper 001), Algorithm 2, for min f(x) + g(y) s.t. A x - y = c:
+
+        y_t = argmin g(y) + rho/2 ||A x_{t-1} - y - c + u_{t-1}||^2                                         (3)
+        x_t = x_{t-1} - step [grad f(x_{t-1}) + P_t + rho A^T (A x_{t-1} - y_t - c + u_{t-1})]              (7)
+        u_t = u_{t-1} + A x_t - y_t - c                                                                     (5)
+
+    with f the problem's objective, g, A and c its `term`, rho the `penalty`, P_t normal. The noisy gradient is all that
+    leaves; x, y and u follow from it. Without a budget it is the method without noise.
+
+    step = eta/gamma, the only way in which the paper's eta and gamma enter. By default it is 1/(L_f + rho ||A^T A||),
+    the theory's eta = 1/L_f with the least gamma; L_f = (largest curvature) C row_norm^2 + l2 is public.
+
+    `budget` is what a gradient costs, `noise_schedule` multiplies its deviation at step k = 0, 1, ... (a number, a
+    `Geometric` that decays, or an array). Replacing a record moves the gradient by 2c/n; the paper's c/n is for adding
+    or removing one, and its c = max ||grad f_i|| depends on the data: here c is the loss's largest slope times
+    `row_norm`, and longer rows are refused.
+
+    u_0 = 0. The paper's u_0 = -(A^T)^+ grad f(x_0)/rho looks at the data without noise; `as_printed` does so, and
+    charges every release as unprotected. Theorem 2 bounds the mean of the x_t, the algorithm returns the last one;
+    `average` chooses the mean. A term that cost something is paid for in a first round that does nothing else.
+
+    At a `rate` below 1 every gradient is that of a secret sample of the records, each of which joins with that
+    probability (the paper names the stochastic setting as future work).
+    """
+
+    term: Term
+    penalty: float = 1.0
+    step: float | None = None
+    budget: Gaussian | None = None  # of one gradient
+    noise_schedule: hyper.Hyper = 1.0
+    row_norm: float = 1.0
+    rate: float = 1.0
+    average: bool = False
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.term, Term):
+            raise InputError(f"term is a tacit.composite.Term, such as lasso(d, 0.1), not {self.term!r}")
+        for name in ("penalty", "step", "row_norm"):
+            value = getattr(self, name)
+            if not (name == "step" and value is None) and not (value > 0 and math.isfinite(value)):
+                raise InputError(f"{name} must be a positive number, not {value}")
+        if self.budget is not None and not isinstance(self.budget, Gaussian):
+            raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
+        if not 0 < self.rate <= 1 or (self.rate < 1 and self.budget is None):
+            raise InputError(f"rate is a probability, and 1 for a method without noise, not {self.rate}")
+        hyper.checked("noise_schedule", self.noise_schedule)
+
+    @property
+    def first(self) -> int:
+        """The tick of the first gradient: 1 if the term has to be paid for, else 0."""
+        return 0 if isinstance(self.term.cost, Free) else 1
+
+    def step_size(self, problem: Problem) -> np.ndarray:
+        """eta/gamma, (n, 1)."""
+        if self.step is not None:
+            return np.full((problem.agents, 1), self.step)
+        smooth = problem.loss.max_curvature * self.row_norm**2 * problem.scale[:, None] + problem.l2
+        return 1 / (smooth + self.penalty * self.term.norm)
+
+    def sigma(self, problem: Problem, k: int = 0) -> np.ndarray:
+        """The deviation of P_{k+1}, (n, 1)."""
+        ids = np.arange(problem.agents)
+        return self._multiplier(k, ids) * gradient_sensitivity(problem, self.row_norm, self.rate)
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """The one agent speaks in every round, to nobody."""
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """x_0 is the public start, u_0 = 0."""
+        if np.any(view.degree):
+            raise InputError(
+                f"{type(self).__name__} is for one agent with all rows, on Graph.ring(1); problem.pooled() makes one"
+            )
+        if problem.dimension != self.term.dimension:
+            raise InputError(f"the problem has dimension {problem.dimension}, the term {self.term.dimension}")
+        problem.require_row_norm(self.row_norm)  # the step size relies on it, too
+        n, zero = len(start), np.zeros((len(start), self.term.rows))
+        u, unknown, one = zero, np.full((n, 1), np.nan), np.ones((n, 1))
+        if self.as_printed:
+            inverse = np.linalg.pinv(self.term.A.T.toarray())
+            u = -problem.gradient(start) @ inverse.T / self.penalty
+        return State(
+            x=start, y=zero, u=u, x_hat=start, u_hat=u, mean=start, theta=one, momentum=0 * one, change=np.inf * one,
+            primal=unknown, dual=unknown, size_y=0 * one + TINY, size_v=0 * one + TINY,
+        )  # fmt: skip
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """A noisy gradient leaves; the rest is post-processing of it."""
+        k = t - self.first
+        if k < 0:
+            return s, charged(s.x, self.term.cost)
+        release = self._gradient(s.x_hat, problem, view, noise, k)
+        step, rho, term = self.step_size(problem), self.penalty, self.term
+        v = term.times(s.x_hat) - term.c + s.u_hat
+        y = term.g.prox(v, 1 / rho)  # (3)
+        pull = term.transposed_times(rho * (v - y))  # A^T w: w is a subgradient of g at y
+        x = s.x_hat - step * (release.value + pull)  # (7) in closed form
+        Ax = term.times(x) - term.c
+        u = s.u_hat + Ax - y  # (5)
+        new = s._replace(
+            x=x,
+            y=y,
+            u=u,
+            mean=s.mean + (x - s.mean) / (k + 1),
+            primal=_norm(Ax - y),
+            dual=_norm(x - s.x_hat) / step,  # = ||grad f(x_hat) + P + A^T w||
+            size_y=np.maximum(s.size_y, _norm(Ax)),
+            size_v=np.maximum(s.size_v, _norm(release.value)),
+        )
+        return self._ahead(s, new, step), release
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """There is nobody to listen to."""
+        return s
+
+    def estimate(self, s: State) -> np.ndarray:
+        """x_t, or the mean of all so far."""
+        return s.mean if self.average else s.x
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """||A x - y - c|| and ||grad f + A^T w||, both relative."""
+        return (s.primal / s.size_y)[:, 0], (s.dual / s.size_v)[:, 0]
+
+    def _ahead(self, s: State, new: State, step: np.ndarray) -> State:
+        """Where the next round starts from: at x_t and u_t."""
+        return new._replace(x_hat=new.x, u_hat=new.u)
+
+    def _multiplier(self, k: int, ids: np.ndarray) -> np.ndarray:
+        if self.budget is None:
+            raise InputError("the method has no noise: give it a budget")
+        return self.budget.multiplier * hyper.at("noise_schedule", self.noise_schedule, k, ids)
+
+    def _gradient(self, x: np.ndarray, problem: Problem, view: View, noise: Noise | None, k: int) -> Release:
+        if self.budget is None:
+            return unprotected(problem.gradient(x))
+        noise = needed(noise, self.as_printed)
+        if noise.private and self.term.seeded:
+            raise InputError(
+                "the graph of features was made with noise that does not protect: make it with SecureNoise()"
+            )
+        release = noisy_gradient(
+            problem, noise, self._multiplier(k, view.ids), x, row_norm=self.row_norm, rate=self.rate, ids=view.ids, t=k
+        )
+        return charged(release.value, Unprotected()) if self.as_printed else release
+
+
+def _norm(x: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(x, axis=1, keepdims=True)

@@ -1,0 +1,48 @@
+"""Composite problems: a smooth loss plus a term g(A x - c), for `DPADMM` and `AcceleratedDPADMM`.
+
+>>> import numpy as np, tacit
+>>> rng = np.random.default_rng(0)
+>>> X = clipped(rng.normal(size=(200, 5)), 1.0)
+>>> problem = tacit.Problem([(X, np.where(X[:, 0] > 0, 1, -1))])
+>>> make = lambda budget: tacit.algorithms.DPADMM(term=lasso(5, 0.01), penalty=0.1, budget=budget)
+>>> alone = tacit.Graph.ring(1)
+>>> method = tacit.calibrate(make, problem, alone, 30, epsilon=1.0, delta=1e-5)
+>>> run = tacit.simulate(method, problem, alone, rounds=30, noise=tacit.SecureNoise())
+>>> run.private, run.model.shape
+(True, (5,))
+"""
+
+from tacit.composite.feature_graph import (
+    FeatureGraph,
+    graph_as_printed,
+    graph_from_public_sample,
+    private_graph,
+    public_graph,
+)
+from tacit.composite.problem import Composite, clipped
+from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2
+from tacit.composite.term import Term, generalised_lasso, graph_guided, lasso
+from tacit.composite.theory import paper_sigma, suggested_rounds
+
+__all__ = [
+    "L1",
+    "Box",
+    "Composite",
+    "ElasticNet",
+    "FeatureGraph",
+    "GroupL1",
+    "Nothing",
+    "Proximable",
+    "SquaredL2",
+    "Term",
+    "clipped",
+    "generalised_lasso",
+    "graph_as_printed",
+    "graph_from_public_sample",
+    "graph_guided",
+    "lasso",
+    "paper_sigma",
+    "private_graph",
+    "public_graph",
+    "suggested_rounds",
+]

@@ -1,0 +1,108 @@
+"""Which features belong together: the graph W of the graph-guided fused lasso, and what learning it costs.
+
+Paper 001 takes W from the private data (sparse inverse covariance selection) and charges nothing: an error. Here W is
+public, or from a public sample, or private by a Gaussian mechanism on the second moments; every `FeatureGraph` carries
+its cost, and a run that uses it is charged (`tacit.composite.term.Term.cost`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from tacit.errors import InputError
+from tacit.mechanisms import second_moment_perturbed
+from tacit.noise import Noise
+from tacit.privacy.events import Event, Free, Gaussian, Unprotected
+from tacit.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureGraph:
+    """A symmetric matrix W of feature pairs: +1 where two features rise together, -1 where one falls as the other
+    rises (any other weights will do). The diagonal does not count as edges."""
+
+    W: Any  # (d, d), kept as CSR
+    cost: Event
+    seeded: bool = False  # whether its noise could be drawn again: then it does not protect
+
+    def __post_init__(self) -> None:
+        try:
+            W = scipy.sparse.csr_array(self.W, dtype=float)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"W must be a matrix of numbers: {error}") from None
+        if W.ndim != 2 or W.shape[0] != W.shape[1] or W.shape[0] == 0:
+            raise InputError(f"W must be a square matrix, features by features, not of shape {W.shape}")
+        if not np.all(np.isfinite(W.data)):
+            raise InputError("W must be finite")
+        if abs(W - W.T).max() > 0:
+            raise InputError("W must be symmetric: a pair of features has one weight")
+        W.eliminate_zeros()
+        object.__setattr__(self, "W", W)
+
+    def edges(self) -> np.ndarray:
+        """The pairs i < j that belong together, (edges, 2)."""
+        upper = scipy.sparse.triu(self.W, k=1).tocoo()
+        return np.stack([upper.row, upper.col], axis=1)
+
+    def differences(self) -> Any:
+        """One row |w_ij| (x_i - sign(w_ij) x_j) for each edge, as CSR."""
+        upper = scipy.sparse.triu(self.W, k=1).tocoo()
+        rows = np.arange(upper.nnz)
+        entries = np.concatenate([np.abs(upper.data), -upper.data])
+        where = (np.tile(rows, 2), np.concatenate([upper.row, upper.col]))
+        return scipy.sparse.csr_array((entries, where), shape=(upper.nnz, self.W.shape[0]))
+
+
+def public_graph(W: Any) -> FeatureGraph:
+    """A W that was fixed without looking at the data."""
+    return FeatureGraph(W, Free("public: the graph of features was given"))
+
+
+def graph_from_public_sample(X: Any, threshold: float) -> FeatureGraph:
+    """From rows that are public themselves: edges where the correlation about zero is above the threshold.
+
+    >>> graph_from_public_sample([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]], threshold=0.9).edges().tolist()
+    [[0, 1]]
+    """
+    moment = Problem([(X, np.ones(np.shape(X)[0]))]).second_moment()[0]
+    return FeatureGraph(_pattern(moment, threshold), Free("public: the graph of features is from a public sample"))
+
+
+def private_graph(
+    problem: Problem, noise: Noise, budget: Gaussian, threshold: float, *, row_norm: float = 1.0
+) -> FeatureGraph:
+    """From the private rows, by a Gaussian mechanism on their second moments at the given budget, which the run that
+    uses the graph is charged for."""
+    _one_agent(problem)
+    release = second_moment_perturbed(problem, noise, budget, row_norm=row_norm, ids=np.array([0]), t=0)
+    moment = np.zeros((problem.dimension, problem.dimension))
+    moment[np.triu_indices(problem.dimension)] = release.value[0]
+    W = _pattern(moment + np.triu(moment, 1).T, threshold)
+    return FeatureGraph(W, release.events[0], seeded=not noise.private)
+
+
+def graph_as_printed(problem: Problem, threshold: float, *, as_printed: bool = False) -> FeatureGraph:
+    """From the private rows as they are, as the paper does: nothing that uses it is private, and its runs say so."""
+    if not as_printed:
+        raise InputError("a graph from private rows tells about them: use private_graph, or say as_printed=True")
+    _one_agent(problem)
+    return FeatureGraph(_pattern(problem.second_moment()[0], threshold), Unprotected())
+
+
+def _pattern(moment: np.ndarray, threshold: float) -> Any:
+    """The sign of M_ij / sqrt(M_ii M_jj) where it exceeds the threshold; a variance not above zero has no edges."""
+    if not 0 < threshold < 1:
+        raise InputError(f"the threshold of a correlation lies between 0 and 1, not at {threshold}")
+    scale = np.sqrt(np.maximum(np.diag(moment), 0.0))
+    strong = (np.abs(moment) > threshold * np.outer(scale, scale)) & (np.outer(scale, scale) > 0)
+    np.fill_diagonal(strong, False)
+    return scipy.sparse.csr_array(np.where(strong, np.sign(moment), 0.0))
+
+
+def _one_agent(problem: Problem) -> None:
+    if problem.agents != 1:
+        raise InputError(f"a composite problem is that of one agent, not of {problem.agents}; problem.pooled() is")
