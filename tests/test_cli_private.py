@@ -94,7 +94,7 @@ def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
         (["dvp", "--epsilon", 1, "--penalty", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
         (["mr-admm", "--epsilon", 1, "--penalty", 1], "must be one of dvp, pvp, m-admm, r-admm"),
         (["dvp", "--alpha", -1], "alpha must be positive"),
-        (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "the curvature of the loss alone costs more"),
+        (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "what is paid apart from it"),
     ],
 )
 def test_bad_plans_are_one_line(tacit, args, says):

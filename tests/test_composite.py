@@ -546,7 +546,7 @@ def test_a_private_graph_is_charged_to_the_run():
     assert 0.9999 < epsilon(done.spent[0], 1e-5) <= 1.0
     with pytest.raises(tacit.InputError, match="does not protect"):
         run(best, 2, noise=tacit.SecureNoise())
-    with pytest.raises(tacit.InputError, match="no positive parameter"):
+    with pytest.raises(tacit.InputError, match="what is paid apart from it"):
         tacit.calibrate(make, PROBLEM, ALONE, 2, epsilon=0.01, delta=1e-5)
 
 

@@ -1040,7 +1040,7 @@ def test_other_bad_settings_are_refused():
     refused("the centre is 'released' or 'printed'", lambda: PrimalPerturbedADMM(centre="hidden"))
     refused("a gradient's budget is Gaussian", lambda: GradientDescent(step=0.1, mixing=0.1, budget=Pure(1.0)))
     refused(
-        "printed centre needs a positive l2",
+        "primal perturbation needs l2 above zero",
         lambda: PrimalPerturbedADMM(alpha=1.0, centre="printed"),
         p=tacit.Problem(PARTS),
     )
@@ -1106,7 +1106,7 @@ def test_a_pure_target_is_met_next_to_what_the_curvature_costs():
     assert 0.149 < tacit.plan(found, facts, graph, 1).epsilon(1e-6) <= 0.15
     with pytest.raises(tacit.InputError, match="curvature"):
         tacit.calibrate(make, facts, graph, 1, epsilon=0.01, delta=1e-6, law=tacit.Pure)
-    with pytest.raises(tacit.InputError, match="the curvature of the loss alone costs more"):
+    with pytest.raises(tacit.InputError, match="what is paid apart from it"):
         tacit.calibrate(make, facts, graph, 1, epsilon=0.01, delta=1e-6)
 
 

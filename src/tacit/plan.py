@@ -232,8 +232,8 @@ def calibrate(
 
     if totals(worst(_NEXT_TO_NOTHING), delta).best > epsilon:
         raise CannotKeep(
-            f"no noise keeps the total at or below epsilon = {epsilon:g}: the curvature of the loss alone costs more; "
-            "raise l2, the penalty, the number of rows or epsilon"
+            f"no noise keeps the total at or below epsilon = {epsilon:g}: what is paid apart from it, such as the "
+            "curvature of the loss, costs more; raise l2, the penalty, the number of rows or epsilon"
         )
     best = make(budget(largest_parameter(worst, epsilon, delta)))
     try:
