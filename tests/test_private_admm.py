@@ -712,11 +712,11 @@ def test_a_plan_looks_at_no_data():
         )
 
 
-@pytest.mark.parametrize("law", [Pure, Gaussian])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "law"),  # gradient descent has Gaussian noise only
+    [pair for pair in itertools.product(METHODS, (Pure, Gaussian)) if pair != ("descent", Pure)],
+)
 def test_calibration_meets_its_target_from_below(name, law):
-    if name == "descent" and law is Pure:
-        pytest.skip("gradient descent has Gaussian noise only")
     facts = Facts(sizes=[700, 4000, 2300, 6100, 1200], dimension=D, scale=SCALE, l2=RHO)
     best = calibrate(METHODS[name], facts, GRAPH, 6, epsilon=2.0, delta=1e-6, law=law)
     assert isinstance(best.budget, law)
