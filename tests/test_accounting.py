@@ -198,11 +198,11 @@ def test_a_gaussian_that_hardly_speaks_is_not_rounded_away(multiplier, delta):
 
 
 def test_what_is_no_divergence_counts_as_infinite():
-    fine = np.full(len(accounting._ORDERS), 0.1)
+    fine = np.full(len(accounting.ORDERS), 0.1)
     for odd in (math.nan, -1e-9):
         broken = fine.copy()
         broken[100] = odd
-        assert accounting._converted(broken, 1e-5) >= accounting._converted(fine, 1e-5) > 0
+        assert accounting.converted(broken, 1e-5) >= accounting.converted(fine, 1e-5) > 0
 
 
 def test_extreme_parameters_are_answered():

@@ -20,10 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting.pld import common, privacy_loss_distribution
-from dp_accounting.rdp import rdp_privacy_accountant
 from scipy.special import expit, log_ndtr, logsumexp
-from scipy.stats import binom
 
 from tacit.errors import InputError
 from tacit.privacy import sampling
@@ -40,7 +37,7 @@ from tacit.privacy.events import (
 )  # fmt: skip
 
 # Orders of Renyi divergence: dense where the usual budgets have their best one.
-_ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
+ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
 _GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory
 _RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon (more where that would need too many points)
 _HOPELESS = 1e3  # an epsilon above which nothing is private
@@ -72,7 +69,7 @@ def totals(events: Counter[Event], delta: float) -> Totals:
     """
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
-    spent: dict[Event, int] = {event: n for event, n in events.items() if n and not isinstance(event, Free)}
+    spent = charged(events)
     if any(n < 0 for n in spent.values()):
         raise InputError("an event cannot be spent a negative number of times")
     if not spent:
@@ -80,8 +77,13 @@ def totals(events: Counter[Event], delta: float) -> Totals:
     if any(isinstance(event, Unprotected) for event in spent):
         return Totals(math.inf, math.inf, math.inf, math.inf)
     with np.errstate(all="ignore"):  # infinities are meant; NaN counts as infinite
-        plain, renyi, zcdp = _plain_sum(spent), _renyi(spent, delta), _zcdp(spent, delta)
+        plain, renyi, zcdp = plain_sum(spent), _renyi(spent, delta), _zcdp(spent, delta)
     return Totals(plain, _distribution(spent, delta, min(plain, renyi)), renyi, zcdp)
+
+
+def charged(events: Mapping[Event, int]) -> Counter[Event]:
+    """The events that cost something."""
+    return Counter({event: n for event, n in events.items() if n and not isinstance(event, Free)})
 
 
 def epsilon(events: Counter[Event], delta: float) -> float:
@@ -141,7 +143,8 @@ def largest_parameter(
     return low
 
 
-def _plain_sum(spent: Mapping[Event, int]) -> float:
+def plain_sum(spent: Mapping[Event, int]) -> float:
+    """Pure epsilons add up; infinite where not all events are pure."""
     total = 0.0
     for event, n in spent.items():
         if isinstance(event, Pure):
@@ -179,6 +182,8 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         if rough > _HOPELESS:
             return None
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
+    from dp_accounting.pld import common, privacy_loss_distribution  # a second to import: only where it is used
+
     composed = privacy_loss_distribution.identity(value_discretization_interval=interval)
     if precision:
         composed = composed.compose(
@@ -207,15 +212,15 @@ def _rough_sampled(
     spent: Mapping[Event, int], sampled: Mapping[SampledGaussian, int], precision: float, delta: float
 ) -> float:
     """About the epsilon of events with Gaussians on samples among them: it only chooses a grid."""
-    rest = _plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
+    rest = plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
     precision += sum(n * sampling.spread(event) for event, n in sampled.items())
     finest = max(sampling.largest_loss(event) for event in sampled) / 100
     return max(rest + gaussian_epsilon(1 / math.sqrt(max(precision, 1e-300)), delta), finest)
 
 
 def _renyi(spent: Mapping[Event, int], delta: float) -> float:
-    divergence = sum((n * renyi_divergence(event, _ORDERS) for event, n in spent.items()), np.zeros_like(_ORDERS))
-    return _converted(divergence, delta)
+    divergence = sum((n * renyi_divergence(event, ORDERS) for event, n in spent.items()), np.zeros_like(ORDERS))
+    return converted(divergence, delta)
 
 
 def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
@@ -231,17 +236,20 @@ def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
             rho += n * _square(event.epsilon) / 2  # Bun and Steinke (2016), Proposition 3.3
         elif isinstance(event, Laplace):
             rho += n * event.coordinates * _square(1 / event.multiplier) / 2
-    return _converted(xi + rho * _ORDERS, delta)
+    return converted(xi + rho * ORDERS, delta)
 
 
 def _square(x: float) -> float:
     return x * x  # infinity, not an exception, where x is too large
 
 
-def _converted(divergence: np.ndarray, delta: float) -> float:
+def converted(divergence: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
+    """The least epsilon that Renyi divergences of these orders give at delta."""
+    from dp_accounting.rdp import rdp_privacy_accountant  # a second to import: only where it is used
+
     # The library answers 0 to a NaN or a negative divergence: what is not a divergence counts as infinite here.
     divergence = np.where(divergence >= 0, divergence, math.inf)
-    return max(0.0, float(rdp_privacy_accountant.compute_epsilon(_ORDERS, divergence, delta)[0]))
+    return max(0.0, float(rdp_privacy_accountant.compute_epsilon(orders, divergence, delta)[0]))
 
 
 def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
@@ -315,6 +323,8 @@ def pure_epsilon(one: float, count: int, delta: float) -> float:
     >>> round(pure_epsilon(0.1, 100, 1e-5), 4)
     4.3068
     """
+    from scipy.stats import binom  # half a second to import: only where it is used
+
     # Of `count` randomised responses j speak against D: the loss is (count - 2j) one, with a binomial law.
     j = np.arange(count // 2 + 1)
     log_mass = binom.logpmf(j, count, expit(-one))

@@ -17,15 +17,13 @@ spending the whole cap, so that a part of it costs more than the tight accountan
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from functools import lru_cache
 
 import numpy as np
-from dp_accounting.rdp import rdp_privacy_accountant
 
 from tacit.privacy import accounting
-from tacit.privacy.events import Event, Free, Gaussian
+from tacit.privacy.events import Event, Gaussian
 from tacit.privacy.ledger_entries import Cap
 
 _MIXED = 0.1  # the share of delta that is kept for a ledger of Gaussians that other events come into
@@ -39,19 +37,19 @@ def epsilon(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
     >>> round(epsilon(all, Counter(), cap), 3), round(epsilon(half, half, cap), 3)
     (0.572, 0.686)
     """
-    planned, later = _charged(planned), _charged(later)
+    planned, later = accounting.charged(planned), accounting.charged(later)
     return filter_epsilon(planned, later, cap) if later else accounting.epsilon(planned, cap.delta)
 
 
 def filter_epsilon(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
     """What all events cost if the later ones may depend on releases: at most the cap's epsilon means that they fit."""
-    planned, events, delta = _charged(planned), _charged(planned + later), cap.delta
+    planned, events, delta = accounting.charged(planned), accounting.charged(planned + later), cap.delta
     if planned and _all_gaussian(planned):  # decided by the plan, not by what was released: no second delta
         if _all_gaussian(events):
             return accounting.epsilon(events, delta * (1 - _MIXED))
         delta *= _MIXED
     with np.errstate(all="ignore"):  # infinities are meant
-        return min(accounting._plain_sum(events), _renyi(events, filter_order(cap.epsilon, delta), delta))
+        return min(accounting.plain_sum(events), _renyi(events, filter_order(cap.epsilon, delta), delta))
 
 
 @lru_cache
@@ -63,20 +61,15 @@ def filter_order(epsilon: float, delta: float) -> float:
     >>> 20 < filter_order(1.0, 1e-6) < 40
     True
     """
-    a = accounting._ORDERS[accounting._ORDERS > 1.01]  # the conversion answers no smaller one
+    a = accounting.ORDERS[accounting.ORDERS > 1.01]  # the conversion answers no smaller one
     affordable = epsilon - np.log1p(-1 / a) + np.log(delta * a) / (a - 1)
     return float(a[np.argmax(affordable / a)])
 
 
 def _renyi(events: Counter[Event], order: float, delta: float) -> float:
-    divergence = sum(n * float(accounting.renyi_divergence(event, np.array([order]))[0]) for event, n in events.items())
-    if not divergence >= 0:  # not a number, to which the library would answer 0
-        return math.inf
-    return float(rdp_privacy_accountant.compute_epsilon([order], [divergence], delta)[0])
-
-
-def _charged(events: Counter[Event]) -> Counter[Event]:
-    return Counter({event: n for event, n in events.items() if n and not isinstance(event, Free)})
+    orders = np.array([order])
+    divergence = sum((n * accounting.renyi_divergence(event, orders) for event, n in events.items()), np.zeros(1))
+    return accounting.converted(divergence, delta, orders)
 
 
 def _all_gaussian(events: Counter[Event]) -> bool:

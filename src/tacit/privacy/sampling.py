@@ -18,12 +18,15 @@ mechanism's.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 from scipy.special import log_ndtr
 
 from tacit.privacy.events import SampledGaussian
+
+if TYPE_CHECKING:
+    from dp_accounting.pld import privacy_loss_distribution
 
 _TAIL = 1e-25  # a delta beyond which the loss counts as infinite
 
@@ -56,6 +59,8 @@ def spread(event: SampledGaussian) -> float:
 
 def loss_distribution(event: SampledGaussian, interval: float) -> privacy_loss_distribution.PrivacyLossDistribution:
     """The privacy-loss distribution of the profile, on a grid and against us (Doroshenko et al. 2022)."""
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # a second to import: only where it is used
+
     steps = math.ceil(largest_loss(event) / interval)
     grid = np.arange(-steps, steps + 1)
     delta = np.minimum.accumulate(np.clip(profile(event, grid * interval), 0.0, 1.0))
