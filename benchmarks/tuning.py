@@ -63,7 +63,7 @@ def error(recipe: Recipe, sets: list[tuple[np.ndarray, np.ndarray]], epsilon: fl
     for X, y in sets:
         rows = scipy.sparse.csr_array(X[: AGENTS * ROWS])
         parts = [(rows[i * ROWS : (i + 1) * ROWS], y[i * ROWS : (i + 1) * ROWS]) for i in range(AGENTS)]
-        problem = tacit.Problem(parts, loss=setting.loss, l2=setting.l2, tolerance=1e-7)
+        problem = tacit.Problem(parts, loss=setting.facts.loss, l2=setting.facts.l2, tolerance=1e-7)
         for seed in range(NOISES):
             noise = tacit.SeededNoise(seed)
             run = tacit.simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise)

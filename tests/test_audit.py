@@ -5,13 +5,10 @@ The false-alarm rate of every "not caught" is one in a thousand by the confidenc
 
 import json
 import math
-import sys
 
 import numpy as np
-import pytest
 from scipy.stats import norm
 
-from tacit import cli
 from tacit.noise import SeededNoise
 from tacit.privacy.audit import (
     AUDITS,
@@ -59,13 +56,10 @@ def test_the_bound_covers_a_known_epsilon_and_delta():
     assert epsilon_lower_bound(50, 0, 100_000, delta=0.01) == 0.0  # less than delta: nothing is shown
 
 
-def test_tacit_audit_of_all_kinds(monkeypatch, capsys):
+def test_tacit_audit_of_all_kinds(tacit):
     def run(*args):
-        monkeypatch.setattr(sys, "argv", ["tacit", "audit", *args])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, " ".join(captured.out.split()), captured.err
+        code, out, err = tacit("audit", *args)
+        return code, " ".join(out.split()), err
 
     code, out, _ = run("solver", "--planted", "--samples", "50000")
     assert code == 1

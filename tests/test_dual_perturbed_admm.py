@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections import Counter
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from conftest import make_parts
 
 import tacit
-from tacit import cli
 from tacit.algorithms import ConsensusADMM, DualPerturbedADMM
 from tacit.losses import Squared
 from tacit.privacy.audit import audit_dual_perturbed, epsilon_lower_bound
@@ -173,13 +171,9 @@ def test_the_bound_covers_a_known_epsilon():
     assert epsilon_lower_bound(5, 100, 100) == 0.0
 
 
-def test_tacit_audit(monkeypatch, capsys):
+def test_tacit_audit(tacit):
     def run(*args):
-        monkeypatch.setattr(sys, "argv", ["tacit", "audit", *args])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        captured = capsys.readouterr()
-        return stop.value.code or 0, captured.out, captured.err
+        return tacit("audit", *args)
 
     code, out, _ = run("dvp", "--as-printed", "--samples", "50000", "--json")
     assert code == 1

@@ -4,31 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
-from tacit.algorithms import OneShotAveraging
 from tacit.data import Dataset
 from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic
 from tacit.noise import SeededNoise
-from tacit.plan import CannotKeep, Facts, plan
+from tacit.plan import CannotKeep, per_agent_totals
 from tacit.problem import Problem
-from tacit.recipes import RECIPES, Setting
+from tacit.recipes import RECIPES, Recipe, Setting
 from tacit.simulate import simulate
 
 YARDSTICK = HuberHinge(1.0)  # the loss by which all methods are measured, whatever they minimise
 _AS_GOOD_AS = 0.002  # errors nearer than that are not told apart: the cheaper method is recommended
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Trial:
     """One division of the records: what the agents train on, and what nobody has seen."""
 
     parts: list[tuple[Any, np.ndarray]]
     test: Dataset
     seed: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many rows each agent has."""
+        return tuple(len(y) for _, y in self.parts)
+
+    @property
+    def dimension(self) -> int:
+        """How many features there are."""
+        return int(self.parts[0][0].shape[1])
+
+    @cached_property
+    def stacked(self) -> tuple[Any, np.ndarray]:
+        """All training rows in one place."""
+        rows = [X for X, _ in self.parts]
+        X = scipy.sparse.vstack(rows, format="csr") if scipy.sparse.issparse(rows[0]) else np.vstack(rows)
+        return X, np.concatenate([y for _, y in self.parts])
 
 
 @dataclass(frozen=True)
@@ -73,29 +92,35 @@ class Outcome(NamedTuple):
 def contenders(graph: Graph, epsilon: float, delta: float) -> dict[str, tuple[str, bool, Callable[[Trial], Outcome]]]:
     """Every method by name: its title, whether it does without a middle, and how to run it."""
 
+    @lru_cache
+    def setting(recipe: Recipe, sizes: tuple[int, ...], dimension: int, talk: Graph) -> Setting:
+        # Trials of the same sizes have the same setting: it knows nothing else of them.
+        return recipe.setting(sizes, dimension, talk, epsilon, delta)
+
+    def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph) -> Outcome:
+        return _run(trial, talk, setting(recipe, trial.sizes, trial.dimension, talk), delta)
+
     def by_recipe(name: str) -> Callable[[Trial], Outcome]:
-        return lambda trial: _run(trial, graph, _setting(RECIPES[name], trial, graph, epsilon, delta), delta)
+        return lambda trial: outcome(trial, RECIPES[name])
 
     def stopped_early(trial: Trial) -> Outcome:
         # The noise and the penalty of recycled ADMM, without its even steps: half the messages.
-        recipe = replace(RECIPES["dvp"], solves=RECIPES["r-admm"].solves, reach=RECIPES["r-admm"].reach)
-        return _run(trial, graph, _setting(recipe, trial, graph, epsilon, delta), delta)
+        return outcome(
+            trial, replace(RECIPES["dvp"], solves=RECIPES["r-admm"].solves, reach=RECIPES["r-admm"].reach)
+        )  # fmt: skip
 
     def alone(trial: Trial) -> Outcome:
-        setting = _setting(RECIPES["one-shot"], trial, graph, epsilon, delta)
-        silent = replace(setting.algorithm, mixing=0.0)  # type: ignore[type-var]
-        outcome = _run(trial, graph, Setting(silent, 1, setting.loss, setting.l2), delta)
-        return outcome._replace(rounds=0, messages=0)
+        # The first round of one-shot averaging, and no talk after it: every agent keeps what it has.
+        first = replace(setting(RECIPES["one-shot"], trial.sizes, trial.dimension, graph), rounds=1)
+        silent = replace(first, algorithm=replace(first.algorithm, mixing=0.0))  # type: ignore[type-var]
+        return _run(trial, graph, silent, delta, apart=True)._replace(rounds=0, messages=0)
 
     def central(trial: Trial) -> Outcome:
-        X, y = _stacked(trial)
-        middle = Trial([(X, y)], trial.test, trial.seed)
-        one = Graph.ring(1)
-        setting = _setting(RECIPES["gradient-descent"], middle, one, epsilon, delta)
-        return _run(middle, one, setting, delta)
+        return outcome(Trial([trial.stacked], trial.test, trial.seed), RECIPES["gradient-descent"], Graph.ring(1))
 
     def pooled(trial: Trial) -> Outcome:
-        problem = Problem(trial.parts, loss=Logistic(), scale=_scales(trial), l2=3e-5, tolerance=1e-6)
+        sizes = np.array(trial.sizes)
+        problem = Problem(trial.parts, loss=Logistic(), scale=sizes / sizes.mean(), l2=3e-5, tolerance=1e-6)
         return Outcome(problem.optimum()[None], np.inf, 0, 0)
 
     return {
@@ -147,32 +172,15 @@ def recommended(results: list[Contender]) -> Contender:
     return min((c for c in candidates if c.error <= best + _AS_GOOD_AS), key=lambda c: (c.messages, c.error))
 
 
-def _setting(recipe: Any, trial: Trial, graph: Graph, epsilon: float, delta: float) -> Setting:
-    sizes = [len(y) for _, y in trial.parts]
-    return recipe.setting(sizes, trial.parts[0][0].shape[1], graph, epsilon, delta)
-
-
-def _run(trial: Trial, graph: Graph, setting: Setting, delta: float) -> Outcome:
-    problem = Problem(trial.parts, loss=setting.loss, scale=_scales(trial), l2=setting.l2, tolerance=1e-7)
+def _run(trial: Trial, graph: Graph, setting: Setting, delta: float, *, apart: bool = False) -> Outcome:
+    """One run; its result is the agents' average model, or the model of each of them `apart`."""
+    facts = setting.facts
+    problem = Problem(trial.parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7)
     noise = SeededNoise(trial.seed)
     run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise)
-    spent = plan(setting.algorithm, Facts.of(problem), graph, setting.rounds).epsilon(delta)
-    silent = isinstance(setting.algorithm, OneShotAveraging) and setting.algorithm.mixing == 0
-    models = run.estimate / problem.scale[:, None] if silent else run.model[None]
+    spent = max(total.best for total in per_agent_totals(run.spent, delta))
+    models = run.estimate / facts.scale[:, None] if apart else run.model[None]
     return Outcome(models, spent, setting.rounds, int(run.history["messages"][-1]))
-
-
-def _scales(trial: Trial) -> np.ndarray:
-    sizes = np.array([len(y) for _, y in trial.parts])
-    return sizes / sizes.mean()
-
-
-def _stacked(trial: Trial) -> tuple[Any, np.ndarray]:
-    import scipy.sparse
-
-    rows = [X for X, _ in trial.parts]
-    stacked = scipy.sparse.vstack(rows, format="csr") if scipy.sparse.issparse(rows[0]) else np.vstack(rows)
-    return stacked, np.concatenate([y for _, y in trial.parts])
 
 
 def _error(models: np.ndarray, test: Dataset) -> float:
@@ -181,5 +189,5 @@ def _error(models: np.ndarray, test: Dataset) -> float:
 
 
 def _loss(models: np.ndarray, trial: Trial) -> float:
-    X, y = _stacked(trial)
+    X, y = trial.stacked
     return float(np.mean([np.mean(YARDSTICK.value(np.asarray(X @ f), y)) for f in models]))

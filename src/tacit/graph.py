@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,10 +145,25 @@ class Graph:
         >>> round(Graph.complete(4).mixing, 12)
         0.25
         """
+        return 2 / sum(self._spectrum) if self.agents > 1 else 0.0
+
+    def mixing_rounds(self, accuracy: float = 1e-3) -> int:
+        """How many rounds of averaging by that step bring the agents within `accuracy` of their mean.
+
+        >>> Graph.ring(5).mixing_rounds(), Graph.complete(5).mixing_rounds()
+        (9, 1)
+        """
         if self.agents == 1:
-            return 0.0
+            return 1
+        least, largest = self._spectrum
+        contraction = (largest - least) / (largest + least)
+        return 1 if contraction < accuracy else math.ceil(math.log(accuracy) / math.log(contraction))
+
+    @cached_property
+    def _spectrum(self) -> tuple[float, float]:
+        """The least and the largest of the Laplacian's eigenvalues above zero."""
         eigenvalues = np.sort(nx.laplacian_spectrum(self.to_networkx()))
-        return float(2 / (eigenvalues[1] + eigenvalues[-1]))
+        return float(eigenvalues[1]), float(eigenvalues[-1])
 
     def neighbours(self, i: int) -> np.ndarray:
         """The agents that agent i talks to, ascending."""

@@ -108,7 +108,7 @@ def objective_perturbed(
         kappa = _FOR_INEXACTNESS * cost * mu / (2 * tau)
         events = [Pure(float(e)) for e in (cost * (1 + _FOR_INEXACTNESS))[:, 0]]
         return _release(noise.mask("spherical", f, 1 / kappa, ids, t), list(events))
-    multiplier = law.deviation * factor / (2 * problem.loss.max_slope * one)
+    multiplier = law.deviation * factor / gradient_sensitivity(problem)
     f = solved("gaussian", law.deviation)
     mask = 2 * tau / mu * multiplier / math.sqrt(_FOR_INEXACTNESS)  # 1/multiplier^2 grows by that share
     multiplier = multiplier / math.sqrt(1 + _FOR_INEXACTNESS)
@@ -224,8 +224,7 @@ def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.
     """The law of noise with which `objective_perturbed` costs exactly what the budget says."""
     one, mu = _record(problem), _convexity(problem, weight)
     if isinstance(budget, Gaussian):
-        deviation = budget.multiplier * math.sqrt(1 + _FOR_INEXACTNESS) * 2 * problem.loss.max_slope * one / factor
-        return Normal(deviation)
+        return Normal(budget.multiplier * math.sqrt(1 + _FOR_INEXACTNESS) * gradient_sensitivity(problem) / factor)
     target = budget.epsilon / (1 + _FOR_INEXACTNESS)
     low, high = np.zeros_like(mu), target / (problem.loss.max_slope * one)  # the cost is at least rate g C/B
     if np.any(np.log1p(problem.loss.max_curvature * one / mu) >= target):
@@ -263,7 +262,7 @@ def _record(problem: Problem) -> np.ndarray:
     """C_i/B_i, (n, 1): by how much one record counts, and a little more for rows whose norm was computed."""
     if not math.isfinite(problem.loss.max_slope):
         raise InputError(f"{type(problem.loss).__name__} has no bound on its slope: no noise can protect its minimiser")
-    return (problem.scale / problem.sizes)[:, None] * (1 + ROUNDING) ** 2
+    return problem.row_weight * (1 + ROUNDING) ** 2
 
 
 def _convexity(problem: Problem, weight: np.ndarray) -> np.ndarray:
@@ -276,7 +275,7 @@ def _convexity(problem: Problem, weight: np.ndarray) -> np.ndarray:
 
 def _moved(problem: Problem, convexity: np.ndarray) -> np.ndarray:
     """By how much replacing a record moves a computed minimiser, (n, 1)."""
-    return 2 * (problem.loss.max_slope * _record(problem) + problem.tolerance) / convexity
+    return (gradient_sensitivity(problem) + 2 * problem.tolerance) / convexity
 
 
 def _spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:

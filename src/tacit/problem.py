@@ -90,6 +90,11 @@ class Problem:
         """B_i, (n,): how many rows each agent has. Public, by the adjacency that tacit uses (replace one row)."""
         return self._store.sizes[self._ids]
 
+    @property
+    def row_weight(self) -> np.ndarray:
+        """C_i/B_i, (n, 1): by how much each row of an agent counts."""
+        return (self.scale / self.sizes)[:, None]
+
     def take(self, ids: Sequence[int] | np.ndarray) -> Problem:
         """The problem of some of the block's agents; it shares their data, nothing is copied."""
         places = np.asarray(ids)

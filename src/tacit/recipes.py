@@ -49,8 +49,7 @@ class Setting:
 
     algorithm: Algorithm
     rounds: int
-    loss: Loss
-    l2: float
+    facts: Facts
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Noise:
     """How noisy a budget makes the agents, whatever they do."""
 
     epsilon: float
-    multiplier: float  # m: a single Gaussian mechanism with it spends the whole budget
+    rows: float  # B, the mean over agents
     deviation: float  # s, of the averaged gradient
 
     @classmethod
@@ -67,7 +66,11 @@ class Noise:
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InputError(f"epsilon must be a positive number, not {epsilon}")
         m = 1 / largest_parameter(lambda p: Counter[Event]({Gaussian(1 / p): 1}), epsilon, delta)
-        return cls(epsilon, m, 2 * slope * m / (float(np.mean(sizes)) * math.sqrt(len(sizes))))
+        rows = float(np.mean(sizes))
+        return cls(epsilon, rows, 2 * slope * m / (rows * math.sqrt(len(sizes))))
+
+
+Built = tuple[Callable[[Budget], Any], int, float]  # a method for every budget, its rounds, and l2
 
 
 @dataclass(frozen=True)
@@ -78,18 +81,17 @@ class Recipe:
     solves: int  # K, noisy steps
     reach: float  # c
     loss: Loss
-    build: Callable[[Recipe, Noise, Graph, np.ndarray], tuple[Callable[[Budget], Any], int, float]]
+    build: Callable[[Recipe, Noise, Graph], Built]
 
     def setting(
         self, sizes: Sequence[int] | np.ndarray, dimension: int, graph: Graph, epsilon: float, delta: float
     ) -> Setting:
         """The setting with which no agent spends more than (epsilon, delta)."""
         rows = np.asarray(sizes)
-        make, rounds, l2 = self.build(self, Noise.of(rows, self.loss.max_slope, epsilon, delta), graph, rows)
+        make, rounds, l2 = self.build(self, Noise.of(rows, self.loss.max_slope, epsilon, delta), graph)
         # Every row counts alike: scale_i/B_i is the same for all agents.
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=rows / rows.mean(), l2=l2)
-        algorithm = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta)
-        return Setting(algorithm, rounds, self.loss, l2)
+        return Setting(calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta), rounds, facts)
 
 
 def _penalty(recipe: Recipe, noise: Noise, graph: Graph) -> float:
@@ -104,64 +106,40 @@ def _growing(recipe: Recipe, noise: Noise, graph: Graph) -> Geometric:
     return Geometric(_penalty(recipe, noise, graph) * mean, ratio)
 
 
-def _dual(recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray) -> tuple[Callable[[Budget], Any], int, float]:
+def _dual(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
     eta = _penalty(recipe, noise, graph)
     return lambda budget: DualPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
 
 
-def _primal(
-    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
-) -> tuple[Callable[[Budget], Any], int, float]:
+def _primal(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
     eta = _penalty(recipe, noise, graph)
     return lambda budget: PrimalPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
 
 
-def _in_penalty(
-    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
-) -> tuple[Callable[[Budget], Any], int, float]:
+def _in_penalty(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
     eta, growing = _penalty(recipe, noise, graph), _growing(recipe, noise, graph)
     return lambda budget: PenaltyPerturbedADMM(penalty=growing, dual_step=eta, budget=budget), recipe.solves, _L2
 
 
-def _recycled(
-    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
-) -> tuple[Callable[[Budget], Any], int, float]:
+def _recycled(recipe: Recipe, noise: Noise, graph: Graph, penalty: Geometric | None = None) -> Built:
     eta = _penalty(recipe, noise, graph)
     gamma = 0.2 * eta * float(graph.degree.mean())
-    return lambda budget: RecycledADMM(penalty=eta, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
+    schedule = eta if penalty is None else penalty
+    return lambda budget: RecycledADMM(penalty=schedule, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
 
 
-def _recycled_growing(
-    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
-) -> tuple[Callable[[Budget], Any], int, float]:
-    eta, growing = _penalty(recipe, noise, graph), _growing(recipe, noise, graph)
-    gamma = 0.2 * eta * float(graph.degree.mean())
-    return lambda budget: RecycledADMM(penalty=growing, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
+def _recycled_growing(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
+    return _recycled(recipe, noise, graph, _growing(recipe, noise, graph))
 
 
-def mixing_rounds(graph: Graph, accuracy: float = 1e-3) -> int:
-    """How many rounds of averaging bring the agents within `accuracy` of their mean."""
-    if graph.agents == 1:
-        return 1
-    laplacian = np.diag(graph.degree.astype(float))
-    for a, b in graph.edges:
-        laplacian[a, b] = laplacian[b, a] = -1.0
-    contraction = np.sort(np.abs(1 - graph.mixing * np.linalg.eigvalsh(laplacian)))[-2]  # the largest is the mean's, 1
-    return 1 if contraction < accuracy else math.ceil(math.log(accuracy) / math.log(contraction))
-
-
-def _one_shot(
-    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
-) -> tuple[Callable[[Budget], Any], int, float]:
+def _one_shot(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
     # The loss's curvature costs ln(1 + x), x = c/(B l2): a share of epsilon, and no more.
-    room = recipe.loss.max_curvature / (float(np.mean(sizes)) * math.expm1(_CURVATURE_SHARE * noise.epsilon))
+    room = recipe.loss.max_curvature / (noise.rows * math.expm1(_CURVATURE_SHARE * noise.epsilon))
     l2 = max(recipe.reach * noise.deviation, room)
-    return lambda budget: OneShotAveraging(mixing=graph.mixing, budget=budget), 1 + mixing_rounds(graph), l2
+    return lambda budget: OneShotAveraging(mixing=graph.mixing, budget=budget), 1 + graph.mixing_rounds(), l2
 
 
-def _descent(
-    recipe: Recipe, noise: Noise, graph: Graph, sizes: np.ndarray
-) -> tuple[Callable[[Budget], Any], int, float]:
+def _descent(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
     # K steps of size 1/(c K s) reach as far; more steps than K where that would be too large for the curvature.
     largest = 4 / recipe.loss.max_curvature
     steps = max(recipe.solves, math.ceil(1 / (recipe.reach * noise.deviation * largest)))

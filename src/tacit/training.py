@@ -153,7 +153,8 @@ def train_privately(
     if prepared is not None:
         prepared(setting.rounds)
     noise = SecureNoise() if noise is None else noise
-    problem = Problem(data.parts(parts), loss=setting.loss, scale=sizes / sizes.mean(), l2=setting.l2)
+    facts = setting.facts
+    problem = Problem(data.parts(parts), loss=facts.loss, scale=facts.scale, l2=facts.l2)
     run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, progress=progress)
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     guarantee = (
@@ -161,8 +162,8 @@ def train_privately(
     )
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
     model = Model(
-        run.model, schema, type(setting.loss).__name__,
-        training=_how(setting.algorithm, setting.l2, run, names, sizes, graph),
+        run.model, schema, type(facts.loss).__name__,
+        training=_how(setting.algorithm, facts.l2, run, names, sizes, graph),
         privacy={"private": run.private, "statement": statement, "epsilon": spent, "delta": delta},
     )  # fmt: skip
     error = None if test is None else model.error(test)

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tacit.algorithms import hyper
+from tacit.algorithms.hyper import Hyper
 from tacit.errors import InputError
 from tacit.graph import View
-from tacit.mechanisms import Law, Spherical, objective_perturbed, unprotected
+from tacit.mechanisms import Budget, Law, Spherical, law_within, objective_perturbed, unprotected
 from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Release
@@ -51,6 +53,16 @@ def primal_step(
     return objective_perturbed(
         problem, noise, law, linear=2 * s.dual, factor=factor, ids=view.ids, t=k, **where
     )  # fmt: skip
+
+
+def stated_law(
+    problem: Problem, view: View, k: int, *, alpha: Hyper | None, budget: Budget | None, weight: np.ndarray,
+    factor: np.ndarray,
+) -> Law | None:  # fmt: skip
+    """The noise of step k as its cost or as its rate alpha says; none if neither does."""
+    if budget is not None:
+        return law_within(problem, budget, weight, factor)
+    return None if alpha is None else Spherical(hyper.at("alpha", alpha, k, view.ids))
 
 
 def drawn(noise: Noise, law: Law, dimension: int, view: View, k: int) -> np.ndarray:

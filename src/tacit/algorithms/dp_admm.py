@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,9 +79,8 @@ class DPADMM:
         if not isinstance(self.term, Term):
             raise InputError(f"term is a tacit.composite.Term, such as lasso(d, 0.1), not {self.term!r}")
         for name in ("penalty", "step", "row_norm"):
-            value = getattr(self, name)
-            if not (name == "step" and value is None) and not (value > 0 and math.isfinite(value)):
-                raise InputError(f"{name} must be a positive number, not {value}")
+            if getattr(self, name) is not None or name != "step":
+                hyper.number(name, getattr(self, name))
         if self.budget is not None and not isinstance(self.budget, Gaussian):
             raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
         if not 0 < self.rate <= 1 or (self.rate < 1 and self.budget is None):

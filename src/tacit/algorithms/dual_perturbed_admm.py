@@ -26,6 +26,12 @@ class State(NamedTuple):
     centre: np.ndarray  # (n, d) mean over the neighbours i of (f_p(t) + f_i(t))/2
     imbalance: np.ndarray  # (n, d) the gradient at f_p(t), with Phi and noise, plus 2 lambda_p(t)
 
+    @classmethod
+    def at_start(cls, start: np.ndarray, heard: Inbox, view: View) -> State:
+        """lambda = 0, and the centre of what all know of each other."""
+        centre = centre_of(start, heard.sum(), view.degree)
+        return cls(start, np.zeros_like(start), centre, np.full_like(start, np.nan))
+
 
 @dataclass(frozen=True)
 class DualPerturbedADMM:
@@ -61,8 +67,7 @@ class DualPerturbedADMM:
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_p(0) is given, data-independent and known to the neighbours; lambda_p(0) = 0."""
-        centre = centre_of(start, heard.sum(), view.degree)
-        return State(start, np.zeros_like(start), centre, np.full_like(start, np.nan))
+        return State.at_start(start, heard, view)
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """(14) and (15)."""
@@ -105,7 +110,7 @@ def dual_perturbed_step(
 ) -> Release:
     """(14) and (15) from s; the last step of primal perturbation is one of these, too."""
     weight = eta * view.degree
-    C_over_B = (problem.scale / problem.sizes)[:, None]
+    C_over_B = problem.row_weight
     law: Law | None = None
     phi = np.zeros_like(weight)
     if budget is not None:
@@ -130,7 +135,7 @@ def paper_noise(
     no bound. It prints zeta = alpha_hat; but replacing a record moves e_p by up to 2, so its proof needs alpha_hat/2.
     """
     curvature = problem.l2 + 2 * eta * view.degree  # rho + 2 eta N_p
-    c1 = problem.loss.max_curvature * (problem.scale / problem.sizes)[:, None]
+    c1 = problem.loss.max_curvature * problem.row_weight
     with np.errstate(divide="ignore", over="ignore"):  # an agent alone without l2; an alpha beyond all privacy
         alpha_hat = alpha - 2 * np.log1p(c1 / curvature)
         tight = alpha_hat <= 0 if as_printed else alpha_hat < alpha / 2

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import centre_of, dual_step, primal_step, relative_residuals
+from tacit.algorithms.consensus import dual_step, primal_step, relative_residuals, stated_law
 from tacit.algorithms.dual_perturbed_admm import State
 from tacit.algorithms.hyper import Hyper
 from tacit.errors import InputError
 from tacit.graph import Graph, View
-from tacit.mechanisms import Budget, Law, Spherical, law_within
+from tacit.mechanisms import Budget
 from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
@@ -52,20 +52,16 @@ class PenaltyPerturbedADMM:
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_i(0) is given, data-independent and known to the neighbours; lambda_i(0) = 0."""
-        centre = centre_of(start, heard.sum(), view.degree)
-        return State(start, np.zeros_like(start), centre, np.full_like(start, np.nan))
+        return State.at_start(start, heard, view)
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """The primal step."""
         weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
-        private = self.alpha is not None or self.budget is not None
-        if private and not np.all(view.degree > 0):
+        if (self.alpha is not None or self.budget is not None) and not np.all(view.degree > 0):
             raise InputError("an agent without neighbours has no penalty, and nothing to hide its data in")
-        law: Law | None = None
-        if self.budget is not None:
-            law = law_within(problem, self.budget, weight, 2 * weight)
-        elif self.alpha is not None:
-            law = Spherical(hyper.at("alpha", self.alpha, t, view.ids))
+        law = stated_law(
+            problem, view, t, alpha=self.alpha, budget=self.budget, weight=weight, factor=2 * weight
+        )  # fmt: skip
         release = primal_step(
             s, problem, noise, law, weight=weight, centre=s.centre, factor=2 * weight, view=view, k=t
         )  # fmt: skip
@@ -88,5 +84,5 @@ class PenaltyPerturbedADMM:
         """C (1.4 c1 + alpha_i) / (eta_i V_i B_i), (n, 1)."""
         alpha = hyper.paper_noise("M-ADMM", self.alpha, t, view.ids)
         weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
-        C_over_B = (problem.scale / problem.sizes)[:, None]
+        C_over_B = problem.row_weight
         return C_over_B * (1.4 * problem.loss.max_curvature + alpha) / weight

@@ -133,5 +133,5 @@ class PrimalPerturbedADMM:
 
 def paper_rate(problem: Problem, alpha: np.ndarray, convexity: np.ndarray) -> np.ndarray:
     """zeta_p of Algorithm 3, (n, 1): m B_p alpha/(2 C), with m = rho for the printed centre."""
-    C_over_B = (problem.scale / problem.sizes)[:, None]
+    C_over_B = problem.row_weight
     return convexity * alpha / (2 * problem.loss.max_slope * C_over_B)

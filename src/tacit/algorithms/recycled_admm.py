@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import centre_of, drawn, dual_step, needed, primal_step, relative_residuals
+from tacit.algorithms.consensus import centre_of, drawn, dual_step, needed, primal_step, relative_residuals, stated_law
 from tacit.algorithms.hyper import Hyper
 from tacit.graph import Graph, View
-from tacit.mechanisms import Budget, Law, Spherical, law_within, post_processed, unprotected
+from tacit.mechanisms import Budget, Law, post_processed, unprotected
 from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
@@ -119,16 +119,16 @@ class RecycledADMM:
             return np.zeros((len(view.ids), 1))
         alpha = hyper.paper_noise("R-ADMM", self.alpha, t // 2, view.ids)
         mu = problem.l2 + 2 * hyper.at("penalty", self.penalty, t // 2, view.ids) * view.degree
-        return 2 * (problem.scale / problem.sizes)[:, None] * (1.4 * problem.loss.max_curvature / mu + alpha)
+        return 2 * problem.row_weight * (1.4 * problem.loss.max_curvature / mu + alpha)
 
     @property
     def _private(self) -> bool:
         return self.alpha is not None or self.budget is not None
 
     def _law(self, problem: Problem, weight: np.ndarray, view: View, k: int) -> Law | None:
-        if self.budget is not None:
-            return law_within(problem, self.budget, weight, np.ones_like(weight))
-        return None if self.alpha is None else Spherical(hyper.at("alpha", self.alpha, k, view.ids))
+        return stated_law(
+            problem, view, k, alpha=self.alpha, budget=self.budget, weight=weight, factor=np.ones_like(weight)
+        )  # fmt: skip
 
     def _printed_even_step(
         self, s: State, problem: Problem, view: View, noise: Noise | None, eta: np.ndarray, k: int

@@ -87,10 +87,7 @@ def plan(
                 raise InputError(f"{option} is for a run of your own: give --penalty, too")
         setting = RECIPES[algorithm].setting(sizes, dimension, talk, epsilon, delta)
         method: Any = setting.algorithm
-        facts = Facts(
-            sizes=sizes, dimension=dimension, loss=setting.loss, scale=sizes / sizes.mean(), l2=setting.l2
-        )  # fmt: skip
-        rounds = setting.rounds
+        rounds, facts = setting.rounds, setting.facts
     else:
         make = names.pick(_METHODS, algorithm, "with --penalty or --alpha, algorithm")
         penalty = 1.0 if penalty is None else penalty

@@ -421,7 +421,7 @@ def with_noise_of(lab: Lab, method: RecycledADMM, solves: int) -> DualPerturbedA
     alphas = []
     for k in range(solves):
         eta = at("penalty", method.penalty, k, view.ids)
-        zeta = at("alpha", method.alpha, k, view.ids) * (problem.scale / problem.sizes)[:, None]  # of C/B e
+        zeta = at("alpha", method.alpha, k, view.ids) * problem.row_weight  # of C/B e
         plenty = 2 * zeta + 100  # zeta = (alpha - what the Jacobian takes)/2 as long as Phi = 0
         alpha = 2 * zeta + plenty - 2 * paper_noise(problem, eta, view, plenty, as_printed=False)[0]
         if np.any(paper_noise(problem, eta, view, alpha, as_printed=False)[1] > 0):

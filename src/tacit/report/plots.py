@@ -65,8 +65,7 @@ def contenders(results: list[Contender], best: Contender, path: str | os.PathLik
         axes.plot(c.error, place, "o", color=colour)
     axes.set_yticks(range(len(order)), [f"{c.name}" + ("" if c.decentralised else " (pooled)") for c in order])
     axes.set_xlabel("test error: mean and range over seeds")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25, axis="x")
+    _plain(axes, grid="x")
     _save(figure, path, dpi=130)
 
 
@@ -116,9 +115,9 @@ def _figure(width: float, height: float, title: str) -> Figure:
     return figure
 
 
-def _plain(axes: Any) -> None:
+def _plain(axes: Any, grid: str = "both") -> None:
     axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
+    axes.grid(alpha=0.25, axis=grid)
 
 
 def _save(figure: Figure, path: str | os.PathLike[str], dpi: int) -> None:
