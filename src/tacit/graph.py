@@ -15,10 +15,12 @@ from tacit.errors import GraphError, NotConnected
 
 
 class View(NamedTuple):
-    """What the agents of a block know of the graph: themselves and how many neighbours they have, no more."""
+    """What the agents of a block know of the graph: themselves, how many neighbours they have, and how many agents
+    there are in all; no more."""
 
     ids: np.ndarray  # (n,)
     degree: np.ndarray  # (n, 1) V_i
+    network: int  # N
 
 
 @dataclass(frozen=True)
@@ -172,4 +174,4 @@ class Graph:
     def view(self, ids: np.ndarray | None = None) -> View:
         """What the given agents (all, by default) know of the graph."""
         ids = np.arange(self.agents) if ids is None else np.asarray(ids)
-        return View(ids, self.degree[ids][:, None].astype(float))
+        return View(ids, self.degree[ids][:, None].astype(float), self.agents)

@@ -44,13 +44,13 @@ class Normal(NamedTuple):
 Law = Spherical | Normal
 
 
-def unprotected(value: np.ndarray) -> Release:
-    """The exact value leaves, without any protection: for the non-private methods.
+def unprotected(value: np.ndarray, silent: np.ndarray | None = None) -> Release:
+    """The exact value leaves, without any protection: for the non-private methods. So does the fact of being silent.
 
     >>> unprotected(np.zeros((2, 1))).events
     (Unprotected(), Unprotected())
     """
-    return _release(value, [Unprotected()] * len(value))
+    return _release(value, [Unprotected()] * len(value))._replace(silent=silent)
 
 
 def post_processed(value: np.ndarray) -> Release:

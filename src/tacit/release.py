@@ -14,11 +14,14 @@ from tacit.privacy.events import Event
 class Release(NamedTuple):
     """The rows that leave the agents of a block, and for each row the privacy event that its leaving costs.
 
-    Only `tacit.mechanisms` makes one: a number that does not come with its cost does not leave.
+    Only `tacit.mechanisms` makes one: a number that does not come with its cost does not leave. Who is `silent` sends
+    nothing: its neighbours go on with the row that they have, which is the one here. Silence is a message, too, and
+    costs what its event says.
     """
 
     value: np.ndarray  # (n, d)
     events: tuple[Event, ...]  # one a row
+    silent: np.ndarray | None = None  # (n,) of bool, if somebody may be
 
 
 class Inbox:

@@ -22,7 +22,7 @@ from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Turn
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Run:
     state: Any  # the algorithm's State, after `rounds` rounds
     rounds: int
     estimate: np.ndarray  # (N, d) every agent's model
-    history: dict[str, np.ndarray]  # one entry for the start and for every round after it
+    history: dict[str, np.ndarray]  # one entry for the start and for every measured round, which "round" counts
     spent: list[Counter[Event]]  # for every agent, how often it released at which cost
     trajectory: np.ndarray | None  # (rounds+1, N, d) every agent's variable, index 0 the start; if recorded
     converged: bool  # whether the residuals fell below the given tolerance
@@ -110,15 +110,17 @@ def simulate(
     start: np.ndarray | float | None = None,
     record: bool = False,
     tolerance: float | None = None,
+    measure_every: int = 1,
     resume: Run | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Runs `rounds` rounds of the algorithm with every agent of the graph in this process.
 
     `start`, (N, d) or (d,), is public: neighbours know each other's before the first round; zero by default.
-    `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. `resume`
-    goes on from an earlier run until `rounds` rounds are done in all: nothing changes by the interruption.
-    `progress` is called with the number of rounds done.
+    `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. The history has
+    every round, or only the first, the last and every `measure_every`-th: looking at everybody's loss takes as long as
+    a short round does. `resume` goes on from an earlier run until `rounds` rounds are done in all: nothing changes by
+    the interruption. `progress` is called with the number of rounds done.
 
     >>> from tacit.algorithms import ConsensusADMM
     >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0]], [1])], l2=0.1)
@@ -132,6 +134,8 @@ def simulate(
         raise InputError(f"rounds must be a whole number, zero or more, not {rounds}")
     if tolerance is not None and not tolerance > 0:
         raise InputError(f"tolerance must be a positive number, not {tolerance}")
+    if not isinstance(measure_every, int | np.integer) or measure_every < 1:
+        raise InputError(f"measure_every must be a whole number of rounds, 1 or more, not {measure_every}")
     if resume is not None and start is not None:
         raise InputError("start is for a new run; a resumed run goes on from where it stopped")
     view, schedule = graph.view(), algorithm.schedule(graph)
@@ -160,7 +164,7 @@ def simulate(
         if done > rounds:
             raise InputError(f"the run to resume has {done} rounds already, more than the {rounds} asked for")
     else:
-        history.append(_measure(algorithm, state, problem, view, sent))
+        history.append(_measure(algorithm, state, problem, view, done, sent))
         if record:
             trajectory.append(algorithm.estimate(state).copy())
 
@@ -183,12 +187,14 @@ def simulate(
             spent[agent][event] += 1
 
         done = t + 1
-        sent["messages"] += len(turn.indices)
-        sent["bytes"] += len(turn.indices) * release.value.shape[1] * release.value.itemsize
-        history.append(_measure(algorithm, state, problem, view, sent))
+        links = len(turn.indices) if release.silent is None else int((~release.silent[turn.indices]).sum())
+        sent["messages"] += links
+        sent["bytes"] += links * release.value.shape[1] * release.value.itemsize
+        if done % measure_every == 0 or done == rounds:
+            history.append(_measure(algorithm, state, problem, view, done, sent))
+            converged = is_converged()
         if record:
             trajectory.append(algorithm.estimate(state).copy())
-        converged = is_converged()
         if progress is not None:
             progress(done)
 
@@ -217,13 +223,16 @@ def tick(
     return _put(state, ids, algorithm.listen(_rows(state, ids), inbox, graph.view(ids), t)), release
 
 
-def _measure(algorithm: Algorithm, state: Any, problem: Problem, view: View, sent: dict[str, int]) -> dict[str, float]:
+def _measure(
+    algorithm: Algorithm, state: Any, problem: Problem, view: View, done: int, sent: dict[str, int]
+) -> dict[str, float]:
     """What a simulator, who sees everybody, can say of the present state."""
     f = algorithm.estimate(state)
     primal, dual = algorithm.residuals(state, view)
     own = problem.average_loss(f)
     model = own if len(f) == 1 else problem.average_loss(f.mean(axis=0))  # one agent's model is everybody's
     return {
+        "round": done,
         "loss": float(own.mean()),  # each agent on its own rows: L(t) of paper 000, section VIII
         "model_loss": float(np.average(model, weights=problem.scale)),  # of run.model
         "consensus_error": float(np.linalg.norm(f - f.mean(axis=0), axis=1).max()),
@@ -261,10 +270,10 @@ def _resumed(run: Run, fresh: Any, identity: dict[str, str]) -> Any:
     fits = arrays.keys() == expected.keys() and all(
         arrays[name].shape == array.shape and arrays[name].dtype == array.dtype for name, array in expected.items()
     )
-    lengths = {run.rounds + 1, *map(len, run.history.values())}
-    if run.trajectory is not None:
-        lengths.add(len(run.trajectory))
-    if not fits or len(lengths) > 1 or len(run.spent) != len(fresh[0]):
+    measured = run.history.get("round", np.empty(0))
+    whole = len(measured) > 0 and measured[-1] == run.rounds and {len(measured)} == set(map(len, run.history.values()))
+    recorded = run.trajectory is None or len(run.trajectory) == run.rounds + 1
+    if not (fits and whole and recorded) or len(run.spent) != len(fresh[0]):
         raise InputError("the run to resume is damaged: its parts do not fit together")
     return type(fresh)(**arrays)
 
