@@ -137,6 +137,11 @@ class Problem:
         f = self.as_rows(f, "f")
         return self._store.gradients_of(self.loss, self._ids, f, chosen) / rate + self.l2 * f
 
+    def smoothness(self) -> np.ndarray:
+        """L_i, (n,): a bound on the curvature of O_i, attained by the squared loss."""
+        largest = np.linalg.eigvalsh(self.second_moment())[:, -1]
+        return self.scale * self.loss.max_curvature * largest + self.l2
+
     def second_moment(self) -> np.ndarray:
         """1/B_i sum_n x_n x_n^T, (n, d, d)."""
         return self._store.squares(self._ids) / self.sizes[:, None, None]

@@ -50,6 +50,12 @@ class Inbox:
         shape = (len(self.indptr) - 1, len(self.rows))
         return scipy.sparse.csr_array((np.ones(len(self.indices)), self.indices, self.indptr), shape=shape) @ self.rows
 
+    def only(self) -> np.ndarray:
+        """Each listener's one row, (n, d): a token."""
+        if np.any(self.counts != 1):
+            raise InputError(f"a token comes from one agent; listeners heard {self.counts[:, 0].tolist()}")
+        return self.rows[self.indices]
+
     def mean(self) -> np.ndarray:
         """The mean of each listener's rows, (n, d)."""
         return self.sum() / self._nonempty()

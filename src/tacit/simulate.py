@@ -112,6 +112,7 @@ def simulate(
     tolerance: float | None = None,
     measure_every: int = 1,
     resume: Run | None = None,
+    overheard: Callable[[int, Turn, Release], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Runs `rounds` rounds of the algorithm with every agent of the graph in this process.
@@ -120,7 +121,8 @@ def simulate(
     `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. The history has
     every round, or only the first, the last and every `measure_every`-th: looking at everybody's loss takes as long as
     a short round does. `resume` goes on from an earlier run until `rounds` rounds are done in all: nothing changes by
-    the interruption. `progress` is called with the number of rounds done.
+    the interruption. `overheard` is called with every tick, its turn and what was said, as by somebody who listens on
+    all links; `progress` with the number of rounds done.
 
     >>> from tacit.algorithms import ConsensusADMM
     >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0]], [1])], l2=0.1)
@@ -185,6 +187,8 @@ def simulate(
             )
         for agent, event in zip(turn.speakers, release.events, strict=True):
             spent[agent][event] += 1
+        if overheard is not None:
+            overheard(t, turn, release)
 
         done = t + 1
         links = len(turn.indices) if release.silent is None else int((~release.silent[turn.indices]).sum())
@@ -219,6 +223,8 @@ def tick(
     said, release = algorithm.speak(_rows(state, ids), problem.take(ids), graph.view(ids), noise, t)
     state = _put(state, ids, said)
     ids = turn.listeners
+    if not len(ids):
+        return state, release
     inbox = Inbox(release.value, turn.indptr, turn.indices)
     return _put(state, ids, algorithm.listen(_rows(state, ids), inbox, graph.view(ids), t)), release
 
