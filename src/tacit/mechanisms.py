@@ -294,7 +294,7 @@ def _spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.nd
 
 
 def _release(value: np.ndarray, events: list[Event]) -> Release:
-    if not np.all(np.isfinite(value)):
+    if not np.isfinite(value).all():
         agent = int(np.argwhere(~np.isfinite(value))[0][0])
         raise TacitError(f"row {agent} of a release is not finite: the method has diverged; nothing was sent")
     return Release(value, tuple(events))

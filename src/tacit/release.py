@@ -52,7 +52,7 @@ class Inbox:
 
     def only(self) -> np.ndarray:
         """Each listener's one row, (n, d): a token."""
-        if np.any(self.counts != 1):
+        if (self.indptr[1:] - self.indptr[:-1] != 1).any():
             raise InputError(f"a token comes from one agent; listeners heard {self.counts[:, 0].tolist()}")
         return self.rows[self.indices]
 

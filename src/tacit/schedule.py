@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -91,8 +92,11 @@ class Walks:
             holder, visits = self._holders[token], self._visits[token]
             visits[holder] += 1
             near = self._graph.neighbours(holder)
-            drawn = self._rng.choice(near, min(self._choice, len(near)), replace=False)
-            following = int(drawn[np.argmin(visits[drawn])])
+            if self._choice == 1:
+                following = int(near[self._rng.integers(len(near))])
+            else:
+                drawn = self._rng.choice(near, min(self._choice, len(near)), replace=False)
+                following = int(drawn[visits[drawn].argmin()])
             self._holders[token] = following
             self._turns.append(handed_over(holder, following))
         return self._turns[t]
@@ -131,6 +135,7 @@ class Prepared:
         return self._then.turn(t - 1) if t else self._first
 
 
+@cache
 def handed_over(holder: int, following: int) -> Turn:
     """The holder speaks to one agent alone."""
     return Turn(np.array([holder]), np.array([following]), np.array([0, 1]), np.array([0]))

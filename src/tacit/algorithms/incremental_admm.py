@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.incremental_loop import handed_on, visits
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.hamilton import hamiltonian_cycle
@@ -28,7 +29,7 @@ class State(NamedTuple):
     x: np.ndarray  # (n, d) x_i
     y: np.ndarray  # (n, d) y_i
     token: np.ndarray  # (n, d) z as the agent saw it last
-    change: np.ndarray  # (n, 1) by how much the last visit changed y_i, relative
+    change: np.ndarray  # (n, d) by how much the last visit changed y_i
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class IncrementalADMM:
                 f"agent {view.ids[worst]}'s objective: the method may not converge",
                 stacklevel=3,
             )
-        return State(start, self._sign * self.penalty * start, np.zeros_like(start), np.full((len(start), 1), np.nan))
+        return State(start, self._sign * self.penalty * start, np.zeros_like(start), np.full(start.shape, np.nan))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """(4a) or (8), (4b), (5)."""
@@ -143,9 +144,7 @@ class IncrementalADMM:
             x = s.token + (s.y - problem.gradient(s.x)) / rho
         release = self._released(x, problem, rho + problem.l2 if self.exact else rho, view, noise, k)
         x = release.value
-        y = s.y + rho * (s.token - x)
-        token = s.token + ((x - y / self.penalty) - (s.x - s.y / self.penalty)) / view.network
-        change = np.linalg.norm(y - s.y, axis=1, keepdims=True) / np.maximum(_norm(y), TINY)
+        change, y, token = handed_on(x, s.x, s.y, s.token, rho, self.penalty, view.network)
         return State(x, y, token, change), instead(release, token)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
@@ -154,13 +153,24 @@ class IncrementalADMM:
             return s._replace(y=s.y + self.penalty * inbox.sum())
         return s._replace(token=inbox.only())
 
+    @property
+    def strides(self) -> bool:
+        """Whether `stride` can take many ticks at once: where nothing is drawn."""
+        return not self._prepares and self.gamma is None and self.deviation is None and self.budget is None
+
+    def stride(self, s: State, problem: Problem, holders: np.ndarray) -> State:
+        """What `speak` and `listen` of everybody do while the token goes from holder to holder; all in one block."""
+        after = State(*(array.copy() for array in s))
+        visits(holders, problem, self.penalty, self.exact, after)
+        return after
+
     def estimate(self, s: State) -> np.ndarray:
         """x_i."""
         return s.x
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """How far the token is from x_i, and how much the last visit changed y_i, both relative."""
-        return (_norm(s.token - s.x) / np.maximum(_norm(s.x), TINY))[:, 0], s.change[:, 0]
+        return _relative(s.token - s.x, s.x), _relative(s.change, s.y)
 
     @property
     def _sign(self) -> float:
@@ -191,5 +201,5 @@ class IncrementalADMM:
         )
 
 
-def _norm(x: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(x, axis=1, keepdims=True)
+def _relative(x: np.ndarray, to: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(x, axis=1) / np.maximum(np.linalg.norm(to, axis=1), TINY)
