@@ -53,6 +53,31 @@ def test_together_comes_as_close_to_the_optimum_as_it_says(tacit, patients):
     assert len(result["alone"]) == 4
 
 
+@pytest.mark.parametrize("algorithm", ["i-admm", "w-admm"])
+def test_a_token_trains_with_fewer_messages(tacit, patients, algorithm):
+    settings = ["--agents", 4, "--graph", "complete", "--json", "--l2", 0.01, "--rounds", 500, "--tolerance", 1e-5]
+    code, out, err = tacit("train", patients, "--label", "died", "--algorithm", algorithm, "--penalty", 0.5, *settings)
+    result = json.loads(out)
+    assert code == 0, err
+    assert result["converged"]
+    assert result["together"]["loss"] == pytest.approx(result["pooled"]["loss"], abs=1e-4)
+    assert result["bytes"] == result["rounds"] * 4 * 7 * 8  # a tick for each of 4 agents, a token of 7 numbers
+    assert "not above L" not in err
+
+
+def test_a_penalty_below_the_theorem_is_warned_of(tacit, patients):
+    code, _, err = tacit(
+        "train", patients, "--label", "died", "--agents", 3, "--algorithm", "i-admm", "--penalty", 0.001
+    )
+    assert code == 0
+    assert "the penalty 0.001 is not above L = " in err
+    code, _, err = tacit(
+        "train", patients, "--label", "died", "--agents", 4, "--algorithm", "i-admm", "--graph", "star"
+    )
+    assert code == 1
+    assert "no Hamiltonian cycle: agent 1 has only one neighbour" in err
+
+
 def test_a_schema_makes_all_encode_alike(tacit, patients, tmp_path):
     code, _, err = tacit("schema", patients, "--label", "died", "--out", "schema.toml")
     assert code == 0

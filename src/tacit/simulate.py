@@ -177,7 +177,7 @@ def simulate(
         return tolerance is not None and max(last["primal_residual"], last["dual_residual"]) <= tolerance
 
     converged = done > 0 and is_converged()
-    strides = getattr(algorithm, "strides", False) and overheard is None and tolerance is None
+    strides = getattr(algorithm, "strides", False) and overheard is None
     while done < rounds and not converged:
         t = done
         if strides:  # only where nothing is protected, and one agent speaks to one

@@ -38,6 +38,7 @@ class Trained:
 
     model: Model
     run: Run
+    rounds: int  # in which everybody spoke once
     together: Line
     pooled: Line  # the optimum that only somebody with everybody's data could compute
     alone: list[Line]  # each organisation on its own rows
@@ -93,7 +94,8 @@ def train(
 ) -> Trained:
     """Fits one model to the rows that each organisation holds, every row counting alike.
 
-    `prepared` is called once the optimum for comparison is there (which compiles the solver on first use).
+    A round is as many ticks as let everybody speak once. `prepared` is called once the optimum for comparison is there
+    (which compiles the solver on first use).
     """
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
@@ -101,7 +103,10 @@ def train(
     optimum = problem.optimum()
     if prepared is not None:
         prepared()
-    run = simulate(algorithm, problem, graph, rounds=rounds, tolerance=tolerance, progress=progress)
+    every = ticks_a_round(algorithm, graph)
+    run = simulate(
+        algorithm, problem, graph, rounds=rounds * every, tolerance=tolerance, measure_every=every, progress=progress
+    )  # fmt: skip
     statement = "private" if run.private else "not private: exact values were exchanged between the agents"
     pooled_problem = problem.pooled()
 
@@ -116,14 +121,20 @@ def train(
             run.model,
             schema,
             type(loss).__name__,
-            training=_how(algorithm, l2, run, names, sizes, graph),
+            training=_how(algorithm, l2, run.rounds // every, run.converged, names, sizes, graph),
             privacy={"private": run.private, "statement": statement},
         ),
         run=run,
+        rounds=run.rounds // every,
         together=line("together, nothing pooled", int(sizes.sum()), run.model),
         pooled=line("all data pooled (the optimum)", int(sizes.sum()), optimum),
         alone=[] if alone is None else [line(f"{names[i]} alone", int(sizes[i]), alone[i]) for i in range(len(names))],
     )
+
+
+def ticks_a_round(algorithm: Algorithm, graph: Graph) -> int:
+    """How many ticks make a round: one where all speak at once, and one for each agent where a token goes about."""
+    return -(-graph.agents // len(algorithm.schedule(graph).turn(1).speakers))
 
 
 def train_privately(
@@ -163,7 +174,7 @@ def train_privately(
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
     model = Model(
         run.model, schema, type(facts.loss).__name__,
-        training=_how(setting.algorithm, facts.l2, run, names, sizes, graph),
+        training=_how(setting.algorithm, facts.l2, run.rounds, run.converged, names, sizes, graph),
         privacy={"private": run.private, "statement": statement, "epsilon": spent, "delta": delta},
     )  # fmt: skip
     error = None if test is None else model.error(test)
@@ -173,15 +184,15 @@ def train_privately(
 
 
 def _how(
-    algorithm: Algorithm, l2: float, run: Run, names: Sequence[str], sizes: np.ndarray, graph: Graph
+    algorithm: Algorithm, l2: float, rounds: int, converged: bool, names: Sequence[str], sizes: np.ndarray, graph: Graph
 ) -> dict[str, Any]:
     """How a model came about, for its file."""
     return {
         "algorithm": type(algorithm).__name__,
         "parameters": asdict(algorithm),  # type: ignore[call-overload]
         "l2": l2,
-        "rounds": run.rounds,
-        "converged": run.converged,
+        "rounds": rounds,
+        "converged": converged,
         "agents": [{"name": name, "rows": int(n)} for name, n in zip(names, sizes, strict=True)],
         "edges": [list(edge) for edge in graph.edges],
     }
@@ -198,7 +209,7 @@ def as_json(trained: Trained) -> dict[str, Any]:
     """What `tacit train --json` prints."""
     run = trained.run
     return {
-        "rounds": run.rounds,
+        "rounds": trained.rounds,
         "converged": run.converged,
         "private": run.private,
         "consensus_error": float(run.history["consensus_error"][-1]),
