@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.algorithms import Algorithm
 from tacit.errors import InputError
+from tacit.exchange import Exchange, Link, Plain
 from tacit.files import replacing
 from tacit.graph import Graph, View
 from tacit.noise import Noise
@@ -111,6 +112,7 @@ def simulate(
     record: bool = False,
     tolerance: float | None = None,
     resume: Run | None = None,
+    exchange: Exchange | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Runs `rounds` rounds of the algorithm with every agent of the graph in this process.
@@ -118,6 +120,7 @@ def simulate(
     `start`, (N, d) or (d,), is public: neighbours know each other's before the first round; zero by default.
     `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. `resume`
     goes on from an earlier run until `rounds` rounds are done in all: nothing changes by the interruption.
+    `exchange` is how messages travel: `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`.
     `progress` is called with the number of rounds done.
 
     >>> from tacit.algorithms import ConsensusADMM
@@ -145,7 +148,8 @@ def simulate(
         "graph": json.dumps(graph.edges),
     }
 
-    done, sent = 0, {"messages": 0, "bytes": 0}
+    link = (exchange or Plain()).open(graph)
+    done, sent = 0, link.sent
     history: list[dict[str, float]] = []
     spent: list[Counter[Event]] = [Counter() for _ in range(graph.agents)]
     trajectory: list[np.ndarray] = []
@@ -153,7 +157,7 @@ def simulate(
         state = _resumed(resume, state, identity)
         done, spent = resume.rounds, [counter.copy() for counter in resume.spent]
         history = [dict(zip(resume.history, row, strict=True)) for row in zip(*resume.history.values(), strict=True)]
-        sent = {name: int(history[-1][name]) for name in sent}
+        sent.update({name: already + int(history[-1][name]) for name, already in sent.items()})
         if record and resume.trajectory is None:
             raise InputError("the run to resume was not recorded: its trajectory cannot be continued")
         trajectory = list(resume.trajectory) if record and resume.trajectory is not None else []
@@ -173,7 +177,7 @@ def simulate(
         if converged:
             break
         turn = schedule.turn(t)
-        state, release = tick(algorithm, state, problem, graph, noise, turn, t)
+        state, release = tick(algorithm, state, problem, graph, noise, turn, t, link)
         if tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
             raise InputError(
                 "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released pays "
@@ -183,8 +187,6 @@ def simulate(
             spent[agent][event] += 1
 
         done = t + 1
-        sent["messages"] += len(turn.indices)
-        sent["bytes"] += len(turn.indices) * release.value.shape[1] * release.value.itemsize
         history.append(_measure(algorithm, state, problem, view, sent))
         if record:
             trajectory.append(algorithm.estimate(state).copy())
@@ -206,14 +208,21 @@ def simulate(
 
 
 def tick(
-    algorithm: Algorithm, state: Any, problem: Problem, graph: Graph, noise: Noise | None, turn: Turn, t: int
+    algorithm: Algorithm,
+    state: Any,
+    problem: Problem,
+    graph: Graph,
+    noise: Noise | None,
+    turn: Turn,
+    t: int,
+    link: Link | None = None,
 ) -> tuple[Any, Release]:
     """One round: the speakers of the turn speak, its listeners listen."""
     ids = turn.speakers
     said, release = algorithm.speak(_rows(state, ids), problem.take(ids), graph.view(ids), noise, t)
     state = _put(state, ids, said)
     ids = turn.listeners
-    inbox = Inbox(release.value, turn.indptr, turn.indices)
+    inbox = (link or Plain().open(graph)).deliver(release.value, turn, t)
     return _put(state, ids, algorithm.listen(_rows(state, ids), inbox, graph.view(ids), t)), release
 
 
