@@ -44,7 +44,8 @@ def main() -> None:
     def of_all(link: SecretSharedLink, t: int) -> None:
         seats = {i: link.members[i].seat(Group(everybody, everybody)) for i in everybody}
         said = dict(zip(everybody, rows, strict=True))
-        for i, total in shared_sum(seats, said, t, lambda i, j, message: message, listeners=everybody).items():
+        done = shared_sum(seats, said, t, lambda i, j, message: message, listeners=everybody)
+        for i, total in done.totals.items():
             seats[i].heard(total)
 
     times = np.array(

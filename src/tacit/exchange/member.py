@@ -85,9 +85,8 @@ class Member:
         self._keys = KeyPair()
         self._peers: dict[int, tuple[bytes, bytes]] = {}  # public key and shared secret
         self._seats: dict[Group, Seat] = {}
-        self._counted: dict[
-            int, dict[int, bool]
-        ] = {}  # round -> agent -> whether the sums that this member helps count it
+        # round -> agent -> whether the sums that this member has helped with count it
+        self._counted: dict[int, dict[int, bool]] = {}
 
     @property
     def public(self) -> bytes:
@@ -157,7 +156,7 @@ class Seat:
         self, row: np.ndarray, round: int, *, members: Sequence[int] | None = None, attempt: int = 0
     ) -> dict[int, bytes]:
         """Splits the row; gives what goes to each of the other members (of the whole group, if not said otherwise)."""
-        members = self.group.members if members is None else tuple(sorted(members))
+        members = self.group.members if members is None else tuple(sorted(set(members)))
         if not (0 <= round < 2**64 and 0 <= attempt < 2**32 and (round, attempt) > self._at):
             raise ExchangeError(f"rounds and attempts only grow: {(round, attempt)} comes after {self._at}")
         if round == self.round and self._spoken:
@@ -191,8 +190,10 @@ class Seat:
         if peer not in self.missing:
             raise ExchangeError(f"agent {self.agent} awaits no share of agent {peer}")
         message = self._from[peer].open(self._nonce(), sealed, self._about(_SHARE, peer, self.agent))
-        seed, self._keys[peer] = message[:KEY_BYTES], message[KEY_BYTES:]
-        self._member.words.add(seed, self._held)
+        if len(message) != KEY_BYTES * (1 + (self.agent in self.group.listeners)):
+            raise ExchangeError(f"the share of agent {peer} has {len(message)} bytes, and not a seed's")
+        self._keys[peer] = message[KEY_BYTES:]
+        self._member.words.add(message[:KEY_BYTES], self._held)
         self._awaited.remove(peer)
 
     @property
@@ -234,10 +235,11 @@ class Seat:
     def _open(self, peer: int, sealed: bytes) -> np.ndarray:
         """A peer's partial sum of the present attempt."""
         message = open_once(self._keys[peer], sealed, self._about(_PARTIAL, peer))
-        words = np.frombuffer(message, dtype="<u8")
-        if len(words) != len(self._own):
-            raise ExchangeError(f"agent {peer} sent a sum of {len(words)} numbers, not of {len(self._own)}")
-        return words
+        if len(message) != 8 * len(self._own):
+            raise ExchangeError(
+                f"the partial sum of agent {peer} has {len(message) / 8:g} numbers, not {len(self._own)}"
+            )
+        return np.frombuffer(message, dtype="<u8")
 
     def _nonce(self) -> bytes:
         """Never twice for one key: a key has one run, group, sender and receiver, and (round, attempt) only grows."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class SecretSharedLink:
         )
         for group in _groups(turn):
             seats, (first, *others) = self._at(group), group.listeners
-            total = shared_sum(seats, said, t, self._carry, listeners=(first,))[first]
+            total = shared_sum(seats, said, t, self._carry, listeners=(first,)).totals[first]
             self.sent["messages"] += len(others) * (len(seats) - 1)
             self.sent["bytes"] += len(others) * (len(seats) - 1) * (8 * rows.shape[1] + 16)
             for i in group.listeners:
@@ -112,6 +112,13 @@ class SecretSharedLink:
         self.sent["bytes"] += hops * size
 
 
+class SharedSum(NamedTuple):
+    """What became of a sum."""
+
+    members: tuple[int, ...]  # whose rows it counts
+    totals: dict[int, np.ndarray]  # for each listener, modulo p
+
+
 def shared_sum(
     seats: Mapping[int, Seat],
     rows: Mapping[int, np.ndarray],
@@ -120,8 +127,8 @@ def shared_sum(
     *,
     listeners: tuple[int, ...],
     redo: bool = False,
-) -> dict[int, np.ndarray]:
-    """One sum among the seats of a group, step by step: for each listener, the total modulo p.
+) -> SharedSum:
+    """One sum among the seats of a group, step by step.
 
     `carry` is the network. If a share does not arrive, its sender is taken to have dropped out: the sum is refused, or
     tried again without the sender if `redo`. Partial sums leave only when everybody has all shares, so that until
@@ -154,7 +161,7 @@ def shared_sum(
         for j, collector in collectors.items():
             if i != j and (arrived := carry(i, j, message)) is not None:
                 collector.receive(i, arrived)
-    return {i: collector.total() for i, collector in collectors.items()}
+    return SharedSum(tuple(present), {i: collector.total() for i, collector in collectors.items()})
 
 
 class SummedInbox(Inbox):
