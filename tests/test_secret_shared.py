@@ -549,6 +549,15 @@ def test_what_a_coalition_learns():
         revealed(tacit.Graph.path(3), [3])
 
 
+def test_an_agent_left_out_of_one_sum_and_counted_in_another_can_be_revealed_by_a_chain():
+    """Listeners 6 to 9 hear 0+1+2, 0+3+4, 1+2+5, 3+4+5. Without 0 in the second sum they have 5, then 1+2, then 0."""
+    heard = {6: (0, 1, 2), 7: (0, 3, 4), 8: (1, 2, 5), 9: (3, 4, 5)}
+    graph = tacit.Graph.from_edges([(i, j) for i, near in heard.items() for j in near])
+    assert revealed(graph, heard) == []
+    assert revealed(graph, heard, left_out={7: [0]}) == [0, 5]
+    assert revealed(graph, heard, left_out={6: [0], 7: [0]}) == [5]
+
+
 # In the loop
 
 GRAPHS = {

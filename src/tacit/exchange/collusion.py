@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 
 from tacit.errors import InputError
 from tacit.graph import Graph
 
 
-def revealed(graph: Graph, coalition: Iterable[int]) -> list[int]:
+def revealed(
+    graph: Graph, coalition: Iterable[int], left_out: Mapping[int, Collection[int]] | None = None
+) -> list[int]:
     """The agents outside the coalition whose row it can compute from its own rows and its sums of one round.
 
     Each of its agents i hears the sum over its neighbours. As equations in the rows of the others, those are the
     indicators of N(i) less the coalition; the row of h follows from them if and only if the unit vector e_h is in
     their span, that is, a row of the reduced echelon form. Fractions, so the answer is exact.
+
+    `left_out` says for a listener whom its sum of that round does not count, because they dropped out.
 
     It is what *any* messages reveal. A method relates the rows of different rounds, from which more may follow.
 
@@ -27,7 +31,8 @@ def revealed(graph: Graph, coalition: Iterable[int]) -> list[int]:
     if not ours <= set(range(graph.agents)):
         raise InputError(f"the coalition {sorted(ours)} has agents that the graph has not")
     others = [h for h in range(graph.agents) if h not in ours]
-    equations = [[Fraction(int(h in set(graph.neighbours(i)))) for h in others] for i in sorted(ours)]
+    heard = {i: set(graph.neighbours(i)) - set((left_out or {}).get(i, ())) for i in sorted(ours)}
+    equations = [[Fraction(h in heard[i]) for h in others] for i in heard]
     return [others[row.index(Fraction(1))] for row in _reduced(equations) if sum(x != 0 for x in row) == 1]
 
 

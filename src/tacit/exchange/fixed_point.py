@@ -18,8 +18,9 @@ class FixedPoint:
     """x is the integer nearest to x 2^f, modulo p = 2^bits; of a sum, the centred lift to [-p/2, p/2) is taken.
 
     f is the largest number of fractional bits for which a sum of `members` entries of size `bound` fits, that is
-    p > 2 max|sum| 2^f, so the modulus is large enough by construction (docs/errata.md, paper 003). Every entry is off
-    by at most 2^-(f+1), a sum of n of them by n 2^-(f+1), and by the 2^-53 |sum| of a float when it comes back.
+    p > 2 max|sum| 2^f, so the modulus is large enough by construction. (Paper 003 takes real numbers modulo p, which is
+    undefined, with p > max|sum|, which loses signs.) Every entry is off by at most 2^-(f+1), a sum of n of them by
+    n 2^-(f+1), and by the 2^-53 |sum| of a float when it comes back.
 
     One word is enough: where even f = 0 does not fit 64 bits, the sum has lost all that a float knows of its addends.
 

@@ -15,18 +15,20 @@ the first attempt could still be completed, say because the missing one was only
 be its row. The same if it is counted in the sum of one group and missing in that of another. So two rules, which
 every member keeps by itself, within a round:
 
-    who has sent a partial sum takes part in no other attempt at that sum;
-    nobody sends partial sums of two groups, if an agent of both groups is counted in one and left out of the other.
+    1. who has sent a partial sum takes part in no other attempt at that sum;
+    2. nobody helps with the sums of two groups if one counts an agent of both and the other leaves it out.
 
-*Proof that this is enough.* Fix a round and the members that are honest. An attempt in which some honest h' does not
-send its partial sum tells nothing of any honest row, whatever else is known: every honest h has given h' a share s_hh'
-(its kept one, if h = h') that is in no other message, so all rows are hidden by uniform words. A seat that goes over to
-a new attempt forgets the old one, which is dead from then on. An attempt in which all its honest members send reveals
-the sum of their rows and no more (docs/secret-sharing.md). By the first rule, two such attempts at one sum have no
-honest member in common. By the second, neither have sums that count agent j and sums that leave it out, so they are
-equations in different unknowns: what follows from all of them follows from those with j, as if nobody had
-dropped out, or from those without it, as if j had never been there. The members of an attempt are part of what every
-message is sealed about, so members who were told different things do not even exchange shares.
+*Proof that one group's attempts give nothing away.* Fix a round and the members that are honest. An attempt in which
+some honest h' does not send its partial sum tells nothing of any honest row, whatever else is known: every honest h has
+given h' a share s_hh' (its kept one, if h = h') that is in no other message, so all rows are hidden by uniform words. A
+seat that goes over to a new attempt forgets the old one, which is dead from then on. An attempt in which all its honest
+members send reveals the sum of their rows and no more (docs/secret-sharing.md). By rule 1, two such attempts have no
+honest member in common: no row is in two sums. The members of an attempt are part of what every message is sealed
+about, so members who were told different things do not even exchange shares.
+
+*Several groups.* By rule 2 no two sums with an honest member in common differ by who dropped out. Chains of sums are
+beyond what members can see: where an agent is left out of one sum and counted in another, `revealed` says what follows.
+So trying again is safe on a complete graph, which is one group; elsewhere to refuse the round is the safe answer.
 
 What is left to a coalition that *lies* about who is missing is to shrink the group. `least` is the limit: no seat takes
 part in an attempt of fewer members.

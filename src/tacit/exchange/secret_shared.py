@@ -131,8 +131,9 @@ def shared_sum(
     """One sum among the seats of a group, step by step.
 
     `carry` is the network. If a share does not arrive, its sender is taken to have dropped out: the sum is refused, or
-    tried again without the sender if `redo`. Partial sums leave only when everybody has all shares, so that until
-    then an attempt can be given up; if one of them does not arrive, there is no sum in this round.
+    tried again without the sender if `redo`, which is for complete graphs (see `tacit.exchange.member`). Partial sums
+    leave only when everybody has all shares, so that until then an attempt can be given up; if one of them does not
+    arrive, there is no sum in this round.
     """
     present = sorted(seats)
     for attempt in count():
