@@ -344,9 +344,11 @@ def test_rows_of_different_length():
 def test_bounds_that_leave_no_room():
     with pytest.raises(InputError, match="too large for the modulus 2\\^64"):
         FixedPoint(2.0**62, 3)
-    for bound in (0.0, -1.0, np.nan, np.inf):
+    for bound in (0.0, -1.0, np.nan, np.inf, "1"):
         with pytest.raises(InputError, match="bound must be"):
-            FixedPoint(bound, 3)
+            SecretSharedSums(bound=bound).open(tacit.Graph.ring(3))
+    assert FixedPoint(1, 3) == FixedPoint(np.float32(1.0), 3)
+    assert FixedPoint(np.float32(1.0), 3).fraction_bits == 61
 
 
 def test_two_members_are_too_few():
@@ -665,6 +667,13 @@ def test_a_run_goes_on_with_new_keys(problem):
     assert rest.history["bytes"][-1] == whole.history["bytes"][-1] + 20 * 32
     mixed = tacit.simulate(ConsensusADMM(), problem, graph, rounds=5, exchange=Plain(), resume=half)
     np.testing.assert_allclose(mixed.estimate, whole.estimate, atol=1e-10)
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+def test_fewer_than_three_agents_are_refused(agents):
+    problem = tacit.Problem(make_parts(sizes=(7, 9)[:agents]))
+    with pytest.raises(InputError, match="at least 3 members"):
+        tacit.simulate(ConsensusADMM(), problem, tacit.Graph.complete(agents), rounds=1, exchange=SecretSharedSums())
 
 
 @pytest.mark.parametrize("graph", [tacit.Graph.path(5), tacit.Graph.star(5)], ids=["path", "star"])

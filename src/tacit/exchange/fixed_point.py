@@ -44,9 +44,9 @@ class FixedPoint:
     @cached_property
     def fraction_bits(self) -> int:
         """f."""
-        room = Fraction(2 ** (self.bits - 1) - 1, self.members) / Fraction(self.bound)  # 2^f at most
+        room = Fraction(2 ** (self.bits - 1) - 1, self.members) / Fraction(float(self.bound))  # 2^f at most
         f = min(int(room).bit_length() - 1, 1000)  # 2^f is to be a float
-        while f >= 0 and self.members * round(Fraction(self.bound) * 2**f) > 2 ** (self.bits - 1) - 1:
+        while f >= 0 and self.members * round(Fraction(float(self.bound)) * 2**f) > 2 ** (self.bits - 1) - 1:
             f -= 1
         return f
 

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tacit.errors import ExchangeError
 
 KEY_BYTES = 32  # of a public key, a seed, a cipher's key
-TAG_BYTES = 16  # by which a sealed message is longer
 
 
 def fresh_key() -> bytes:

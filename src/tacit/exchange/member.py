@@ -102,7 +102,7 @@ class Member:
         self._peers[peer] = public, self._keys.agree(public)
 
     def seat(self, group: Group) -> Seat:
-        """This member's place in a group, for the whole run."""
+        """This member's place in a group, for the whole run. Groups come from the graph, never from a message."""
         if group not in self._seats:
             self._seats[group] = Seat(self, group)
         return self._seats[group]

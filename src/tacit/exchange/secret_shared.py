@@ -59,7 +59,7 @@ class SecretSharedSums:
 
     def open(self, graph: Graph) -> SecretSharedLink:
         """Every agent makes its keys, and agrees on secrets with all it shares a group with: once a run."""
-        return SecretSharedLink(graph, FixedPoint(float(self.bound), 1 + int(graph.degree.max())), self.least)
+        return SecretSharedLink(graph, FixedPoint(self.bound, 1 + int(graph.degree.max())), self.least)
 
 
 class SecretSharedLink:
@@ -81,25 +81,24 @@ class SecretSharedLink:
                 self._count(b, a, len(self.members[b].public))
         everybody = np.arange(graph.agents)
         for group in _groups(Turn(everybody, everybody, graph.indptr, graph.indices)):
-            self._at(group)
+            self._seats(group)
 
     def deliver(self, rows: np.ndarray, turn: Turn, t: int) -> Inbox:
         """The listeners' sums. A sum that several of them share is computed once, and counted for each."""
         said = dict(zip(turn.speakers.tolist(), rows, strict=True))
-        sums, place = (
-            np.empty((len(turn.listeners), rows.shape[1])),
-            {i: k for k, i in enumerate(turn.listeners.tolist())},
-        )
+        sums = np.empty((len(turn.listeners), rows.shape[1]))
+        place = {i: k for k, i in enumerate(turn.listeners.tolist())}
         for group in _groups(turn):
-            seats, (first, *others) = self._at(group), group.listeners
+            seats, (first, *others) = self._seats(group), group.listeners
             total = shared_sum(seats, said, t, self._carry, listeners=(first,)).totals[first]
-            self.sent["messages"] += len(others) * (len(seats) - 1)
-            self.sent["bytes"] += len(others) * (len(seats) - 1) * (8 * rows.shape[1] + 16)
+            repeats = len(others) * (len(seats) - 1)  # of the partial sums, to the other listeners
+            self.sent["messages"] += repeats
+            self.sent["bytes"] += repeats * (8 * rows.shape[1] + 16)  # a seal is 16 bytes
             for i in group.listeners:
                 sums[place[i]] = seats[i].heard(total)
         return SummedInbox(sums, np.diff(turn.indptr)[:, None])
 
-    def _at(self, group: Group) -> dict[int, Seat]:
+    def _seats(self, group: Group) -> dict[int, Seat]:
         return {i: self.members[i].seat(group) for i in group.members}
 
     def _carry(self, sender: int, receiver: int, message: bytes) -> bytes:
@@ -195,8 +194,9 @@ def _groups(turn: Turn) -> list[Group]:
 
     listeners: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     speakers = turn.speakers.tolist()
+    speaking = set(speakers)
     for k, i in enumerate(turn.listeners.tolist()):
-        if i not in speakers:
+        if i not in speaking:
             raise InputError(f"in a secret-shared sum all take part, but agent {i} listens without speaking")
         heard = [speakers[s] for s in turn.indices[turn.indptr[k] : turn.indptr[k + 1]]]
         listeners[tuple(sorted({i, *heard}))].append(i)
