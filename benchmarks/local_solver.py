@@ -12,14 +12,13 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.optimize
 import scipy.sparse
 from sklearn.linear_model import LogisticRegression
+from timing import interleaved
 
 import tacit
 from tacit.data import adult, partition
@@ -44,17 +43,6 @@ class PrivateRounds:
         """Everybody's exact minimiser, on a ring (two neighbours each)."""
         centre = self.f.mean(axis=0)
         self.f = self.problem.argmin(self.draw(), 2 * PENALTY, centre, start=self.f)
-
-
-def interleaved(times: int, *works: Callable[[], object]) -> list[float]:
-    """Median seconds of each piece of work, run in turn."""
-    taken: list[list[float]] = [[] for _ in works]
-    for _ in range(times):
-        for work, seconds in zip(works, taken, strict=True):
-            begin = time.perf_counter()
-            work()
-            seconds.append(time.perf_counter() - begin)
-    return [float(np.median(seconds)) for seconds in taken]
 
 
 def lbfgs_round(parts: list[tuple[Any, Any]], linear: np.ndarray, centre: np.ndarray, f: np.ndarray) -> float:

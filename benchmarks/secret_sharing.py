@@ -9,58 +9,46 @@ one sum, and with all that ten processes would do together, where each of them o
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from itertools import count
 
 import numpy as np
+from timing import interleaved
 
 from tacit.exchange import Plain, SecretSharedSums
 from tacit.exchange.member import Group
-from tacit.exchange.secret_shared import SecretSharedLink, shared_sum
+from tacit.exchange.secret_shared import shared_sum
 from tacit.graph import Graph
+from tacit.mechanisms import unprotected
 from tacit.schedule import Broadcast
 
 AGENTS, DIMENSION, PASSES = 10, 100_000, 21
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """How long it took."""
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
 def main() -> None:
     """Prints one line a figure."""
     graph = Graph.complete(AGENTS)
-    turn = Broadcast(graph).turn(0)
-    rows = np.random.default_rng(0).normal(size=(AGENTS, DIMENSION))
-    everybody = tuple(range(AGENTS))
-
-    opening = np.median([seconds(lambda: SecretSharedSums().open(graph)) for _ in range(PASSES)])
+    turn, rounds = Broadcast(graph).turn(0), count()
+    release = unprotected(np.random.default_rng(0).normal(size=(AGENTS, DIMENSION)))
     plain, shared, apart = Plain().open(graph), SecretSharedSums().open(graph), SecretSharedSums().open(graph)
     keys = dict(shared.sent)
+    everybody = tuple(range(AGENTS))
+    seats = {i: apart.members[i].seat(Group(everybody, everybody)) for i in everybody}
 
-    def of_all(link: SecretSharedLink, t: int) -> None:
-        seats = {i: link.members[i].seat(Group(everybody, everybody)) for i in everybody}
-        said = dict(zip(everybody, rows, strict=True))
-        done = shared_sum(seats, said, t, lambda i, j, message: message, listeners=everybody)
+    def everybodys_work() -> None:
+        said = dict(enumerate(release.value))
+        done = shared_sum(seats, said, next(rounds), lambda i, j, message: message, listeners=everybody)
         for i, total in done.totals.items():
             seats[i].heard(total)
 
-    times = np.array(
-        [
-            [
-                seconds(lambda t=t: plain.deliver(rows, turn, t).sum()),  # type: ignore[misc]
-                seconds(lambda t=t: shared.deliver(rows, turn, t).sum()),  # type: ignore[misc]
-                seconds(lambda t=t: of_all(apart, t)),  # type: ignore[misc]
-            ]
-            for t in range(PASSES)
-        ]
+    (opening,) = interleaved(PASSES, lambda: SecretSharedSums().open(graph))
+    a, b, c = interleaved(
+        PASSES,
+        lambda: plain.deliver(release, turn, 0).sum(),
+        lambda: shared.deliver(release, turn, next(rounds)).sum(),
+        everybodys_work,
     )
-    a, b, c = np.median(times, axis=0)
     plain_bytes, shared_bytes = plain.sent["bytes"] / PASSES, (shared.sent["bytes"] - keys["bytes"]) / PASSES
-    off = np.abs(plain.deliver(rows, turn, PASSES).sum() - shared.deliver(rows, turn, PASSES).sum()).max()
+    off = np.abs(plain.deliver(release, turn, 0).sum() - shared.deliver(release, turn, next(rounds)).sum()).max()
     print(f"{AGENTS} agents, d={DIMENSION}: plain sums for everybody {1e3 * a:.1f} ms, {plain_bytes / 1e6:.2f} MB")
     print(f"secret-shared / plain, time: {b / a:.1f}, with every agent's work {c / a:.1f} (limit 20)")
     print(f"secret-shared / plain, bytes: {shared_bytes / plain_bytes:.4f} (limit 10)")

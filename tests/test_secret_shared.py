@@ -412,7 +412,7 @@ def test_no_nonce_is_used_twice_with_a_key(monkeypatch):
     graph = tacit.Graph.random(6, 11, seed=3)
     link, turn = SecretSharedSums().open(graph), Broadcast(graph).turn(0)
     for t in range(3):
-        link.deliver(np.ones((6, 2)), turn, t)
+        link.deliver(unprotected(np.ones((6, 2))), turn, t)
     seats = seats_of(Group((0, 1, 2, 3), (0, 1)), people(4))
     lost = iter([None])
     shared_sum(seats, rows_of(4), 0, lambda i, j, m: next(lost, m) if i == 3 else m, listeners=(0, 1), redo=True)
@@ -590,8 +590,8 @@ class Rounded:
     def open(self, graph):
         return self
 
-    def deliver(self, rows, turn, t):
-        whole = np.rint(rows * self.scale).astype(np.int64)
+    def deliver(self, release, turn, t):
+        whole = np.rint(release.value * self.scale).astype(np.int64)
         near = [turn.indices[low:high] for low, high in itertools.pairwise(turn.indptr)]
         return SummedInbox(np.array([whole[j].sum(axis=0) for j in near]) / self.scale, np.diff(turn.indptr)[:, None])
 
@@ -723,13 +723,25 @@ def test_listeners_get_sums_and_counts_but_no_rows(problem):
         run, plain = (tacit.simulate(Curious(question), problem, GRAPHS["random"], rounds=2, exchange=exchange)
                       for exchange in (SecretSharedSums(), None))  # fmt: skip
         np.testing.assert_allclose(run.estimate, plain.estimate, atol=1e-12)
-    for question in ("min", "max", "farthest_pair", "rows", "indices"):
+    for question in ("min", "max", "farthest_pair", "only", "rows", "indices"):
         tacit.simulate(Curious("max"), problem, GRAPHS["random"], rounds=1)
         with pytest.raises(InputError, match="no single rows"):
             tacit.simulate(Curious(question), problem, GRAPHS["random"], rounds=1, exchange=SecretSharedSums())
     assert isinstance(SummedInbox(np.ones((1, 1)), np.ones((1, 1))), Inbox)
     with pytest.raises(AttributeError):
         _ = SummedInbox(np.ones((1, 1)), np.ones((1, 1))).median
+
+
+def test_nobody_overhears_rows_that_are_not_sent(problem):
+    with pytest.raises(InputError, match="overheard is for plain messages"):
+        tacit.simulate(
+            ConsensusADMM(),
+            problem,
+            GRAPHS["ring"],
+            rounds=1,
+            exchange=SecretSharedSums(),
+            overheard=lambda *said: None,
+        )
 
 
 def test_a_token_is_no_sum(problem):

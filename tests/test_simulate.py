@@ -31,6 +31,22 @@ def test_history_counts_messages_and_bytes(problem):
     assert run.trajectory is None
 
 
+def test_the_history_can_be_sparse(problem):
+    every = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=7)
+    some = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=7, measure_every=3)
+    assert every.history["round"].tolist() == list(range(8))
+    assert some.history["round"].tolist() == [0, 3, 6, 7]
+    for name, values in some.history.items():
+        np.testing.assert_array_equal(values, every.history[name][[0, 3, 6, 7]])
+    np.testing.assert_array_equal(some.estimate, every.estimate)
+    part = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=4, measure_every=3)
+    whole = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=7, measure_every=3, resume=part)
+    assert whole.history["round"].tolist() == [0, 3, 4, 6, 7]
+    np.testing.assert_array_equal(whole.estimate, every.estimate)
+    with pytest.raises(tacit.InputError, match="measure_every"):
+        tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=7, measure_every=0)
+
+
 def test_stops_when_the_residuals_are_small(problem):
     seen = []
     run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=500, tolerance=1e-6, progress=seen.append)

@@ -15,10 +15,12 @@ from tacit.errors import GraphError, NotConnected
 
 
 class View(NamedTuple):
-    """What the agents of a block know of the graph: themselves and how many neighbours they have, no more."""
+    """What the agents of a block know of the graph: themselves, how many neighbours they have, and how many agents
+    there are in all; no more."""
 
     ids: np.ndarray  # (n,)
     degree: np.ndarray  # (n, 1) V_i
+    network: int  # N
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,27 @@ class Graph:
             raise GraphError(f"{n} agents can be connected by {n - 1} to {n * (n - 1) // 2} edges, not by {edges}")
         rng = np.random.default_rng(seed)
         tree = nx.random_labeled_tree(n, seed=int(rng.integers(2**31))) if n > 1 else nx.empty_graph(1)
-        chosen = {(min(e), max(e)) for e in tree.edges}
+        return cls._filled(n, edges, tree.edges, rng)
+
+    @classmethod
+    def random_with_cycle(cls, n: int, edges: int, seed: int = 0) -> Graph:
+        """A cycle through all agents in a random order, then random further edges.
+
+        >>> len(Graph.random_with_cycle(10, edges=20, seed=1).edges)
+        20
+        """
+        if not (n >= 3 and n <= edges <= n * (n - 1) // 2):
+            raise GraphError(
+                f"a graph with a cycle through {n} agents has {n} to {n * (n - 1) // 2} edges, not {edges}"
+            )
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(n).tolist()
+        return cls._filled(n, edges, zip(order, [*order[1:], order[0]], strict=True), rng)
+
+    @classmethod
+    def _filled(cls, n: int, edges: int, first: Iterable[tuple[int, int]], rng: np.random.Generator) -> Graph:
+        """The first edges, and random ones until there are enough."""
+        chosen = {(min(e), max(e)) for e in first}
         missing = edges - len(chosen)
         if missing > 0:
             rest = sorted((i, j) for i in range(n) for j in range(i + 1, n) if (i, j) not in chosen)
@@ -172,4 +194,4 @@ class Graph:
     def view(self, ids: np.ndarray | None = None) -> View:
         """What the given agents (all, by default) know of the graph."""
         ids = np.arange(self.agents) if ids is None else np.asarray(ids)
-        return View(ids, self.degree[ids][:, None].astype(float))
+        return View(ids, self.degree[ids][:, None].astype(float), self.agents)

@@ -19,6 +19,7 @@ from tacit.problem import ROUNDING, Problem
 from tacit.release import Release
 
 _POST_PROCESSING = Free("post-processing: computed from released values only")
+_INDEPENDENT = Free("random numbers, which do not depend on the data")
 _TRIES = 5  # of a solver that gives up, at the same objective
 _FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
 
@@ -44,13 +45,13 @@ class Normal(NamedTuple):
 Law = Spherical | Normal
 
 
-def unprotected(value: np.ndarray) -> Release:
-    """The exact value leaves, without any protection: for the non-private methods.
+def unprotected(value: np.ndarray, silent: np.ndarray | None = None) -> Release:
+    """The exact value leaves, without any protection: for the non-private methods. So does the fact of being silent.
 
     >>> unprotected(np.zeros((2, 1))).events
     (Unprotected(), Unprotected())
     """
-    return _release(value, [Unprotected()] * len(value))
+    return _release(value, [Unprotected()] * len(value))._replace(silent=silent)
 
 
 def post_processed(value: np.ndarray) -> Release:
@@ -58,9 +59,15 @@ def post_processed(value: np.ndarray) -> Release:
     return _release(value, [_POST_PROCESSING] * len(value))
 
 
-def scaled(release: Release, factor: np.ndarray) -> Release:
-    """A public multiple of a release, which costs what the release costs."""
-    return _release(factor * release.value, list(release.events))
+def independent(value: np.ndarray) -> Release:
+    """Random numbers leave that were drawn without a look at the data."""
+    return _release(value, [_INDEPENDENT] * len(value))
+
+
+def instead(release: Release, value: np.ndarray) -> Release:
+    """A value leaves in the place of a release, computed from it and from what is known without the data, or was
+    released before: it costs what the release costs."""
+    return _release(value, list(release.events))
 
 
 def objective_perturbed(
@@ -126,17 +133,18 @@ def minimiser_perturbed(
     f: np.ndarray,
     *,
     convexity: np.ndarray,
+    row_norm: float = 1.0,
     ids: np.ndarray,
     t: int,
 ) -> Release:
     """f_i + e_i leaves, where f_i minimises an objective of the given strong convexity, up to a gradient of norm tau.
 
-    Two neighbours' objectives differ in their gradients by at most 2 g C_i/B_i, so the exact minimisers by that over
-    the convexity m, and what our solver gives by Delta = (2 g C_i/B_i + 2 tau)/m. Spherical noise costs rate Delta,
-    normal noise is the Gaussian mechanism.
+    With rows of norm at most r, two neighbours' objectives differ in their gradients by at most 2 g r C_i/B_i, so the
+    exact minimisers by that over the convexity m, and what our solver gives by Delta = (2 g r C_i/B_i + 2 tau)/m.
+    Spherical noise costs rate Delta, normal noise is the Gaussian mechanism.
     """
-    problem.require_row_norm(1.0)
-    moved = _moved(problem, convexity)
+    problem.require_row_norm(row_norm)
+    moved = _moved(problem, convexity, row_norm)
     if isinstance(law, Spherical):
         released = noise.add("spherical", f, 1 / law.rate, ids, t)
         return _release(released, [Pure(float(e)) for e in (law.rate * moved)[:, 0]])
@@ -238,9 +246,9 @@ def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.
     return Spherical(low * (1 - ROUNDING) * factor)  # rounding must not carry the cost above the budget
 
 
-def output_law_within(problem: Problem, budget: Budget, convexity: np.ndarray) -> Law:
+def output_law_within(problem: Problem, budget: Budget, convexity: np.ndarray, row_norm: float = 1.0) -> Law:
     """The law of noise with which `minimiser_perturbed` costs exactly what the budget says."""
-    moved = _moved(problem, convexity)
+    moved = _moved(problem, convexity, row_norm)
     return Spherical(budget.epsilon / moved) if isinstance(budget, Pure) else Normal(budget.multiplier * moved)
 
 
@@ -273,9 +281,9 @@ def _convexity(problem: Problem, weight: np.ndarray) -> np.ndarray:
     return mu
 
 
-def _moved(problem: Problem, convexity: np.ndarray) -> np.ndarray:
+def _moved(problem: Problem, convexity: np.ndarray, row_norm: float) -> np.ndarray:
     """By how much replacing a record moves a computed minimiser, (n, 1)."""
-    return (gradient_sensitivity(problem) + 2 * problem.tolerance) / convexity
+    return (gradient_sensitivity(problem, row_norm) + 2 * problem.tolerance) / convexity
 
 
 def _spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:
@@ -286,7 +294,7 @@ def _spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.nd
 
 
 def _release(value: np.ndarray, events: list[Event]) -> Release:
-    if not np.all(np.isfinite(value)):
+    if not np.isfinite(value).all():
         agent = int(np.argwhere(~np.isfinite(value))[0][0])
         raise TacitError(f"row {agent} of a release is not finite: the method has diverged; nothing was sent")
     return Release(value, tuple(events))

@@ -1,10 +1,11 @@
 """Where noise comes from: `SecureNoise` for anything real, `SeededNoise` for experiments, `RecordedNoise` for tests.
 
-Three laws, each on R^d:
+Four laws, each on R^d:
 
     spherical   density proportional to exp(-||z|| / scale): radius Gamma(d), direction uniform
     gaussian    independent N(0, scale^2)
     laplace     independent, density exp(-|z|/scale) / (2 scale)
+    uniform     independent, on (0, scale): for random numbers that are nobody's noise
 
 A source offers `draw` (noise that goes into an objective), `add` (noise on a value that leaves), `mask` (a little
 noise on a minimiser that leaves, to pay for its inexactness; see `tacit.mechanisms`) and `choose` (a random sample of
@@ -26,7 +27,7 @@ from scipy.special import ndtri
 
 from tacit.errors import InputError
 
-Law = Literal["spherical", "gaussian", "laplace"]
+Law = Literal["spherical", "gaussian", "laplace", "uniform"]
 Scale = float | np.ndarray
 
 
@@ -95,8 +96,10 @@ class SeededNoise:
             return scale * np.log(u[:, :dimension] / u[:, dimension:])  # a difference of two exponentials
         if law == "gaussian":
             return scale * ndtri(self._uniforms(ids, t, tag, dimension))
+        if law == "uniform":
+            return scale * self._uniforms(ids, t, tag, dimension)
         if law != "spherical":
-            raise InputError(f"a law of noise is spherical, gaussian or laplace, not {law!r}")
+            raise InputError(f"a law of noise is spherical, gaussian, laplace or uniform, not {law!r}")
         u = self._uniforms(ids, t, tag, 2 * dimension)
         z = ndtri(u[:, :dimension])
         radius = -np.log(u[:, dimension:]).sum(axis=1, keepdims=True)  # Gamma(d)
@@ -265,9 +268,11 @@ _SHAPES: dict[str, Callable[[list[arb], int], list[arb]]] = {
     "spherical": _spherical,
     "gaussian": _normals,
     "laplace": _laplaces,
+    "uniform": lambda uniforms, d: uniforms,
 }
 _UNIFORMS: dict[str, Callable[[int], int]] = {
     "spherical": lambda d: d + 2 * ((d + 1) // 2),
     "gaussian": lambda d: 2 * ((d + 1) // 2),
     "laplace": lambda d: 2 * d,
+    "uniform": lambda d: d,
 }

@@ -26,7 +26,7 @@ from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.problem import Problem
 from tacit.release import Inbox
-from tacit.simulate import tick
+from tacit.simulate import Blocks, tick
 
 _NEXT_TO_NOTHING = 1e-12  # a budget so small that what it costs is not the noise's doing
 
@@ -172,13 +172,14 @@ def plan(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> Pla
         raise InputError(f"rounds must be a whole number, zero or more, not {rounds}")
     if not isinstance(facts, Facts):
         facts = Facts.of(facts)
-    view, schedule = graph.view(), algorithm.schedule(graph)
+    blocks, schedule = Blocks(facts, graph), algorithm.schedule(graph)
+    view = blocks.view
     zero = np.zeros((facts.agents, facts.dimension))
     state = algorithm.init(facts, view, zero, Inbox(zero, graph.indptr, graph.indices))
     events: list[list[Event]] = [[] for _ in range(facts.agents)]
     for t in range(rounds):
         turn = schedule.turn(t)
-        state, release = tick(algorithm, state, facts, graph, _NoNoise(), turn, t)
+        state, release = tick(algorithm, state, blocks, _NoNoise(), turn, t)
         for agent, event in zip(turn.speakers, release.events, strict=True):
             events[agent].append(event)
     return Plan(events, paper_total(algorithm, facts, view, rounds))

@@ -76,6 +76,11 @@ class Problem:
         return f"Problem({self.agents} agents, {self.sizes.sum()} rows, dimension {self.dimension}, {self.loss})"
 
     @property
+    def store(self) -> RowStore:
+        """The rows behind the block, for compiled loops."""
+        return self._store
+
+    @property
     def agents(self) -> int:
         """How many agents the block has."""
         return len(self._ids)
@@ -137,6 +142,11 @@ class Problem:
         f = self.as_rows(f, "f")
         return self._store.gradients_of(self.loss, self._ids, f, chosen) / rate + self.l2 * f
 
+    def smoothness(self) -> np.ndarray:
+        """L_i, (n,): a bound on the curvature of O_i, attained by the squared loss."""
+        largest = np.linalg.eigvalsh(self.second_moment())[:, -1]
+        return self.scale * self.loss.max_curvature * largest + self.l2
+
     def second_moment(self) -> np.ndarray:
         """1/B_i sum_n x_n x_n^T, (n, d, d)."""
         return self._store.squares(self._ids) / self.sizes[:, None, None]
@@ -154,18 +164,19 @@ class Problem:
         the arguments and the agent's own data alone: not on the company in the block, nor on earlier calls.
         """
         w = np.asarray(weight, dtype=float).reshape(-1, 1)
-        if w.shape not in ((1, 1), (self.agents, 1)):
-            raise InputError(f"weight has shape {np.shape(weight)}; it must be a number or ({self.agents}, 1)")
-        w = np.broadcast_to(w, (self.agents, 1))
+        if len(w) != self.agents:
+            if len(w) != 1:
+                raise InputError(f"weight has shape {np.shape(weight)}; it must be a number or ({self.agents}, 1)")
+            w = np.full((self.agents, 1), w[0])
         linear, centre = self.as_rows(linear, "linear"), self.as_rows(centre, "centre")
         f = self.as_rows(start, "start").copy()
-        if not (np.all(w >= 0) and np.all(np.isfinite(w))):
+        if not (w.min() >= 0 and w.max() < math.inf):
             raise InputError(f"weight must be zero or positive and finite, not {weight}")
-        if not (np.all(np.isfinite(linear)) and np.all(np.isfinite(centre)) and np.all(np.isfinite(f))):
+        b = linear - 2 * w * centre
+        if not (np.isfinite(b).all() and np.isfinite(f).all()):
             raise InputError("linear, centre and start must be finite")
-        rho = np.ascontiguousarray((self.l2 + 2 * w)[:, 0])
-        norms = self._store.minimise(self._ids, rho, linear - 2 * w * centre, f, self.tolerance)
-        if not np.all(norms <= self.tolerance):
+        norms = self._store.minimise(self._ids, self.l2 + 2 * w[:, 0], b, f, self.tolerance)
+        if not (norms <= self.tolerance).all():
             worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
             raise NotConverged(
                 f"agent {self._ids[worst]}: the local minimiser reached gradient norm {norms[worst]:.3g}, "
@@ -195,8 +206,13 @@ class Problem:
 
     def as_rows(self, x: np.ndarray | float, name: str) -> np.ndarray:
         """x, one vector for all agents or a row for each, as (n, d); `name` is what an error calls it."""
+        shape = (self.agents, self.dimension)
+        if isinstance(x, float):
+            return np.full(shape, x)
+        if isinstance(x, np.ndarray) and x.shape == shape and x.dtype == float and x.flags.c_contiguous:
+            return x
         try:
-            return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype=float), (self.agents, self.dimension)))
+            return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype=float), shape))
         except ValueError:
             raise InputError(
                 f"{name} has shape {np.shape(x)}; it must be ({self.agents}, {self.dimension}) or ({self.dimension},)"

@@ -14,11 +14,14 @@ from tacit.privacy.events import Event
 class Release(NamedTuple):
     """The rows that leave the agents of a block, and for each row the privacy event that its leaving costs.
 
-    Only `tacit.mechanisms` makes one: a number that does not come with its cost does not leave.
+    Only `tacit.mechanisms` makes one: a number that does not come with its cost does not leave. Who is `silent` sends
+    nothing: its neighbours go on with the row that they have, which is the one here. Silence is a message, too, and
+    costs what its event says.
     """
 
     value: np.ndarray  # (n, d)
     events: tuple[Event, ...]  # one a row
+    silent: np.ndarray | None = None  # (n,) of bool, if somebody may be
 
 
 class Inbox:
@@ -46,6 +49,12 @@ class Inbox:
         """The sum of each listener's rows, (n, d); zero for a listener who heard nothing."""
         shape = (len(self.indptr) - 1, len(self.rows))
         return scipy.sparse.csr_array((np.ones(len(self.indices)), self.indices, self.indptr), shape=shape) @ self.rows
+
+    def only(self) -> np.ndarray:
+        """Each listener's one row, (n, d): a token."""
+        if (self.indptr[1:] - self.indptr[:-1] != 1).any():
+            raise InputError(f"a token comes from one agent; listeners heard {self.counts[:, 0].tolist()}")
+        return self.rows[self.indices]
 
     def mean(self) -> np.ndarray:
         """The mean of each listener's rows, (n, d)."""

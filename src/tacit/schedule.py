@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tacit.errors import GraphError
+from tacit.errors import GraphError, InputError
 from tacit.graph import Graph
 
 
@@ -58,8 +60,82 @@ class Cycle:
         for holder, following in zip(order, [*order[1:], order[0]], strict=True):
             if following not in graph.neighbours(holder):
                 raise GraphError(f"the cycle steps from {holder} to {following}, which are not neighbours")
-            self._turns.append(Turn(np.array([holder]), np.array([following]), np.array([0, 1]), np.array([0])))
+            self._turns.append(handed_over(holder, following))
 
     def turn(self, t: int) -> Turn:
         """Tick t, with the token at order[t mod n]."""
         return self._turns[t % len(self._turns)]
+
+
+class Walks:
+    """Tokens walk at random, one step a tick, in turn: at tick t token t mod m goes to a neighbour of its holder.
+
+    The neighbour is drawn from all; with a choice c > 1, c of them are drawn and the one that its token has visited
+    least is taken (the first drawn of several). The walks are public: everybody draws the same ones from the seed.
+
+    >>> walk = Walks(Graph.ring(5), seed=1)
+    >>> all(walk.turn(t).listeners == walk.turn(t + 1).speakers for t in range(9))
+    True
+    """
+
+    def __init__(self, graph: Graph, seed: int, choice: int = 1, tokens: int = 1) -> None:
+        self._graph, self._choice = graph, choice
+        self._rng = np.random.default_rng(seed)
+        self._holders = [int(i) for i in self._rng.permutation(graph.agents)[np.arange(tokens) % graph.agents]]
+        self._visits = np.zeros((tokens, graph.agents), dtype=int)
+        self._turns: list[Turn] = []
+
+    def turn(self, t: int) -> Turn:
+        """Tick t; the walks are drawn as far as anybody has asked."""
+        while len(self._turns) <= t:
+            token = len(self._turns) % len(self._holders)
+            holder, visits = self._holders[token], self._visits[token]
+            visits[holder] += 1
+            near = self._graph.neighbours(holder)
+            if self._choice == 1:
+                following = int(near[self._rng.integers(len(near))])
+            else:
+                drawn = self._rng.choice(near, min(self._choice, len(near)), replace=False)
+                following = int(drawn[visits[drawn].argmin()])
+            self._holders[token] = following
+            self._turns.append(handed_over(holder, following))
+        return self._turns[t]
+
+
+@dataclass(frozen=True)
+class RandomWalk:
+    """How `Walks` walk: from which seed, and with how much choice."""
+
+    seed: int = 0
+    choice: int = 1
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.seed, int) and self.seed >= 0):
+            raise InputError(f"a walk's seed is a whole number, 0 or more, not {self.seed!r}")
+        if not (isinstance(self.choice, int) and self.choice >= 1):
+            raise InputError(f"a walk chooses among 1 or more neighbours, not {self.choice!r}")
+
+    def on(self, graph: Graph, tokens: int = 1) -> Walks:
+        """The walks on a graph."""
+        if graph.agents < 2:
+            raise GraphError("a token needs somebody to walk to: at least two agents")
+        return Walks(graph, self.seed, self.choice, tokens)
+
+
+class Prepared:
+    """A first tick for everybody, before another schedule: each speaks to all neighbours, or only works for itself."""
+
+    def __init__(self, graph: Graph, then: Schedule, *, aloud: bool) -> None:
+        everybody, nobody = np.arange(graph.agents), np.arange(0)
+        self._first = Broadcast(graph).turn(0) if aloud else Turn(everybody, nobody, np.zeros(1, dtype=int), nobody)
+        self._then = then
+
+    def turn(self, t: int) -> Turn:
+        """The preparation, then tick t - 1 of the other schedule."""
+        return self._then.turn(t - 1) if t else self._first
+
+
+@cache
+def handed_over(holder: int, following: int) -> Turn:
+    """The holder speaks to one agent alone."""
+    return Turn(np.array([holder]), np.array([following]), np.array([0, 1]), np.array([0]))

@@ -23,7 +23,8 @@ from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Turn
 
-_FORMAT = 1
+_FORMAT = 2
+_STRIDE = 10_000  # ticks that a compiled loop takes at once: a fraction of a second
 
 
 @dataclass
@@ -38,9 +39,9 @@ class Run:
     state: Any  # the algorithm's State, after `rounds` rounds
     rounds: int
     estimate: np.ndarray  # (N, d) every agent's model
-    history: dict[str, np.ndarray]  # one entry for the start and for every round after it
+    history: dict[str, np.ndarray]  # one entry for the start and for every measured round, which "round" counts
     spent: list[Counter[Event]]  # for every agent, how often it released at which cost
-    trajectory: np.ndarray | None  # (rounds+1, N, d) every agent's variable, index 0 the start; if recorded
+    trajectory: np.ndarray | None  # (measured rounds, N, d) every agent's variable, as in `history`; if recorded
     converged: bool  # whether the residuals fell below the given tolerance
     seeded: bool  # whether its noise could be drawn again by who knows the seed: then nothing of it is private
     identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
@@ -111,17 +112,21 @@ def simulate(
     start: np.ndarray | float | None = None,
     record: bool = False,
     tolerance: float | None = None,
+    measure_every: int = 1,
     resume: Run | None = None,
     exchange: Exchange | None = None,
+    overheard: Callable[[int, Turn, Release], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
     """Runs `rounds` rounds of the algorithm with every agent of the graph in this process.
 
     `start`, (N, d) or (d,), is public: neighbours know each other's before the first round; zero by default.
-    `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. `resume`
-    goes on from an earlier run until `rounds` rounds are done in all: nothing changes by the interruption.
-    `exchange` is how messages travel: `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`.
-    `progress` is called with the number of rounds done.
+    `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. History and
+    trajectory have every round, or only the first, the last and every `measure_every`-th: looking at everybody's loss
+    takes as long as a short round does. `resume` goes on from an earlier run until `rounds` rounds are done in all:
+    nothing changes by the interruption. `overheard` is called with every tick, its turn and what was said, as by
+    somebody who listens on all links; `progress` with the number of rounds done. `exchange` is how messages travel:
+    `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`.
 
     >>> from tacit.algorithms import ConsensusADMM
     >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0]], [1])], l2=0.1)
@@ -135,9 +140,14 @@ def simulate(
         raise InputError(f"rounds must be a whole number, zero or more, not {rounds}")
     if tolerance is not None and not tolerance > 0:
         raise InputError(f"tolerance must be a positive number, not {tolerance}")
+    if not isinstance(measure_every, int | np.integer) or measure_every < 1:
+        raise InputError(f"measure_every must be a whole number of rounds, 1 or more, not {measure_every}")
     if resume is not None and start is not None:
         raise InputError("start is for a new run; a resumed run goes on from where it stopped")
-    view, schedule = graph.view(), algorithm.schedule(graph)
+    if overheard is not None and exchange is not None:
+        raise InputError("overheard is for plain messages, which need no exchange")
+    blocks, schedule = Blocks(problem, graph), algorithm.schedule(graph)
+    view = blocks.view
     f0 = problem.as_rows(0.0 if start is None else start, "start").copy()
     if not np.all(np.isfinite(f0)):
         raise InputError("start must be finite")
@@ -164,7 +174,7 @@ def simulate(
         if done > rounds:
             raise InputError(f"the run to resume has {done} rounds already, more than the {rounds} asked for")
     else:
-        history.append(_measure(algorithm, state, problem, view, sent))
+        history.append(_measure(algorithm, state, problem, view, done, sent))
         if record:
             trajectory.append(algorithm.estimate(state).copy())
 
@@ -173,24 +183,35 @@ def simulate(
         return tolerance is not None and max(last["primal_residual"], last["dual_residual"]) <= tolerance
 
     converged = done > 0 and is_converged()
-    for t in range(done, rounds):
-        if converged:
-            break
-        turn = schedule.turn(t)
-        state, release = tick(algorithm, state, problem, graph, noise, turn, t, link)
-        if tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
-            raise InputError(
-                "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released pays "
-                "for more than was planned"
-            )
-        for agent, event in zip(turn.speakers, release.events, strict=True):
-            spent[agent][event] += 1
-
-        done = t + 1
-        history.append(_measure(algorithm, state, problem, view, sent))
-        if record:
-            trajectory.append(algorithm.estimate(state).copy())
-        converged = is_converged()
+    strides = getattr(algorithm, "strides", False) and overheard is None and tolerance is None and exchange is None
+    while done < rounds and not converged:
+        t = done
+        if strides:  # only where nothing is protected, and one agent speaks to one
+            done = min(rounds, t + _STRIDE, t - t % measure_every + measure_every)
+            turns = [schedule.turn(k) for k in range(t, done)]
+            holders = np.array([turn.speakers[0] for turn in turns] + [turns[-1].listeners[0]])
+            state = algorithm.stride(state, problem, holders)  # type: ignore[attr-defined]
+            for agent, visits in enumerate(np.bincount(holders[:-1], minlength=graph.agents)):
+                spent[agent] += Counter({Unprotected(): int(visits)})
+            sent["messages"] += len(turns)
+            sent["bytes"] += len(turns) * f0[0].nbytes
+        else:
+            done, turn = t + 1, schedule.turn(t)
+            state, release = tick(algorithm, state, blocks, noise, turn, t, link)
+            if tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
+                raise InputError(
+                    "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released "
+                    "pays for more than was planned"
+                )
+            for agent, event in zip(turn.speakers, release.events, strict=True):
+                spent[agent][event] += 1
+            if overheard is not None:
+                overheard(t, turn, release)
+        if done % measure_every == 0 or done == rounds:
+            history.append(_measure(algorithm, state, problem, view, done, sent))
+            if record:
+                trajectory.append(algorithm.estimate(state).copy())
+            converged = is_converged()
         if progress is not None:
             progress(done)
 
@@ -207,32 +228,54 @@ def simulate(
     )
 
 
+class Blocks:
+    """The agents of a network in blocks: what each block holds and knows. Those of one agent are kept, for tokens."""
+
+    def __init__(self, problem: Problem, graph: Graph) -> None:
+        self.problem, self.graph, self.view = problem, graph, graph.view()
+        self._alone: dict[int, tuple[Problem, View]] = {}
+
+    def of(self, ids: np.ndarray) -> tuple[Problem, View]:
+        """The problem of these agents, and their view of the graph."""
+        if len(ids) != 1:
+            return self.problem.take(ids), self.graph.view(ids)
+        agent = int(ids[0])
+        if agent not in self._alone:
+            self._alone[agent] = self.problem.take(ids), self.graph.view(ids)
+        return self._alone[agent]
+
+
 def tick(
     algorithm: Algorithm,
     state: Any,
-    problem: Problem,
-    graph: Graph,
+    blocks: Blocks,
     noise: Noise | None,
     turn: Turn,
     t: int,
     link: Link | None = None,
 ) -> tuple[Any, Release]:
     """One round: the speakers of the turn speak, its listeners listen."""
-    ids = turn.speakers
-    said, release = algorithm.speak(_rows(state, ids), problem.take(ids), graph.view(ids), noise, t)
-    state = _put(state, ids, said)
-    ids = turn.listeners
-    inbox = (link or Plain().open(graph)).deliver(release.value, turn, t)
-    return _put(state, ids, algorithm.listen(_rows(state, ids), inbox, graph.view(ids), t)), release
+    own = _rows(state, turn.speakers)
+    said, release = algorithm.speak(own, *blocks.of(turn.speakers), noise, t)
+    state = _put(state, turn.speakers, own, said)
+    if not len(turn.listeners):
+        return state, release
+    own = _rows(state, turn.listeners)
+    inbox = (link or Plain().open(blocks.graph)).deliver(release, turn, t)
+    heard = algorithm.listen(own, inbox, blocks.of(turn.listeners)[1], t)
+    return _put(state, turn.listeners, own, heard), release
 
 
-def _measure(algorithm: Algorithm, state: Any, problem: Problem, view: View, sent: dict[str, int]) -> dict[str, float]:
+def _measure(
+    algorithm: Algorithm, state: Any, problem: Problem, view: View, done: int, sent: dict[str, int]
+) -> dict[str, float]:
     """What a simulator, who sees everybody, can say of the present state."""
     f = algorithm.estimate(state)
     primal, dual = algorithm.residuals(state, view)
     own = problem.average_loss(f)
     model = own if len(f) == 1 else problem.average_loss(f.mean(axis=0))  # one agent's model is everybody's
     return {
+        "round": done,
         "loss": float(own.mean()),  # each agent on its own rows: L(t) of paper 000, section VIII
         "model_loss": float(np.average(model, weights=problem.scale)),  # of run.model
         "consensus_error": float(np.linalg.norm(f - f.mean(axis=0), axis=1).max()),
@@ -245,16 +288,22 @@ def _measure(algorithm: Algorithm, state: Any, problem: Problem, view: View, sen
 def _rows(state: Any, ids: np.ndarray) -> Any:
     if _everybody(ids, state):
         return state
-    return type(state)._make(array[ids] for array in state)
+    if len(ids) == 1:  # a view will do: a state's arrays are never written to
+        i = int(ids[0])
+        return type(state)(*[array[i : i + 1] for array in state])
+    return type(state)(*[array[ids] for array in state])
 
 
-def _put(state: Any, ids: np.ndarray, part: Any) -> Any:
+def _put(state: Any, ids: np.ndarray, before: Any, after: Any) -> Any:
+    """The state with new rows for these agents; arrays that they did not change are not copied."""
     if _everybody(ids, state):
-        return part
-    whole = [array.copy() for array in state]
-    for array, rows in zip(whole, part, strict=True):
-        array[ids] = rows
-    return type(state)._make(whole)
+        return after
+    whole = list(state)
+    for k, rows in enumerate(after):
+        if rows is not before[k]:
+            whole[k] = whole[k].copy()
+            whole[k][ids] = rows
+    return type(state)(*whole)
 
 
 def _everybody(ids: np.ndarray, state: Any) -> bool:
@@ -270,10 +319,10 @@ def _resumed(run: Run, fresh: Any, identity: dict[str, str]) -> Any:
     fits = arrays.keys() == expected.keys() and all(
         arrays[name].shape == array.shape and arrays[name].dtype == array.dtype for name, array in expected.items()
     )
-    lengths = {run.rounds + 1, *map(len, run.history.values())}
-    if run.trajectory is not None:
-        lengths.add(len(run.trajectory))
-    if not fits or len(lengths) > 1 or len(run.spent) != len(fresh[0]):
+    measured = run.history.get("round", np.empty(0))
+    whole = len(measured) > 0 and measured[-1] == run.rounds and {len(measured)} == set(map(len, run.history.values()))
+    recorded = run.trajectory is None or len(run.trajectory) == len(measured)
+    if not (fits and whole and recorded) or len(run.spent) != len(fresh[0]):
         raise InputError("the run to resume is damaged: its parts do not fit together")
     return type(fresh)(**arrays)
 

@@ -12,10 +12,12 @@ from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
 from tacit.algorithms.gradient_descent import GradientDescent
 from tacit.algorithms.hyper import Geometric
+from tacit.algorithms.incremental_admm import Between, IncrementalADMM
 from tacit.algorithms.one_shot_averaging import OneShotAveraging
 from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
 from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
 from tacit.algorithms.recycled_admm import RecycledADMM
+from tacit.algorithms.walk_admm import WalkADMM
 from tacit.graph import Graph, View
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
@@ -25,14 +27,17 @@ __all__ = [
     "DPADMM",
     "AcceleratedDPADMM",
     "Algorithm",
+    "Between",
     "ConsensusADMM",
     "DualPerturbedADMM",
     "Geometric",
     "GradientDescent",
+    "IncrementalADMM",
     "OneShotAveraging",
     "PenaltyPerturbedADMM",
     "PrimalPerturbedADMM",
     "RecycledADMM",
+    "WalkADMM",
 ]
 
 

@@ -39,7 +39,7 @@ class Geometric:
 
     def at(self, k: int, ids: np.ndarray) -> np.ndarray:
         """The value of step k for each of the agents, (n, 1)."""
-        first, ratio = (_of(x, ids) for x in (self.first, self.ratio))
+        first, ratio = (of(x, ids) for x in (self.first, self.ratio))
         with np.errstate(over="ignore"):
             value = np.minimum(first * ratio**k, np.inf if self.cap is None else self.cap)
         if not np.all(np.isfinite(value)):
@@ -82,7 +82,8 @@ def at(name: str, value: Hyper, k: int, ids: np.ndarray) -> np.ndarray:
     return x[k, ids][:, None]
 
 
-def _of(x: Any, ids: np.ndarray) -> np.ndarray:
+def of(x: Any, ids: np.ndarray) -> np.ndarray:
+    """One value for all agents, or one for each, as a column for these."""
     values = np.asarray(x, dtype=float)
     if values.ndim == 0:
         return values.reshape(1, 1)

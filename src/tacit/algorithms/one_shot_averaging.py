@@ -11,7 +11,7 @@ from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed
 from tacit.errors import InputError
 from tacit.graph import Graph, View
-from tacit.mechanisms import Budget, law_within, objective_perturbed, post_processed, scaled, unprotected
+from tacit.mechanisms import Budget, instead, law_within, objective_perturbed, post_processed, unprotected
 from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
@@ -68,7 +68,7 @@ class OneShotAveraging:
             release = objective_perturbed(
                 problem, needed(noise), law, factor=zero + 1, ids=view.ids, t=t, **where
             )  # fmt: skip
-        weighted = scaled(release, problem.scale[:, None])
+        weighted = instead(release, problem.scale[:, None] * release.value)
         return s._replace(f=weighted.value), weighted
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

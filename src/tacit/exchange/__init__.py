@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-
 from tacit.exchange.collusion import revealed
 from tacit.exchange.plain import Plain
 from tacit.exchange.secret_shared import SecretSharedSums
 from tacit.graph import Graph
-from tacit.release import Inbox
+from tacit.release import Inbox, Release
 from tacit.schedule import Turn
 
 __all__ = ["Exchange", "Link", "Plain", "SecretSharedSums", "revealed"]
@@ -21,8 +19,8 @@ class Link(Protocol):
 
     sent: dict[str, int]  # "messages" and "bytes" so far
 
-    def deliver(self, rows: np.ndarray, turn: Turn, t: int) -> Inbox:
-        """What the listeners of tick t get of the rows that its speakers released."""
+    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+        """What the listeners of tick t get of what its speakers released."""
         ...
 
 

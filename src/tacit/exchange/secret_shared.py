@@ -14,7 +14,7 @@ import numpy as np
 from tacit.errors import Dropout, InputError
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.graph import Graph
-from tacit.release import Inbox
+from tacit.release import Inbox, Release
 from tacit.schedule import Turn
 
 if TYPE_CHECKING:
@@ -83,8 +83,12 @@ class SecretSharedLink:
         for group in _groups(Turn(everybody, everybody, graph.indptr, graph.indices)):
             self._seats(group)
 
-    def deliver(self, rows: np.ndarray, turn: Turn, t: int) -> Inbox:
-        """The listeners' sums. A sum that several of them share is computed once, and counted for each."""
+    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+        """The listeners' sums. A sum that several of them share is computed once, and counted for each.
+
+        Who is silent takes part with the row that its listeners would have, if they were told rows.
+        """
+        rows = release.value
         said = dict(zip(turn.speakers.tolist(), rows, strict=True))
         sums = np.empty((len(turn.listeners), rows.shape[1]))
         place = {i: k for k, i in enumerate(turn.listeners.tolist())}

@@ -149,7 +149,7 @@ def _far_out(algorithm: Algorithm, noise: SeededNoise, size: int) -> Sampler:
     """
     far, s = 200.0, 0.1
     c = math.sqrt(1 - s * s)
-    view = View(np.arange(size), np.ones((size, 1)))
+    view = View(np.arange(size), np.ones((size, 1)), size)
     where = np.tile([0.0, -far], (size, 1))
     problems = [Problem([(np.array([[sign * c, s]]), [1.0])] * size, l2=_L2) for sign in (1, -1)]
     states = [algorithm.init(p, view, where, Inbox(where, np.arange(size + 1))) for p in problems]

@@ -24,7 +24,7 @@ _BLUE, _GREEN, _GREY = "#1f5fa8", "#2a8a4a", "#8a8a8a"
 def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> None:
     """Loss against rounds, beside the pooled optimum and the organisations alone; below, how far they disagree."""
     history = trained.run.history
-    rounds = np.arange(len(history["loss"]))
+    rounds = history["round"]
     figure = _figure(8.0, 6.2, title)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
 

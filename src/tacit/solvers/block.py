@@ -30,7 +30,7 @@ def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-un
 
 
 @entry
-def _gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
+def gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = gradient of the above with respect to f_k"""
     out[:] = 0.0
     for k in range(len(ids)):
@@ -51,7 +51,7 @@ def _all_inner_products(ids, starts, rows, lo, hi, d, out):  # type: ignore[no-u
 
 
 @entry
-def _minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, b, f, tolerance, norms):  # type: ignore[no-untyped-def]
+def minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, b, f, tolerance, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of the block: moves f[k] to agent ids[k]'s minimiser, fills norms[k]"""
     for k in places:
         i = ids[k]
@@ -70,7 +70,7 @@ def _minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, 
 
 
 drop_stale_kernels(
-    [_values, _gradients, _all_inner_products, _minimise],
+    [_values, gradients, _all_inner_products, minimise],
     [*Path(__file__).parent.glob("*.py"), Path(losses.__file__), Path(jit.__file__)],
 )
 
@@ -98,18 +98,18 @@ class RowStore:
         self.hi = np.cumsum(sizes)
         self.lo = self.hi - sizes
         self.sizes, self.rows, self.y, self.c, self.dimension = sizes, rows, y, c, dimension
-        self._data = (loss.kind, loss.width, rows, self.lo, self.hi, y, c)
+        self.data = (loss.kind, loss.width, rows, self.lo, self.hi, y, c)  # as the kernels take it
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
         out = np.empty(len(ids))
-        _values(ids, *self._data, f, out)
+        _values(ids, *self.data, f, out)
         return out
 
     def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term's gradient of each agent at its own row of f, (n, d)."""
         out = np.empty((len(ids), self.dimension))
-        _gradients(ids, *self._data, f, out)
+        gradients(ids, *self.data, f, out)
         return out
 
     def gradients_of(self, loss: losses.Loss, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -145,7 +145,8 @@ class RowStore:
         return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.dimension))
 
     @cached_property
-    def _grams(self) -> tuple[np.ndarray, np.ndarray]:
+    def grams(self) -> tuple[np.ndarray, np.ndarray]:
+        """X X^T of agents with few rows: where each starts, or -1, and all of them in a row."""
         small = np.flatnonzero((self.sizes < self.dimension) & (self.sizes <= gram.MOST_ROWS))
         squares = self.sizes[small] ** 2
         starts = np.full(len(self.sizes), -1)
@@ -156,14 +157,14 @@ class RowStore:
 
     def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, tolerance: float) -> np.ndarray:
         """Moves each row of f to the minimiser of (data term) + rho/2 ||f||^2 + b.f; returns the gradient norms."""
-        starts, grams = self._grams
+        starts, grams = self.grams
         norms = np.empty(len(ids))
 
         def solve(places: np.ndarray) -> None:
-            _minimise(places, ids, starts, grams, *self._data, rho, b, f, tolerance, norms)
+            minimise(places, ids, starts, grams, *self.data, rho, b, f, tolerance, norms)
 
-        threads = len(os.sched_getaffinity(0))
-        if len(ids) == 1 or threads == 1:
+        threads = 1 if len(ids) == 1 else len(os.sched_getaffinity(0))
+        if threads == 1:
             solve(np.arange(len(ids)))
         else:  # hand out the agents with most rows first: the threads then finish together
             order = np.argsort(-self.sizes[ids], kind="stable")

@@ -1,0 +1,71 @@
+"""Visits of incremental ADMM one after the other, compiled: for plain runs, where a tick of Python takes longest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit import jit, losses
+from tacit.errors import NotConverged
+from tacit.jit import drop_stale_kernels, entry, kernel
+from tacit.problem import Problem
+from tacit.solvers import block
+
+
+def handed_on(x: Any, x_before: Any, y_before: Any, z: Any, rho: Any, penalty: float, network: int) -> Any:
+    """(4b) and (5): the change of y_i, the new y_i and the token."""
+    change = rho * (z - x)
+    y = y_before + change
+    return change, y, z + ((x - y / penalty) - (x_before - y_before / penalty)) / network
+
+
+_handed_on = kernel(handed_on)
+
+
+@entry
+def _visits(holders, penalty, exact, network, l2, tolerance, starts, grams, kind, width, rows, lo, hi, targets, c, x, y, seen, change):  # type: ignore[no-untyped-def]  # fmt: skip # noqa: E501
+    """The token goes from each holder to the next, the last of which only receives it. Changes the four arrays in
+    place; returns the visit at which the solver gave up, or -1."""
+    here, place = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    rho, norms, new = np.array([penalty + l2]), np.zeros(1), np.empty((1, x.shape[1]))
+    z = seen[holders[0]].copy()
+    for k in range(len(holders) - 1):
+        i = holders[k]
+        here[0] = i
+        if exact:  # (4a): minimise f_i + rho/2 ||x||^2 - (rho z + y_i).x
+            new[0] = x[i]
+            b = (-penalty * z - y[i]).reshape((1, len(z)))
+            block.minimise(
+                place, here, starts, grams, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+            )
+            if not norms[0] <= tolerance:
+                return k
+        else:  # (8)
+            block.gradients(here, kind, width, rows, lo, hi, targets, c, x[i : i + 1], new)
+            new[0] = z + (y[i] - new[0] - l2 * x[i]) / penalty
+        change[i], y[i], z = _handed_on(new[0], x[i].copy(), y[i].copy(), z, penalty, penalty, network)
+        x[i] = new[0]
+        seen[i] = z
+        seen[holders[k + 1]] = z
+    return -1
+
+
+drop_stale_kernels(
+    [_visits], [Path(__file__), Path(losses.__file__), Path(jit.__file__), *Path(block.__file__).parent.glob("*.py")]
+)
+
+
+def visits(holders: np.ndarray, problem: Problem, penalty: float, exact: bool, state: tuple[np.ndarray, ...]) -> None:
+    """Changes x, y, token and change, all (N, d), as the visits of these holders do; the last only gets the token."""
+    store = problem.store
+    stuck = _visits(
+        holders, float(penalty), exact, problem.agents, problem.l2, problem.tolerance, *store.grams, *store.data, *state
+    )  # fmt: skip
+    if stuck >= 0:
+        raise NotConverged(
+            f"agent {holders[stuck]}: the local minimiser did not reach the gradient norm {problem.tolerance:.3g}; "
+            "raise tolerance, l2 or the penalty, or rescale the data",
+            reached=state[0],
+        )
