@@ -25,6 +25,7 @@ check: $(READY)   ## style and types
 bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/local_solver.py
 	$(BIN)/python benchmarks/privacy.py
+	$(BIN)/python benchmarks/secret_sharing.py
 	$(BIN)/python benchmarks/token_methods.py
 
 reproduce: $(READY)  ## the papers' figures and claims, in full: half an hour; what docs/papers keeps

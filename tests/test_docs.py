@@ -1,5 +1,6 @@
 """What the documents show runs as shown."""
 
+import doctest
 import re
 import runpy
 from pathlib import Path
@@ -34,6 +35,12 @@ def test_the_schema_in_the_docs_is_a_schema(tmp_path):
     (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "files.md").read_text(), flags=re.DOTALL)
     (tmp_path / "schema.toml").write_text(text)
     assert Schema.from_toml(tmp_path / "schema.toml").dimension == 3 + 1 + 2 + 1
+
+
+def test_the_examples_of_the_page_on_secret_sharing():
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "secret-sharing.md"), module_relative=False)
+    assert tried > 0
+    assert failed == 0
 
 
 def test_links_lead_somewhere():

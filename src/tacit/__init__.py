@@ -6,7 +6,7 @@ run = tacit.simulate(tacit.algorithms.ConsensusADMM(penalty=1.0), problem, graph
 run.model
 """
 
-from tacit import algorithms, composite, data, losses
+from tacit import algorithms, composite, data, exchange, losses
 from tacit.errors import GraphError, InputError, NotConverged, TacitError
 from tacit.graph import Graph
 from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
@@ -35,6 +35,7 @@ __all__ = [
     "calibrate",
     "composite",
     "data",
+    "exchange",
     "losses",
     "plan",
     "simulate",

@@ -31,3 +31,15 @@ class NotConverged(TacitError):  # noqa: N818 (a state of affairs, not a mistake
     def __init__(self, message: str, reached: Any) -> None:
         super().__init__(message)
         self.reached = reached
+
+
+class ExchangeError(TacitError):
+    """A message between agents was refused, or a rule of their protocol would have been broken."""
+
+
+class Dropout(ExchangeError):  # noqa: N818 (a state of affairs, not a mistake)
+    """Agents did not send what the others need; `agents` says which."""
+
+    def __init__(self, agents: list[int], message: str) -> None:
+        super().__init__(message)
+        self.agents = agents

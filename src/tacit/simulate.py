@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.algorithms import Algorithm
 from tacit.errors import InputError
+from tacit.exchange import Exchange, Link, Plain
 from tacit.files import replacing
 from tacit.graph import Graph, View
 from tacit.noise import Noise
@@ -113,6 +114,7 @@ def simulate(
     tolerance: float | None = None,
     measure_every: int = 1,
     resume: Run | None = None,
+    exchange: Exchange | None = None,
     overheard: Callable[[int, Turn, Release], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
@@ -123,7 +125,8 @@ def simulate(
     trajectory have every round, or only the first, the last and every `measure_every`-th: looking at everybody's loss
     takes as long as a short round does. `resume` goes on from an earlier run until `rounds` rounds are done in all:
     nothing changes by the interruption. `overheard` is called with every tick, its turn and what was said, as by
-    somebody who listens on all links; `progress` with the number of rounds done.
+    somebody who listens on all links; `progress` with the number of rounds done. `exchange` is how messages travel:
+    `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`.
 
     >>> from tacit.algorithms import ConsensusADMM
     >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0]], [1])], l2=0.1)
@@ -141,6 +144,8 @@ def simulate(
         raise InputError(f"measure_every must be a whole number of rounds, 1 or more, not {measure_every}")
     if resume is not None and start is not None:
         raise InputError("start is for a new run; a resumed run goes on from where it stopped")
+    if overheard is not None and exchange is not None:
+        raise InputError("overheard is for plain messages, which need no exchange")
     blocks, schedule = Blocks(problem, graph), algorithm.schedule(graph)
     view = blocks.view
     f0 = problem.as_rows(0.0 if start is None else start, "start").copy()
@@ -153,7 +158,8 @@ def simulate(
         "graph": json.dumps(graph.edges),
     }
 
-    done, sent = 0, {"messages": 0, "bytes": 0}
+    link = (exchange or Plain()).open(graph)
+    done, sent = 0, link.sent
     history: list[dict[str, float]] = []
     spent: list[Counter[Event]] = [Counter() for _ in range(graph.agents)]
     trajectory: list[np.ndarray] = []
@@ -161,7 +167,7 @@ def simulate(
         state = _resumed(resume, state, identity)
         done, spent = resume.rounds, [counter.copy() for counter in resume.spent]
         history = [dict(zip(resume.history, row, strict=True)) for row in zip(*resume.history.values(), strict=True)]
-        sent = {name: int(history[-1][name]) for name in sent}
+        sent.update({name: already + int(history[-1][name]) for name, already in sent.items()})
         if record and resume.trajectory is None:
             raise InputError("the run to resume was not recorded: its trajectory cannot be continued")
         trajectory = list(resume.trajectory) if record and resume.trajectory is not None else []
@@ -177,7 +183,7 @@ def simulate(
         return tolerance is not None and max(last["primal_residual"], last["dual_residual"]) <= tolerance
 
     converged = done > 0 and is_converged()
-    strides = getattr(algorithm, "strides", False) and overheard is None
+    strides = getattr(algorithm, "strides", False) and overheard is None and exchange is None
     while done < rounds and not converged:
         t = done
         if strides:  # only where nothing is protected, and one agent speaks to one
@@ -191,7 +197,7 @@ def simulate(
             sent["bytes"] += len(turns) * f0[0].nbytes
         else:
             done, turn = t + 1, schedule.turn(t)
-            state, release = tick(algorithm, state, blocks, noise, turn, t)
+            state, release = tick(algorithm, state, blocks, noise, turn, t, link)
             if tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
                 raise InputError(
                     "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released "
@@ -201,9 +207,6 @@ def simulate(
                 spent[agent][event] += 1
             if overheard is not None:
                 overheard(t, turn, release)
-            links = len(turn.indices) if release.silent is None else int((~release.silent[turn.indices]).sum())
-            sent["messages"] += links
-            sent["bytes"] += links * release.value[0].nbytes
         if done % measure_every == 0 or done == rounds:
             history.append(_measure(algorithm, state, problem, view, done, sent))
             if record:
@@ -243,7 +246,13 @@ class Blocks:
 
 
 def tick(
-    algorithm: Algorithm, state: Any, blocks: Blocks, noise: Noise | None, turn: Turn, t: int
+    algorithm: Algorithm,
+    state: Any,
+    blocks: Blocks,
+    noise: Noise | None,
+    turn: Turn,
+    t: int,
+    link: Link | None = None,
 ) -> tuple[Any, Release]:
     """One round: the speakers of the turn speak, its listeners listen."""
     own = _rows(state, turn.speakers)
@@ -252,7 +261,7 @@ def tick(
     if not len(turn.listeners):
         return state, release
     own = _rows(state, turn.listeners)
-    inbox = Inbox(release.value, turn.indptr, turn.indices)
+    inbox = (link or Plain().open(blocks.graph)).deliver(release, turn, t)
     heard = algorithm.listen(own, inbox, blocks.of(turn.listeners)[1], t)
     return _put(state, turn.listeners, own, heard), release
 

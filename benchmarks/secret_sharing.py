@@ -1,0 +1,60 @@
+"""Secret-shared sums beside plain ones: ten agents on a complete graph, 100,000 numbers each.
+
+    python benchmarks/secret_sharing.py
+
+Both run interleaved, in one process that does the work of all agents; medians. The plain sum is `Inbox.sum` for
+everybody. The secret-shared one is given twice: as a simulation does it, where agents with the same neighbourhood share
+one sum, and with all that ten processes would do together, where each of them opens and adds for itself.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+from timing import interleaved
+
+from tacit.exchange import Plain, SecretSharedSums
+from tacit.exchange.member import Group
+from tacit.exchange.secret_shared import shared_sum
+from tacit.graph import Graph
+from tacit.mechanisms import unprotected
+from tacit.schedule import Broadcast
+
+AGENTS, DIMENSION, PASSES = 10, 100_000, 21
+
+
+def main() -> None:
+    """Prints one line a figure."""
+    graph = Graph.complete(AGENTS)
+    turn, rounds = Broadcast(graph).turn(0), count()
+    release = unprotected(np.random.default_rng(0).normal(size=(AGENTS, DIMENSION)))
+    plain, shared, apart = Plain().open(graph), SecretSharedSums().open(graph), SecretSharedSums().open(graph)
+    keys = dict(shared.sent)
+    everybody = tuple(range(AGENTS))
+    seats = {i: apart.members[i].seat(Group(everybody, everybody)) for i in everybody}
+
+    def everybodys_work() -> None:
+        said = dict(enumerate(release.value))
+        done = shared_sum(seats, said, next(rounds), lambda i, j, message: message, listeners=everybody)
+        for i, total in done.totals.items():
+            seats[i].heard(total)
+
+    (opening,) = interleaved(PASSES, lambda: SecretSharedSums().open(graph))
+    a, b, c = interleaved(
+        PASSES,
+        lambda: plain.deliver(release, turn, 0).sum(),
+        lambda: shared.deliver(release, turn, next(rounds)).sum(),
+        everybodys_work,
+    )
+    plain_bytes, shared_bytes = plain.sent["bytes"] / PASSES, (shared.sent["bytes"] - keys["bytes"]) / PASSES
+    off = np.abs(plain.deliver(release, turn, 0).sum() - shared.deliver(release, turn, next(rounds)).sum()).max()
+    print(f"{AGENTS} agents, d={DIMENSION}: plain sums for everybody {1e3 * a:.1f} ms, {plain_bytes / 1e6:.2f} MB")
+    print(f"secret-shared / plain, time: {b / a:.1f}, with every agent's work {c / a:.1f} (limit 20)")
+    print(f"secret-shared / plain, bytes: {shared_bytes / plain_bytes:.4f} (limit 10)")
+    print(f"keys, once a run: {1e3 * opening:.1f} ms, {keys['messages']} messages, {keys['bytes']} bytes")
+    print(f"largest difference of the sums: {off:.1e}")
+
+
+if __name__ == "__main__":
+    main()

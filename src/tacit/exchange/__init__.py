@@ -1,0 +1,32 @@
+"""How what the speakers say reaches the listeners: as plain messages, or as sums that hide the single messages."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tacit.exchange.collusion import revealed
+from tacit.exchange.plain import Plain
+from tacit.exchange.secret_shared import SecretSharedSums
+from tacit.graph import Graph
+from tacit.release import Inbox, Release
+from tacit.schedule import Turn
+
+__all__ = ["Exchange", "Link", "Plain", "SecretSharedSums", "revealed"]
+
+
+class Link(Protocol):
+    """The agents of a graph, connected for one run."""
+
+    sent: dict[str, int]  # "messages" and "bytes" so far
+
+    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+        """What the listeners of tick t get of what its speakers released."""
+        ...
+
+
+class Exchange(Protocol):
+    """A way of connecting them."""
+
+    def open(self, graph: Graph) -> Link:
+        """Called once a run."""
+        ...

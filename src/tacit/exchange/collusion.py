@@ -1,0 +1,52 @@
+"""What agents that pool what they hear learn of the others, in spite of secret-shared sums."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+
+from tacit.errors import InputError
+from tacit.graph import Graph
+
+
+def revealed(
+    graph: Graph, coalition: Iterable[int], left_out: Mapping[int, Collection[int]] | None = None
+) -> list[int]:
+    """The agents outside the coalition whose row it can compute from its own rows and its sums of one round.
+
+    Each of its agents i hears the sum over its neighbours. As equations in the rows of the others, those are the
+    indicators of N(i) less the coalition; the row of h follows from them if and only if the unit vector e_h is in
+    their span, that is, a row of the reduced echelon form. Fractions, so the answer is exact.
+
+    `left_out` says for a listener whom its sum of that round does not count, because they dropped out.
+
+    It is what *any* messages reveal. A method relates the rows of different rounds, from which more may follow.
+
+    >>> revealed(Graph.complete(5), [0, 1, 2]), revealed(Graph.ring(5), [0, 2])  # they hear 1 + 4 and 1 + 3
+    ([], [])
+    >>> revealed(Graph.ring(6), [0, 2, 4])  # they hear 1 + 5, 1 + 3, 3 + 5
+    [1, 3, 5]
+    """
+    ours = set(coalition)
+    if not ours <= set(range(graph.agents)):
+        raise InputError(f"the coalition {sorted(ours)} has agents that the graph has not")
+    others = [h for h in range(graph.agents) if h not in ours]
+    heard = {i: set(graph.neighbours(i)) - set((left_out or {}).get(i, ())) for i in sorted(ours)}
+    equations = [[Fraction(h in heard[i]) for h in others] for i in heard]
+    return [others[row.index(Fraction(1))] for row in _reduced(equations) if sum(x != 0 for x in row) == 1]
+
+
+def _reduced(rows: list[list[Fraction]]) -> list[list[Fraction]]:
+    """The non-zero rows of the reduced echelon form."""
+    done = 0
+    for column in range(len(rows[0]) if rows else 0):
+        pivot = next((r for r in range(done, len(rows)) if rows[r][column]), None)
+        if pivot is None:
+            continue
+        rows[done], rows[pivot] = rows[pivot], rows[done]
+        rows[done] = [x / rows[done][column] for x in rows[done]]
+        for r, row in enumerate(rows):
+            if r != done and row[column]:
+                rows[r] = [x - row[column] * y for x, y in zip(row, rows[done], strict=True)]
+        done += 1
+    return rows[:done]

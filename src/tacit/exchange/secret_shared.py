@@ -1,0 +1,207 @@
+"""Sums of the neighbours' messages, computed such that nobody sees a single message."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+import numpy as np
+
+from tacit.errors import Dropout, InputError
+from tacit.exchange.fixed_point import FixedPoint
+from tacit.graph import Graph
+from tacit.release import Inbox, Release
+from tacit.schedule import Turn
+
+if TYPE_CHECKING:
+    from tacit.exchange.member import Group, Member, Seat
+
+Carry = Callable[[int, int, bytes], bytes | None]  # sender, receiver, message -> what arrives, if anything
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretSharedSums:
+    """`simulate(..., exchange=SecretSharedSums())`: listeners get `inbox.sum()`, `.mean()` and `.counts`, no rows.
+
+    Paper 003, Theorem 2.1 and Algorithm 3 (appendix A). The protocol is in `tacit.exchange.member`, where one agent's
+    end is a class of its own; the arithmetic, and how exact it is, in `FixedPoint`. `pip install 'tacit[exchange]'`.
+
+    **What it hides.** A coalition sees uniform words that depend on the rows of the others through the sums alone
+    that its own listeners hear. Assumed is that everybody follows the protocol, and that public keys are authentic.
+
+    **What it does not hide.** Those sums, every round. All but two members of a group, pooling what they know, learn
+    the sum of the two others' rows; all but one learn the one's row. Neighbourhoods overlap, and from several sums
+    single rows may follow: `revealed(graph, coalition)` says whose. So it is *not* differential privacy and lowers no
+    cost: a release is charged as if it were sent in the open. Noise is drawn before, by the method; rounding to fixed
+    point comes after it and is post-processing, and so is a refusal because a noisy row is above the bound.
+
+    **Groups** are closed neighbourhoods. One of fewer than `least` members is refused, so every agent needs at least
+    two neighbours. Agents with the same closed neighbourhood (all, on a complete graph) share one sum.
+
+    **Costs.** A share is 48 bytes, or 80 for a listener, and sent twice if its ends are not neighbours and a listener
+    relays it; a partial sum is 16 bytes longer than a plain message. `history` counts both, and at round 0 the keys.
+
+    >>> from tacit.algorithms import ConsensusADMM
+    >>> from tacit import Problem, simulate
+    >>> problem = Problem([([[1.0]], [1]), ([[-1.0]], [1]), ([[0.5]], [1])], l2=0.1)
+    >>> open_, shared = (simulate(ConsensusADMM(), problem, Graph.ring(3), rounds=20, exchange=exchange)
+    ...                  for exchange in (None, SecretSharedSums()))
+    >>> bool(np.abs(open_.model - shared.model).max() < 1e-12)
+    True
+    """
+
+    bound: float = 2.0**16  # no entry of a message is larger in absolute value; public
+    least: int = 3  # members of a group
+
+    def open(self, graph: Graph) -> SecretSharedLink:
+        """Every agent makes its keys, and agrees on secrets with all it shares a group with: once a run."""
+        return SecretSharedLink(graph, FixedPoint(self.bound, 1 + int(graph.degree.max())), self.least)
+
+
+class SecretSharedLink:
+    """The members of a simulation, each with keys and seats of its own."""
+
+    def __init__(self, graph: Graph, point: FixedPoint, least: int) -> None:
+        try:
+            from tacit.exchange.member import Member
+        except ImportError:
+            raise InputError("secret-shared sums need another package: pip install 'tacit[exchange]'") from None
+        run = os.urandom(16)
+        self.sent = {"messages": 0, "bytes": 0}
+        self.members: list[Member] = [Member(i, run, point, least=least) for i in range(graph.agents)]
+        self._edges = set(graph.edges)
+        near = [[i, *graph.neighbours(i).tolist()] for i in range(graph.agents)]
+        for i, j in sorted({(i, j) for group in near for i in group for j in group if i < j}):
+            for a, b in ((i, j), (j, i)):
+                self.members[a].meet(b, self.members[b].public)
+                self._count(b, a, len(self.members[b].public))
+        everybody = np.arange(graph.agents)
+        for group in _groups(Turn(everybody, everybody, graph.indptr, graph.indices)):
+            self._seats(group)
+
+    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+        """The listeners' sums. A sum that several of them share is computed once, and counted for each.
+
+        Who is silent takes part with the row that its listeners would have, if they were told rows.
+        """
+        rows = release.value
+        said = dict(zip(turn.speakers.tolist(), rows, strict=True))
+        sums = np.empty((len(turn.listeners), rows.shape[1]))
+        place = {i: k for k, i in enumerate(turn.listeners.tolist())}
+        for group in _groups(turn):
+            seats, (first, *others) = self._seats(group), group.listeners
+            total = shared_sum(seats, said, t, self._carry, listeners=(first,)).totals[first]
+            repeats = len(others) * (len(seats) - 1)  # of the partial sums, to the other listeners
+            self.sent["messages"] += repeats
+            self.sent["bytes"] += repeats * (8 * rows.shape[1] + 16)  # a seal is 16 bytes
+            for i in group.listeners:
+                sums[place[i]] = seats[i].heard(total)
+        return SummedInbox(sums, np.diff(turn.indptr)[:, None])
+
+    def _seats(self, group: Group) -> dict[int, Seat]:
+        return {i: self.members[i].seat(group) for i in group.members}
+
+    def _carry(self, sender: int, receiver: int, message: bytes) -> bytes:
+        self._count(sender, receiver, len(message))
+        return message
+
+    def _count(self, sender: int, receiver: int, size: int) -> None:
+        hops = 1 if (min(sender, receiver), max(sender, receiver)) in self._edges else 2  # by way of the listener
+        self.sent["messages"] += hops
+        self.sent["bytes"] += hops * size
+
+
+class SharedSum(NamedTuple):
+    """What became of a sum."""
+
+    members: tuple[int, ...]  # whose rows it counts
+    totals: dict[int, np.ndarray]  # for each listener, modulo p
+
+
+def shared_sum(
+    seats: Mapping[int, Seat],
+    rows: Mapping[int, np.ndarray],
+    round: int,
+    carry: Carry,
+    *,
+    listeners: tuple[int, ...],
+    redo: bool = False,
+) -> SharedSum:
+    """One sum among the seats of a group, step by step.
+
+    `carry` is the network. If a share does not arrive, its sender is taken to have dropped out: the sum is refused, or
+    tried again without the sender if `redo`, which is for complete graphs (see `tacit.exchange.member`). Partial sums
+    leave only when everybody has all shares, so that until then an attempt can be given up; if one of them does not
+    arrive, there is no sum in this round.
+    """
+    present = sorted(seats)
+    for attempt in count():
+        missing = set()
+        sealed = {i: seats[i].shares(rows[i], round, members=present, attempt=attempt) for i in present}
+        for i in present:
+            for j, message in sealed[i].items():
+                arrived = carry(i, j, message)
+                if arrived is None:
+                    missing.add(i)
+                else:
+                    seats[j].receive(i, arrived)
+        if not missing:
+            break
+        if not redo:
+            raise Dropout(sorted(missing), f"shares from {sorted(missing)} did not arrive: there is no sum")
+        present = [i for i in present if i not in missing]
+        if not present:
+            raise Dropout(sorted(missing), "nobody's shares arrived: there is no sum")
+    gone = [i for i in listeners if i not in present]
+    if gone:
+        raise Dropout(gone, f"the listeners {gone} have dropped out: there is no sum")
+    collectors = {i: seats[i].collect() for i in listeners}
+    for i in present:
+        message = seats[i].partial()
+        for j, collector in collectors.items():
+            if i != j and (arrived := carry(i, j, message)) is not None:
+                collector.receive(i, arrived)
+    return SharedSum(tuple(present), {i: collector.total() for i, collector in collectors.items()})
+
+
+class SummedInbox(Inbox):
+    """An inbox of which only the sums are known."""
+
+    def __init__(self, sums: np.ndarray, counts: np.ndarray) -> None:
+        self._sums, self._counts = sums, counts
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rows each listener's sum has, (n, 1)."""
+        return self._counts
+
+    def sum(self) -> np.ndarray:
+        """The sum of each listener's rows, (n, d)."""
+        return self._sums
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in ("rows", "indptr", "indices"):  # what all else of an inbox is made from
+            raise InputError(
+                "with secret-shared sums a listener knows sum(), mean() and counts, no single rows: the method needs "
+                "plain messages"
+            )
+        raise AttributeError(name)
+
+
+def _groups(turn: Turn) -> list[Group]:
+    """Each listener with those it hears; listeners of the same group together."""
+    from tacit.exchange.member import Group
+
+    listeners: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    speakers = turn.speakers.tolist()
+    speaking = set(speakers)
+    for k, i in enumerate(turn.listeners.tolist()):
+        if i not in speaking:
+            raise InputError(f"in a secret-shared sum all take part, but agent {i} listens without speaking")
+        heard = [speakers[s] for s in turn.indices[turn.indptr[k] : turn.indptr[k + 1]]]
+        listeners[tuple(sorted({i, *heard}))].append(i)
+    return [Group(members, tuple(sorted(who))) for members, who in listeners.items()]
