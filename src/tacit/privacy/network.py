@@ -6,9 +6,9 @@ are encrypted, the others do not help, and no model is published unless that is 
 Who listens on all links sees every visit and learns what `tacit.plan` charges; so does any agent, in the worst case.
 
 *What holds.* docs/privacy.md proves: let the run on D have the noises w_t, and let a second run, on the neighbour D',
-have w_t + W_t, where W_t depends on the past only and is 0 where a member speaks. If the two show the coalition the same
-tokens, and sum_t ||W_t||^2/sigma_t^2 <= mu^2 always, then the coalition's view is that of a Gaussian mechanism of
-multiplier 1/mu. Each method below has a rule for W_t, and a bound on what it needs; the least of that and of the full
+have w_t + W_t, where W_t depends on the past only and is 0 where a member speaks. If the two show the coalition the
+same tokens, and sum_t ||W_t||^2/sigma_t^2 <= mu^2 always, then its view tells no more than a Gaussian mechanism of
+multiplier 1/mu does. Each method below has a rule for W_t, and a bound on what it needs; the least of that and of the full
 price, at which each noise hides its own agent's record at once, is what counts.
 
 `TokenGradientDescent` has no memory: given a token that the coalition has seen, the past is forgotten, and between two
@@ -185,8 +185,8 @@ def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, dimension: i
 def _energy(time: np.ndarray, height: np.ndarray) -> float:
     """The integral of the squared slope of the greatest convex function below the points, from the first to the last.
 
-    >>> _energy(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 2.0])), _energy(np.arange(3.0), np.array([0.0, 0.0, 2.0]))
-    (2.0, 4.0)
+    >>> [_energy(np.arange(3.0), np.array([0.0, middle, 2.0])) for middle in (2.0, 0.0)]
+    [2.0, 4.0]
     """
     hull: list[int] = []
     for p in range(len(time)):
