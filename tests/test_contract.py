@@ -14,8 +14,10 @@ from tacit.algorithms import (
     PenaltyPerturbedADMM,
     PrimalPerturbedADMM,
     RecycledADMM,
+    TokenGradientDescent,
 )
 from tacit.release import Inbox
+from tacit.schedule import RandomWalk
 
 GRAPHS = {
     "ring": tacit.Graph.ring(5),

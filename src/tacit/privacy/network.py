@@ -8,8 +8,8 @@ Who listens on all links sees every visit and learns what `tacit.plan` charges; 
 *What holds.* docs/privacy.md proves: let the run on D have the noises w_t, and let a second run, on the neighbour D',
 have w_t + W_t, where W_t depends on the past only and is 0 where a member speaks. If the two show the coalition the
 same tokens, and sum_t ||W_t||^2/sigma_t^2 <= mu^2 always, then its view tells no more than a Gaussian mechanism of
-multiplier 1/mu does. Each method below has a rule for W_t, and a bound on what it needs; the least of that and of the full
-price, at which each noise hides its own agent's record at once, is what counts.
+multiplier 1/mu does. Each method below has a rule for W_t, and a bound on what it needs; the least of that and of the
+full price, at which each noise hides its own agent's record at once, is what counts.
 
 `TokenGradientDescent` has no memory: given a token that the coalition has seen, the past is forgotten, and between two
 such tokens the difference of the runs is worked off along the way. `IncrementalADMM` with exact steps remembers: what a
@@ -171,32 +171,32 @@ def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, dimension: i
         return full
     later = np.append(np.cumprod(lipschitz[stops][:0:-1])[::-1], 1.0)[: len(stops)]
     later = np.maximum(later, _LEAST)  # as if earlier steps did not contract: a Lipschitz constant may be larger
-    left = np.cumsum((tour.deviation[stops] * later)[::-1] ** 2)[::-1]  # of the variance, from stop t to the end
-    # Rounding to the grid moves the runs apart by its diagonal at each stop, which the last noise works off, too.
-    rounding = len(stops) * _GRID * math.sqrt(dimension) / tour.deviation[stops[-1]] if len(stops) else 0.0
+    variance = (tour.deviation[stops] * later) ** 2
+    # Rounding to the grid moves the runs apart by its diagonal at each stop, which the last noise works off, too; as
+    # much again is for the arithmetic of the steps.
+    rounding = 2 * len(stops) * _GRID * math.sqrt(dimension) / tour.deviation[stops[-1]] if len(stops) else 0.0
     out = full.copy()
     for i in np.unique(stops):
         visits = np.flatnonzero(stops == i)
-        heights = tour.moved[i] * np.cumsum([0.0, *later[visits]])
-        out[i] = min(full[i], (math.sqrt(_energy(np.append(-left[visits], 0.0), heights)) + rounding) ** 2)
+        energy = _energy(np.add.reduceat(variance, visits), tour.moved[i] * later[visits])
+        out[i] = min(full[i], (math.sqrt(energy) + rounding) ** 2)
     return out
 
 
-def _energy(time: np.ndarray, height: np.ndarray) -> float:
-    """The integral of the squared slope of the greatest convex function below the points, from the first to the last.
+def _energy(time: np.ndarray, rise: np.ndarray) -> float:
+    """The integral of the squared slope of the greatest convex function below steps: one rises at once, then lasts for
+    its time, and at the end all is reached. Steps are pooled until their slopes grow.
 
-    >>> [_energy(np.arange(3.0), np.array([0.0, middle, 2.0])) for middle in (2.0, 0.0)]
+    >>> [_energy(np.array([1.0, 1.0]), np.array([first, 2.0 - first])) for first in (2.0, 0.0)]
     [2.0, 4.0]
     """
-    hull: list[int] = []
-    for p in range(len(time)):
-        while len(hull) > 1:
-            a, b = hull[-2:]
-            if (height[b] - height[a]) * (time[p] - time[a]) < (height[p] - height[a]) * (time[b] - time[a]):
-                break
-            hull.pop()
-        hull.append(p)
-    return float(np.sum(np.diff(height[hull]) ** 2 / np.diff(time[hull])))
+    pools: list[tuple[float, float]] = []
+    for t, r in zip(time.tolist(), rise.tolist(), strict=True):
+        while pools and pools[-1][1] * t >= r * pools[-1][0]:
+            t, r = t + pools[-1][0], r + pools[-1][1]
+            pools.pop()
+        pools.append((t, r))
+    return sum(r * r / t for t, r in pools)
 
 
 def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, rounds: int) -> _Learnt:
