@@ -14,8 +14,10 @@ from tacit.algorithms import (
     PenaltyPerturbedADMM,
     PrimalPerturbedADMM,
     RecycledADMM,
+    TokenGradientDescent,
 )
 from tacit.release import Inbox
+from tacit.schedule import RandomWalk
 
 GRAPHS = {
     "ring": tacit.Graph.ring(5),
@@ -44,6 +46,7 @@ PRIVATE = {
     "mr-admm": RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS),
     "one-shot": OneShotAveraging(mixing=0.2, budget=GAUSS),
     "gradient descent": GradientDescent(step=0.1, mixing=0.2, exchanges=2, budget=GAUSS),
+    "token descent": TokenGradientDescent(step=0.1, order=RandomWalk(seed=4), budget=GAUSS),
 }
 NOISE = tacit.SeededNoise(11)
 

@@ -17,6 +17,7 @@ from tacit.algorithms.one_shot_averaging import OneShotAveraging
 from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
 from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
 from tacit.algorithms.recycled_admm import RecycledADMM
+from tacit.algorithms.token_gradient_descent import TokenGradientDescent
 from tacit.algorithms.walk_admm import WalkADMM
 from tacit.graph import Graph, View
 from tacit.problem import Problem
@@ -37,6 +38,7 @@ __all__ = [
     "PenaltyPerturbedADMM",
     "PrimalPerturbedADMM",
     "RecycledADMM",
+    "TokenGradientDescent",
     "WalkADMM",
 ]
 

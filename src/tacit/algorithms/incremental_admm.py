@@ -108,6 +108,10 @@ class IncrementalADMM:
         """Whether there is a tick before the token starts, in which each agent draws its start."""
         return self.initial > 0 or self.offset > 0
 
+    @property
+    def _noisy(self) -> bool:
+        return self.deviation is not None or self.budget is not None
+
     def schedule(self, graph: Graph) -> Schedule:
         """The token's way, after the preparation, if there is one."""
         if graph.agents < 3 and (self._prepares or self.gamma is not None):
@@ -138,13 +142,18 @@ class IncrementalADMM:
         k = t - self._prepares
         gamma = np.ones((len(s.x), 1)) if self.gamma is None else self.gamma.drawn(needed(noise), view.ids, k)
         rho = self.penalty * gamma
+        # Where the noise lies on a grid, so does all that agents remember, or its last digits would betray what the
+        # noise hides from who sees the token now and then: N z and S_i on multiples of twice the grid, x_i on the grid.
+        grid = 0.0 if noise is None or not self._noisy else 2 * noise.grid
+        centre = _rounded(s.token + s.y / rho, grid)
         if self.exact:
-            x = problem.argmin(linear=0.0, weight=rho / 2, centre=s.token + s.y / rho, start=s.x)
+            x = problem.argmin(linear=0.0, weight=rho / 2, centre=centre, start=s.x)
         else:
-            x = s.token + (s.y - problem.gradient(s.x)) / rho
+            x = centre - problem.gradient(s.x) / rho
         release = self._released(x, problem, rho + problem.l2 if self.exact else rho, view, noise, k)
         x = release.value
-        change, y, token = handed_on(x, s.x, s.y, s.token, rho, self.penalty, view.network)
+        change, y, token = handed_on(x, centre, s.x, s.y, s.token, rho, self.penalty, view.network)
+        token = _rounded(view.network * token, grid) / view.network
         return State(x, y, token, change), instead(release, token)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
@@ -203,3 +212,7 @@ class IncrementalADMM:
 
 def _relative(x: np.ndarray, to: np.ndarray) -> np.ndarray:
     return np.linalg.norm(x, axis=1) / np.maximum(np.linalg.norm(to, axis=1), TINY)
+
+
+def _rounded(x: np.ndarray, grid: float) -> np.ndarray:
+    return np.round(x / grid) * grid if grid else x

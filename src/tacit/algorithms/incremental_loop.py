@@ -14,11 +14,10 @@ from tacit.problem import Problem
 from tacit.solvers import block
 
 
-def handed_on(x: Any, x_before: Any, y_before: Any, z: Any, rho: Any, penalty: float, network: int) -> Any:
-    """(4b) and (5): the change of y_i, the new y_i and the token."""
-    change = rho * (z - x)
-    y = y_before + change
-    return change, y, z + ((x - y / penalty) - (x_before - y_before / penalty)) / network
+def handed_on(x: Any, centre: Any, x_before: Any, y_before: Any, z: Any, rho: Any, penalty: float, network: int) -> Any:
+    """(4b) and (5), with `centre` for z + y_i/rho: the change of y_i, the new y_i and the token."""
+    y = rho * (centre - x)
+    return y - y_before, y, z + ((x - y / penalty) - (x_before - y_before / penalty)) / network
 
 
 _handed_on = kernel(handed_on)
@@ -34,9 +33,10 @@ def _visits(holders, penalty, exact, network, l2, tolerance, starts, grams, kind
     for k in range(len(holders) - 1):
         i = holders[k]
         here[0] = i
-        if exact:  # (4a): minimise f_i + rho/2 ||x||^2 - (rho z + y_i).x
+        centre = z + y[i] / penalty
+        if exact:  # (4a)
             new[0] = x[i]
-            b = (-penalty * z - y[i]).reshape((1, len(z)))
+            b = (-penalty * centre).reshape((1, len(z)))
             block.minimise(
                 place, here, starts, grams, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
             )
@@ -44,8 +44,8 @@ def _visits(holders, penalty, exact, network, l2, tolerance, starts, grams, kind
                 return k
         else:  # (8)
             block.gradients(here, kind, width, rows, lo, hi, targets, c, x[i : i + 1], new)
-            new[0] = z + (y[i] - new[0] - l2 * x[i]) / penalty
-        change[i], y[i], z = _handed_on(new[0], x[i].copy(), y[i].copy(), z, penalty, penalty, network)
+            new[0] = centre - (new[0] + l2 * x[i]) / penalty
+        change[i], y[i], z = _handed_on(new[0], centre, x[i].copy(), y[i].copy(), z, penalty, penalty, network)
         x[i] = new[0]
         seen[i] = z
         seen[holders[k + 1]] = z

@@ -69,6 +69,22 @@ def contenders(results: list[Contender], best: Contender, path: str | os.PathLik
     _save(figure, path, dpi=130)
 
 
+def learnt_of_each_other(tables: dict[str, np.ndarray], path: str | os.PathLike[str], title: str) -> None:
+    """Heat maps of what agent j (column) learns of agent i (row), as epsilon."""
+    figure = _figure(4.2 * len(tables) + 1.0, 4.4, title)
+    most = max(table.max() for table in tables.values())
+    grid = figure.subplots(1, len(tables), squeeze=False)[0]
+    for axes, (name, table) in zip(grid, tables.items(), strict=True):
+        shown = np.where(np.eye(len(table), dtype=bool), np.nan, table)
+        drawn = axes.imshow(shown, vmin=0.0, vmax=most, cmap="viridis")
+        axes.set_title(name, fontsize=10)
+        axes.set_xlabel("agent j learns")
+        axes.locator_params(integer=True)
+    grid[0].set_ylabel("of agent i")
+    figure.colorbar(drawn, ax=list(grid), label="epsilon")
+    _save(figure, path, dpi=110)
+
+
 def exhibit(shown: Exhibit, path: str | os.PathLike[str], note: str = "") -> None:
     """The panels of a paper's figure: mean lines, and the range over runs as bands; `note` goes below the title.
 
