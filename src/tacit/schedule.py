@@ -11,6 +11,8 @@ import numpy as np
 from tacit.errors import GraphError, InputError
 from tacit.graph import Graph
 
+_ALONE = "a token needs somebody to go to: at least two agents"
+
 
 class Turn(NamedTuple):
     """One tick: these agents speak, then those listen, each to some of the speakers (CSR, as in `Inbox`)."""
@@ -55,6 +57,8 @@ class Cycle:
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
         if sorted(order) != list(range(graph.agents)):
             raise GraphError(f"a cycle visits each of the {graph.agents} agents once; given was {list(order)}")
+        if graph.agents < 2:
+            raise GraphError(_ALONE)
         self._turns = []
         for holder, following in zip(order, [*order[1:], order[0]], strict=True):
             if following not in graph.neighbours(holder):
@@ -114,7 +118,7 @@ class RandomWalk:
     def on(self, graph: Graph, tokens: int = 1) -> Walks:
         """The walks on a graph."""
         if graph.agents < 2:
-            raise GraphError("a token needs somebody to walk to: at least two agents")
+            raise GraphError(_ALONE)
         return Walks(graph, self.seed, self.choice, tokens)
 
 

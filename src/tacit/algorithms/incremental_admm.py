@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.consensus import needed, relative
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.hamilton import hamiltonian_cycle
@@ -145,8 +145,7 @@ class IncrementalADMM:
         x = release.value
         y = s.y + rho * (s.token - x)
         token = s.token + ((x - y / self.penalty) - (s.x - s.y / self.penalty)) / view.network
-        change = np.linalg.norm(y - s.y, axis=1, keepdims=True) / np.maximum(_norm(y), TINY)
-        return State(x, y, token, change), instead(release, token)
+        return State(x, y, token, relative(y - s.y, y)), instead(release, token)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The token arrives; or, in the preparation, the neighbours' parts of the offset."""
@@ -160,7 +159,7 @@ class IncrementalADMM:
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """How far the token is from x_i, and how much the last visit changed y_i, both relative."""
-        return (_norm(s.token - s.x) / np.maximum(_norm(s.x), TINY))[:, 0], s.change[:, 0]
+        return relative(s.token - s.x, s.x)[:, 0], s.change[:, 0]
 
     @property
     def _sign(self) -> float:
@@ -189,7 +188,3 @@ class IncrementalADMM:
         return minimiser_perturbed(
             problem, needed(noise), law, x, convexity=convexity, row_norm=self.row_norm, ids=view.ids, t=k
         )
-
-
-def _norm(x: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(x, axis=1, keepdims=True)
