@@ -33,7 +33,7 @@ def hamiltonian_cycle(graph: Graph) -> tuple[int, ...]:
             return cycle
         edges, effort = 2 * edges, effort + edges * n
     raise GraphError(
-        f"no Hamiltonian cycle was found among {n} agents in a fair search; give the order, add edges, or walk at random"
+        f"no Hamiltonian cycle was found among {n} agents: give the order, add edges, or use a random walk"
     )
 
 

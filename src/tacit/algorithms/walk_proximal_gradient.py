@@ -57,7 +57,7 @@ class WalkProximalGradient:
         """The start, of everybody: on a connected graph it is if all neighbours have the same."""
         if np.any(heard.rows[heard.indices] != np.repeat(start, heard.counts[:, 0], axis=0)):
             raise InputError("the token starts from one point: the start must be the same for all agents")
-        return State(start, start, start, np.full((len(start), 1), np.nan))
+        return State(self._model(start), start, start, np.full((len(start), 1), np.nan))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """The holder's steps."""
