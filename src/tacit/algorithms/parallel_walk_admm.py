@@ -47,7 +47,7 @@ class ParallelWalkADMM:
     with z_l, l != m, as the agent saw it last. So z_m = 1/N sum_i (x_{i,m} - y_{i,m}/rho) at every tick, as (4c) asks
     of each token; where all rest, x_i = z_m, grad f_i(x_i) = sum_m y_{i,m} and sum_i y_{i,m} = 0: the optimum. One
     token moves a tick, in turn; with M = 1 and tau = 0 it is `WalkADMM`. f_i is O_i, rho is `penalty`, tau `proximal`.
-    Only visits of token m change y_{i,m}, and the tokens pull M times as hard as one: derived like this, the method saves
+    Only visits of token m change y_{i,m}, and the tokens pull M times as hard as one. Derived like this, it saves
     time where tokens move at once, but takes more messages than one token does.
     """
 
