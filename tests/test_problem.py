@@ -273,3 +273,15 @@ def test_bad_arguments_of_argmin_are_refused(problem):
     for bad in ({"weight": odd}, {"weight": -1.0}, {"linear": np.nan}, {"centre": odd}, {"start": np.inf}):
         with pytest.raises(tacit.InputError, match=next(iter(bad))):
             problem.argmin(**{"linear": 0, "weight": 1.0, "centre": 0, **bad})
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+def test_smoothness_is_the_largest_curvature(sparse):
+    """Of few rows, of many, and of so many of both that it is found by iterations."""
+    rng = np.random.default_rng(0)
+    for shapes in (((5, 12), (40, 12)), ((520, 510), (505, 510))):
+        parts = [(rng.normal(size=shape) * (rng.random(shape) < 0.1), np.ones(shape[0])) for shape in shapes]
+        expected = [3.0 * 0.25 * np.linalg.norm(X, 2) ** 2 / len(X) + 0.5 for X, _ in parts]
+        given = [(scipy.sparse.csr_array(X), y) for X, y in parts] if sparse else parts
+        np.testing.assert_allclose(tacit.Problem(given, scale=3.0, l2=0.5).smoothness(), expected, rtol=1e-9)
+    assert tacit.Facts(sizes=[3], dimension=2, l2=0.5).smoothness().tolist() == [0.5]

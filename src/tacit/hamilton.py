@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import networkx as nx
 import numpy as np
 
 from tacit.errors import GraphError
 from tacit.graph import Graph
 
-_SMALL = 16  # agents, up to which all possibilities are tried
-_STEPS = 2_000  # of a search, for each agent
+_EFFORT = 10_000_000  # agents looked at, over all tries: some seconds
 
 
 def hamiltonian_cycle(graph: Graph) -> tuple[int, ...]:
     """The agents in the order of a Hamiltonian cycle, from agent 0; the same one for everybody who asks.
 
-    Whether there is one is a hard question for large graphs: after a fair search the answer is that none was found.
-    Two agents pass the token to and fro.
+    Whether there is one is a hard question. The search ends by a cycle, by a proof that there is none, or, after some
+    seconds (up to 1,000 agents), undecided. Two agents pass the token to and fro.
 
     >>> hamiltonian_cycle(Graph.ring(4))
     (0, 1, 2, 3)
@@ -24,63 +25,125 @@ def hamiltonian_cycle(graph: Graph) -> tuple[int, ...]:
     n = graph.agents
     if n <= 2:
         return tuple(range(n))
+    _possible(graph)
+    rng, edges, effort = np.random.default_rng(0), 2 * n, 0
+    while effort < _EFFORT:  # an early mistake can cost for ever: rather start anew, in another order
+        cycle = _searched(graph, rng.permutation(n).tolist(), edges)
+        if cycle is not None:
+            return cycle
+        edges, effort = 2 * edges, effort + edges * n
+    raise GraphError(
+        f"no Hamiltonian cycle was found among {n} agents: give the order, add edges, or use a random walk"
+    )
+
+
+def _possible(graph: Graph) -> None:
+    """Refuses a graph that a look at it rules out."""
     if graph.degree.min() < 2:
         raise GraphError(f"no Hamiltonian cycle: agent {int(graph.degree.argmin())} has only one neighbour")
-    cut = min(nx.articulation_points(graph.to_networkx()), default=None)
+    plain = graph.to_networkx()
+    cut = min(nx.articulation_points(plain), default=None)
     if cut is not None:
         raise GraphError(f"no Hamiltonian cycle: agent {cut} is the only way between parts of the graph")
-    cycle = _all_tried(graph) if n <= _SMALL else _searched(graph)
-    if cycle is None:
-        raise GraphError(
-            "the graph has no Hamiltonian cycle; add an edge, or use a random walk"
-            if n <= _SMALL
-            else f"no Hamiltonian cycle was found in {n * _STEPS:,} steps; give the order, add edges, or walk at random"
-        )
-    start = cycle.index(0)
-    forward = [*cycle[start:], *cycle[:start]]
-    return tuple(forward if forward[1] < forward[-1] else [0, *forward[:0:-1]])
+    if nx.is_bipartite(plain):
+        sides = [len(side) for side in nx.bipartite.sets(plain)]
+        if sides[0] != sides[1]:
+            raise GraphError(
+                f"no Hamiltonian cycle: every edge leads from one of {max(sides)} agents to one of {min(sides)} others"
+            )
 
 
-def _all_tried(graph: Graph) -> list[int] | None:
-    """By the paths from agent 0 over each set of agents (Bellman, Held and Karp): ends[set] has a bit for each end."""
-    near = [sum(1 << int(j) for j in graph.neighbours(i)) for i in range(graph.agents)]
-    ends = [0] * (1 << graph.agents)
-    ends[1] = 1
-    for visited in range(1, len(ends), 2):
-        for last in range(graph.agents):
-            if ends[visited] >> last & 1:
-                for following in range(1, graph.agents):
-                    if near[last] >> following & 1 and not visited >> following & 1:
-                        ends[visited | 1 << following] |= 1 << following
-    visited = len(ends) - 1
-    here = ends[visited] & near[0]
-    path: list[int] = []
-    while here:
-        last = here.bit_length() - 1
-        path.append(last)
-        visited &= ~(1 << last)
-        here = ends[visited] & near[last]
-    return path if len(path) == graph.agents else None
-
-
-def _searched(graph: Graph) -> list[int] | None:
-    """A path grows by a new neighbour of its end; where there is none, an edge back into the path turns its tail round,
-    which gives it a new end (Posa 1976)."""
-    rng = np.random.default_rng(0)
-    path, place = [0], np.full(graph.agents, -1)
-    place[0] = 0
-    for _ in range(graph.agents * _STEPS):
-        near = graph.neighbours(path[-1])
-        fresh = near[place[near] < 0]
-        if len(fresh):
-            spare = [int((place[graph.neighbours(j)] < 0).sum()) for j in fresh]  # who has fewest ways left goes first
-            following = int(rng.choice(fresh[np.array(spare) == min(spare)]))
-            place[following] = len(path)
-            path.append(following)
+def _searched(graph: Graph, order: list[int], most: int) -> tuple[int, ...] | None:
+    """Takes or drops an edge, draws the consequences, and goes back where they contradict each other; None if that does
+    not end after `most` edges. `order` decides between agents of equal rank."""
+    n = graph.agents
+    near = [sum(1 << int(j) for j in graph.neighbours(i)) for i in range(n)]
+    whole = _Partial(near, [0] * n, list(range(n)), [1] * n)
+    open_cases = [(whole, list(range(n)))]
+    for _ in range(most):
+        if not open_cases:
+            raise GraphError("the graph has no Hamiltonian cycle; add an edge, or use a random walk")
+        case, changed = open_cases.pop()
+        if not case.follows(changed):
             continue
-        if len(path) == graph.agents and 0 in near:
-            return path
-        pivot = int(place[rng.choice(near)]) + 1
-        path[pivot:] = path[: pivot - 1 : -1] if pivot else path[::-1]
-        place[path[pivot:]] = np.arange(pivot, len(path))
+        undecided = [i for i in range(n) if case.near[i].bit_count() > 2]
+        if not undecided:
+            return case.cycle()
+        # The end of a path, with the fewest ways on, goes to who has the fewest ways left.
+        i = min(undecided, key=lambda i: (not case.taken[i], case.near[i].bit_count(), order[i]))
+        j = min(_bits(case.near[i] & ~case.taken[i]), key=lambda j: (case.near[j].bit_count(), order[j]))
+        without, with_it = case.copy(), case
+        without.drop(i, j)
+        open_cases.append((without, [i, j]))
+        changed = with_it.take(i, j)
+        if changed:
+            open_cases.append((with_it, changed))
     return None
+
+
+class _Partial:
+    """Some edges taken, which make paths, and some dropped. Sets of agents are the bits of a number."""
+
+    def __init__(self, near: list[int], taken: list[int], end: list[int], length: list[int]) -> None:
+        self.near = near  # by which edges each agent may still be reached, the taken ones among them
+        self.taken = taken  # and by which it will
+        self.end = end  # of an agent at the end of a path, the other end
+        self.length = length  # and how many agents the path has
+
+    def copy(self) -> _Partial:
+        return _Partial(self.near.copy(), self.taken.copy(), self.end.copy(), self.length.copy())
+
+    def drop(self, i: int, j: int) -> None:
+        self.near[i] &= ~(1 << j)
+        self.near[j] &= ~(1 << i)
+
+    def take(self, i: int, j: int) -> list[int]:
+        """The agents to look at after the edge is taken; none if it cannot be. The edge that would close the new path
+        too early goes at once."""
+        if self.taken[i].bit_count() == 2 or self.taken[j].bit_count() == 2:
+            return []
+        self.taken[i] |= 1 << j
+        self.taken[j] |= 1 << i
+        first, last = self.end[i], self.end[j]
+        if first != j:  # otherwise it is the last edge: an earlier one that closes a path has been dropped
+            self.end[first], self.end[last] = last, first
+            self.length[first] = self.length[last] = self.length[first] + self.length[last]
+            if 2 < self.length[first] < len(self.near):
+                self.drop(first, last)
+        return [i, j, first, last]
+
+    def follows(self, changed: list[int]) -> bool:
+        """Takes and drops what has to be, from the changed agents on; whether that goes without contradiction."""
+        while changed:
+            i = changed.pop()
+            rest = self.near[i] & ~self.taken[i]
+            if self.near[i].bit_count() < 2:
+                return False
+            if rest and self.near[i].bit_count() == 2:
+                for j in _bits(rest):
+                    more = self.take(i, j)
+                    if not more:
+                        return False
+                    changed += more
+            elif rest and self.taken[i].bit_count() == 2:
+                for j in _bits(rest):
+                    self.drop(i, j)
+                    changed.append(j)
+        return True
+
+    def cycle(self) -> tuple[int, ...]:
+        """All edges taken, as an order from agent 0 on, by way of its smaller neighbour."""
+        path, before = [0], -1
+        while len(path) < len(self.near):
+            here = path[-1]
+            following = next(j for j in _bits(self.taken[here]) if j != before)
+            path.append(following)
+            before = here
+        return tuple(path)
+
+
+def _bits(agents: int) -> Iterator[int]:
+    while agents:
+        lowest = agents & -agents
+        yield lowest.bit_length() - 1
+        agents ^= lowest

@@ -106,6 +106,10 @@ class Facts(Problem):
         """Zeros: nobody has looked."""
         return self.gradient(f)
 
+    def smoothness(self) -> np.ndarray:
+        """What rows of zeros have."""
+        return np.full(self.agents, self.l2)
+
     def second_moment(self) -> np.ndarray:
         """Zeros: nobody has looked."""
         return np.zeros((self.agents, self._dimension, self._dimension))

@@ -144,8 +144,7 @@ class Problem:
 
     def smoothness(self) -> np.ndarray:
         """L_i, (n,): a bound on the curvature of O_i, attained by the squared loss."""
-        largest = np.linalg.eigvalsh(self.second_moment())[:, -1]
-        return self.scale * self.loss.max_curvature * largest + self.l2
+        return self.row_weight[:, 0] * self.loss.max_curvature * self._store.largest_squares(self._ids) + self.l2
 
     def second_moment(self) -> np.ndarray:
         """1/B_i sum_n x_n x_n^T, (n, d, d)."""

@@ -11,6 +11,9 @@ import numpy as np
 
 from tacit.errors import GraphError, InputError
 from tacit.graph import Graph
+from tacit.hamilton import hamiltonian_cycle
+
+_ALONE = "a token needs somebody to go to: at least two agents"
 
 
 class Turn(NamedTuple):
@@ -56,6 +59,8 @@ class Cycle:
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
         if sorted(order) != list(range(graph.agents)):
             raise GraphError(f"a cycle visits each of the {graph.agents} agents once; given was {list(order)}")
+        if graph.agents < 2:
+            raise GraphError(_ALONE)
         self._turns = []
         for holder, following in zip(order, [*order[1:], order[0]], strict=True):
             if following not in graph.neighbours(holder):
@@ -118,8 +123,15 @@ class RandomWalk:
     def on(self, graph: Graph, tokens: int = 1) -> Walks:
         """The walks on a graph."""
         if graph.agents < 2:
-            raise GraphError("a token needs somebody to walk to: at least two agents")
+            raise GraphError(_ALONE)
         return Walks(graph, self.seed, self.choice, tokens)
+
+
+def way(graph: Graph, order: Sequence[int] | RandomWalk | None) -> Cycle | Walks:
+    """The way of one token: at random, or round the given cycle, or round one that is found in the graph."""
+    if isinstance(order, RandomWalk):
+        return order.on(graph)
+    return Cycle(graph, hamiltonian_cycle(graph) if order is None else order)
 
 
 class Prepared:

@@ -7,39 +7,49 @@ from typing import Any, Protocol
 import numpy as np
 
 from tacit.algorithms.accelerated_dp_admm import AcceleratedDPADMM
+from tacit.algorithms.censored_admm import CensoredADMM
 from tacit.algorithms.consensus_admm import ConsensusADMM
+from tacit.algorithms.dgd import DGD
 from tacit.algorithms.dp_admm import DPADMM
 from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
+from tacit.algorithms.extra import EXTRA
 from tacit.algorithms.gradient_descent import GradientDescent
 from tacit.algorithms.hyper import Geometric
 from tacit.algorithms.incremental_admm import Between, IncrementalADMM
 from tacit.algorithms.one_shot_averaging import OneShotAveraging
+from tacit.algorithms.parallel_walk_admm import ParallelWalkADMM
 from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
 from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
 from tacit.algorithms.recycled_admm import RecycledADMM
 from tacit.algorithms.token_gradient_descent import TokenGradientDescent
 from tacit.algorithms.walk_admm import WalkADMM
+from tacit.algorithms.walk_proximal_gradient import WalkProximalGradient
 from tacit.graph import Graph, View
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Schedule
 
 __all__ = [
+    "DGD",
     "DPADMM",
+    "EXTRA",
     "AcceleratedDPADMM",
     "Algorithm",
     "Between",
+    "CensoredADMM",
     "ConsensusADMM",
     "DualPerturbedADMM",
     "Geometric",
     "GradientDescent",
     "IncrementalADMM",
     "OneShotAveraging",
+    "ParallelWalkADMM",
     "PenaltyPerturbedADMM",
     "PrimalPerturbedADMM",
     "RecycledADMM",
     "TokenGradientDescent",
     "WalkADMM",
+    "WalkProximalGradient",
 ]
 
 

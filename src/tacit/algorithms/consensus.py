@@ -100,6 +100,12 @@ def residual_norms(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np
     return np.linalg.norm(2 * (f - s.centre), axis=1) * (V[:, 0] > 0), np.linalg.norm(s.imbalance, axis=1)
 
 
+def relative(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """The length of each row of a part in that of the whole, (n, 1)."""
+    length, of = (np.linalg.norm(x, axis=-1, keepdims=True) for x in (part, whole))
+    return length / np.maximum(of, TINY)
+
+
 def relative_residuals(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Relative to ||f_i|| and ||2 lambda_i||: functions of released values only, so that stopping tells nothing."""
     primal, dual = residual_norms(s, f, V)

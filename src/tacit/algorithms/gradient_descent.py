@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.consensus import needed, relative
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import gradient_perturbed, post_processed, unprotected
@@ -71,14 +71,13 @@ class GradientDescent:
             release = gradient_perturbed(
                 problem, needed(noise), self.budget, s.f, self.step, ids=view.ids, t=t // self.exchanges
             )  # fmt: skip
-        moved = np.linalg.norm(release.value - s.f, axis=1, keepdims=True)
-        return s._replace(f=release.value, moved=moved / np.maximum(_norm(release.value), TINY)), release
+        f = release.value
+        return s._replace(f=f, moved=relative(f - s.f, f)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """A step towards the neighbours' mean."""
         pull = inbox.sum() - view.degree * s.f
-        spread = _norm(pull) / np.maximum(_norm(view.degree * s.f), TINY)
-        return s._replace(f=s.f + self.mixing * pull, spread=spread)
+        return s._replace(f=s.f + self.mixing * pull, spread=relative(pull, view.degree * s.f))
 
     def estimate(self, s: State) -> np.ndarray:
         """f_i, a function of released values."""
@@ -87,7 +86,3 @@ class GradientDescent:
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """Disagreement, and the last gradient step, both relative to the model."""
         return s.spread[:, 0], s.moved[:, 0]
-
-
-def _norm(x: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(x, axis=1, keepdims=True)

@@ -10,17 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.incremental_loop import handed_on, visits
 from tacit.errors import InputError
 from tacit.graph import Graph, View
-from tacit.hamilton import hamiltonian_cycle
 from tacit.mechanisms import Normal, independent, instead, minimiser_perturbed, output_law_within, unprotected
 from tacit.noise import Noise
 from tacit.privacy.events import Gaussian
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
-from tacit.schedule import Cycle, Prepared, RandomWalk, Schedule
+from tacit.schedule import Prepared, RandomWalk, Schedule, way
 
 
 class State(NamedTuple):
@@ -116,12 +115,8 @@ class IncrementalADMM:
         """The token's way, after the preparation, if there is one."""
         if graph.agents < 3 and (self._prepares or self.gamma is not None):
             raise InputError(f"{graph.agents} agents hide nothing from each other: random starts and steps need three")
-        way: Schedule
-        if isinstance(self.order, RandomWalk):
-            way = self.order.on(graph)
-        else:
-            way = Cycle(graph, hamiltonian_cycle(graph) if self.order is None else self.order)
-        return Prepared(graph, way, aloud=self.offset > 0) if self._prepares else way
+        token = way(graph, self.order)
+        return Prepared(graph, token, aloud=self.offset > 0) if self._prepares else token
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is the start, y_i^0 = rho x_i^0, z^0 = 0."""
@@ -179,7 +174,7 @@ class IncrementalADMM:
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """How far the token is from x_i, and how much the last visit changed y_i, both relative."""
-        return _relative(s.token - s.x, s.x), _relative(s.change, s.y)
+        return relative(s.token - s.x, s.x)[:, 0], relative(s.change, s.y)[:, 0]
 
     @property
     def _sign(self) -> float:
@@ -208,10 +203,6 @@ class IncrementalADMM:
         return minimiser_perturbed(
             problem, needed(noise), law, x, convexity=convexity, row_norm=self.row_norm, ids=view.ids, t=k
         )
-
-
-def _relative(x: np.ndarray, to: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(x, axis=1) / np.maximum(np.linalg.norm(to, axis=1), TINY)
 
 
 def _rounded(x: np.ndarray, grid: float) -> np.ndarray:

@@ -8,16 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.consensus import needed, relative
 from tacit.errors import InputError
 from tacit.graph import Graph, View
-from tacit.hamilton import hamiltonian_cycle
 from tacit.mechanisms import gradient_perturbed, unprotected
 from tacit.noise import Noise
 from tacit.privacy.events import Gaussian
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
-from tacit.schedule import Cycle, RandomWalk, Schedule
+from tacit.schedule import RandomWalk, Schedule, way
 
 
 class State(NamedTuple):
@@ -53,9 +52,7 @@ class TokenGradientDescent:
 
     def schedule(self, graph: Graph) -> Schedule:
         """The token's way."""
-        if isinstance(self.order, RandomWalk):
-            return self.order.on(graph)
-        return Cycle(graph, hamiltonian_cycle(graph) if self.order is None else self.order)
+        return way(graph, self.order)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The token starts as its first holder's start, which is public."""
@@ -68,12 +65,12 @@ class TokenGradientDescent:
             release = unprotected(s.token - self.step * problem.gradient(s.token))
         else:
             release = gradient_perturbed(problem, needed(noise), self.budget, s.token, self.step, ids=view.ids, t=t)
-        return s._replace(token=release.value, moved=_distance(release.value, s.token)), release
+        return s._replace(token=release.value, moved=relative(release.value - s.token, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The token arrives."""
         token = inbox.only()
-        return s._replace(token=token, toured=_distance(token, s.token))
+        return s._replace(token=token, toured=relative(token - s.token, token))
 
     def estimate(self, s: State) -> np.ndarray:
         """The token as each agent knows it."""
@@ -82,8 +79,3 @@ class TokenGradientDescent:
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """How far the token moves on a tour, and by the agent's own step, both relative."""
         return s.toured[:, 0], s.moved[:, 0]
-
-
-def _distance(token: np.ndarray, before: np.ndarray) -> np.ndarray:
-    size = np.linalg.norm(token, axis=1, keepdims=True)
-    return np.linalg.norm(token - before, axis=1, keepdims=True) / np.maximum(size, TINY)

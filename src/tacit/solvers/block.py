@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.linalg
 
 from tacit import jit, losses
 from tacit.jit import drop_stale_kernels, entry
@@ -136,6 +137,11 @@ class RowStore:
         own = (rows[self.lo[i] : self.hi[i]] for i in ids)
         return np.array([(X.T @ X).toarray() if sparse else X.T @ X for X in own])
 
+    def largest_squares(self, ids: np.ndarray) -> np.ndarray:
+        """The largest eigenvalue of sum_r x_r x_r^T over the rows of each agent, (n,), by the smaller of X X^T and
+        X^T X; where both are large, by Lanczos iterations."""
+        return np.array([_largest_square(self._matrix[self.lo[i] : self.hi[i]]) for i in ids])
+
     @cached_property
     def _matrix(self) -> Any:
         """The rows for numpy or scipy, which wants its own kind of indices."""
@@ -171,3 +177,10 @@ class RowStore:
             hands = min(len(ids), 8 * threads)
             list(_pool(threads).map(solve, [order[k::hands] for k in range(hands)]))
         return norms
+
+
+def _largest_square(X: Any) -> float:
+    if min(X.shape) > 500:
+        return float(scipy.sparse.linalg.svds(X, k=1, v0=np.ones(min(X.shape)), return_singular_vectors=False)[0] ** 2)
+    square = X @ X.T if X.shape[0] < X.shape[1] else X.T @ X
+    return float(np.linalg.eigvalsh(square.toarray() if scipy.sparse.issparse(square) else square)[-1])
