@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
+DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 .PHONY: demo test check bench reproduce clean
 
@@ -27,10 +29,12 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/secret_sharing.py
 	$(BIN)/python benchmarks/token_methods.py
+	$(BIN)/python benchmarks/composite.py $(DATA)
 
-reproduce: $(READY)  ## the papers' figures and claims, in full: half an hour; what docs/papers keeps
+reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters of an hour; what docs/papers keeps
 	$(BIN)/tacit reproduce recycled-admm --out docs/papers
 	$(BIN)/tacit reproduce dynamic-dp --out docs/papers
+	$(BIN)/tacit reproduce dp-admm $(DATA) --out docs/papers
 
 clean:
 	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .pytest_cache

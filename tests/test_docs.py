@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
-    plain, private = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    plain, private, front = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(compile(plain, "README.md", "exec"), names)
@@ -21,6 +21,10 @@ def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     exec(compile(private, "README.md", "exec"), names)
     assert names["run"].private
     assert "True 1.99" in capsys.readouterr().out
+    exec(compile(front, "README.md", "exec"), names)
+    assert names["model"].privacy_.private
+    assert names["model"].score(names["X"][4000:], names["y"][4000:]) > 0.8
+    assert "(1, 1e-06)-differentially private" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)

@@ -11,10 +11,13 @@ from tacit import cli
 from tacit.algorithms import ConsensusADMM, Geometric, PenaltyPerturbedADMM, RecycledADMM
 from tacit.cli.names import PAPERS
 from tacit.cli.reproduce import run
+from tacit.errors import InputError
+from tacit.graph import Graph
 from tacit.noise import SeededNoise
-from tacit.papers import dynamic_dp, recycled_admm
+from tacit.papers import dp_admm, dynamic_dp, recycled_admm
 from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Runs, Setting, Size, claims_page
 from tacit.papers.recycled_admm import FIVE
+from tacit.plan import plan
 from tacit.simulate import simulate
 
 TINY = Size("tiny", runs=2, rounds=6, train=2500)
@@ -40,7 +43,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
             assert int(point["runs"]) in (1, 2)
         assert max(int(point["runs"]) for point in points) == (1 if (paper, name) == ("recycled-admm", "fig1") else 2)
         number = name.removeprefix("fig")
-        assert any(claim.where.startswith((f"Fig. {number}", "(28)")) for claim in claims)
+        assert any(claim.where.startswith((f"Fig. {number}", "(28)", "Theorem 2")) for claim in claims)
     page = (tmp_path / "new" / "folder" / f"{paper}-claims.md").read_text(encoding="utf-8")
     assert "tiny: 2 runs of 6 iterations" in page.splitlines()[0]
     assert page.count("\n| ") == len(claims) + 2
@@ -51,7 +54,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["radmm"], "paper must be one of recycled-admm, dynamic-dp; not 'radmm'"),
+        (["radmm"], "paper must be one of recycled-admm, dynamic-dp, dp-admm; not 'radmm'"),
         (["dynamic-dp", "fig1"], "figure of dynamic-dp must be one of fig3, fig4, fig5; not 'fig1'"),
         (["dynamic-dp", "--out", "file"], "cannot be made"),
         (["dynamic-dp", "fig3", "--out", "taken"], "it is a folder"),
@@ -104,8 +107,76 @@ def test_dvp_against_pvp(dual_is_better, verdict):
     assert [c.verdict for c in robust] == [verdict] * 2
 
 
+def outcomes(better_from):
+    """Runs in which the accelerated method is the better one from that epsilon on."""
+
+    def outcome(lab, name, method, rounds, eps=None, delta=dp_admm.PRINTED):
+        value = 0.4 if method == dp_admm.PLAIN or eps is None else 0.5 if eps < better_from else 0.3
+        return dp_admm.Outcome(np.full(2, value), np.full(2, 1 - value), np.full((2, rounds + 1), value))
+
+    return outcome
+
+
+@pytest.mark.parametrize(("better_from", "verdict"), [(0.05, "holds"), (1.0, "does not hold"), (0.0, "does not hold")])
+def test_a_threshold_of_epsilon_is_found_where_it_is(better_from, verdict, lab, monkeypatch):
+    monkeypatch.setattr(dp_admm, "outcome", outcomes(better_from))
+    claims = [c for c in dp_admm.fig2(lab).claims if c.whose == "paper" and "approach" not in c.text]
+    at_both_ends = [c.verdict for c in claims if "accuracy" in c.text]
+    assert at_both_ends == [verdict]
+    own = [c.verdict for c in dp_admm.theorem2(lab).claims if c.whose.startswith("paper")]
+    assert own == [verdict] * 6  # three constants, two deltas
+    other_way_round = [c.holds for c in dp_admm.theorem2(lab).claims if c.whose == "tacit"]
+    assert other_way_round == [False, False]
+
+
+def test_without_a_folder_dp_admm_says_what_it_leaves_out(lab):
+    notes = dp_admm.fig1(lab).notes
+    assert notes[0] == "left out: a8a, ijcnn1, bio_train; they are read from --data-dir"
+    assert "delta = 0.001 is not small beside one over 2,500 rows" in notes[1]
+
+
+@pytest.mark.parametrize("figure", ["fig1", "fig2"])
+def test_a_folder_that_lacks_a_data_set_is_refused_at_once(figure, tmp_path, monkeypatch):
+    monkeypatch.setattr(dp_admm, "outcome", None)  # nothing has begun
+    with pytest.raises(InputError, match="bio_train is not in"):
+        dp_admm.FIGURES[figure](Lab(TINY, data_dir=tmp_path))
+
+
+def test_with_a_folder_dp_admm_has_all_data_sets(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, d in (("a8a", 123), ("ijcnn1", 22)):
+        side = {"data": np.ones(30), "indices": rng.integers(0, d, 30), "indptr": np.arange(31), "shape": (30, d),
+                "y": rng.choice([-1, 1], 30)}  # fmt: skip
+        np.savez(tmp_path / f"{name}.npz", **{f"{s}_{part}": v for s in ("train", "test") for part, v in side.items()})
+    np.savez(
+        tmp_path / "bio_train.npz", X_times_100=rng.integers(1, 9999, (41, 74)), y=np.where(rng.random(41) < 0.5, 1, -1)
+    )
+    lab = Lab(TINY, data_dir=tmp_path)
+    found = dp_admm.fig2(lab)
+    assert [panel.title.split(",")[0] for panel in found.panels] == 2 * ["a9a", "a8a", "ijcnn1", "bio_train"]
+    assert not any("left out" in note for note in found.notes)
+    case = dp_admm._case(lab, "bio_train")
+    assert case.rows == 21
+    assert np.abs(case.test.X).max() == 1
+    case.composite.problem.require_row_norm(2.0)
+
+
+def test_the_objective_of_dp_admm_is_that_of_its_composite_problem(lab):
+    case = dp_admm._case(lab, "a9a")
+    found = dp_admm.outcome(lab, "a9a", dp_admm.FAST, TINY.rounds, 0.1)
+    method = case.method(dp_admm.FAST, dp_admm._budget(lab, TINY.rounds, 0.1, dp_admm.PRINTED))
+    run = simulate(method, case.composite.problem, Graph.ring(1), rounds=TINY.rounds, noise=SeededNoise(1))
+    assert found.objective[1] == pytest.approx(case.composite.value(run.model), rel=1e-12)
+    assert found.path.shape == (2, TINY.rounds + 1)
+    assert found.path[1, -1] == found.objective[1]
+    spent = plan(method, case.composite.problem, Graph.ring(1), TINY.rounds).epsilon(dp_admm.PRINTED)
+    assert 0.0999 < spent <= 0.1
+
+
 def test_the_page_of_claims_survives_any_text():
     page = claims_page([Claim("here", "paper", "|x| < 1", "2", False)], "title", "command")
+    noted = claims_page([], "title", "command", ["left out: much"])
+    assert "- left out: much\n\n| where" in noted
     assert page.splitlines()[-1] == r"| here | paper | \|x\| < 1 | 2 | **does not hold** |"
 
 

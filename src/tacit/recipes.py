@@ -14,7 +14,6 @@ are reported for.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +35,7 @@ from tacit.graph import Graph
 from tacit.losses import HuberHinge, Loss
 from tacit.mechanisms import Budget
 from tacit.plan import Facts, calibrate
-from tacit.privacy.accounting import largest_parameter
-from tacit.privacy.events import Event, Gaussian
+from tacit.privacy.accounting import gaussian_steps
 
 _CURVATURE_SHARE = 0.2  # of epsilon, where one solve has to pay for the curvature of the loss
 _L2 = 1e-5  # where the proximal weight regularises, l2 only makes the optimum unique
@@ -65,7 +63,7 @@ class Noise:
         """From (epsilon, delta) and the agents' numbers of rows."""
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InputError(f"epsilon must be a positive number, not {epsilon}")
-        m = 1 / largest_parameter(lambda p: Counter[Event]({Gaussian(1 / p): 1}), epsilon, delta)
+        m = gaussian_steps(1, epsilon, delta).multiplier
         rows = float(np.mean(sizes))
         return cls(epsilon, rows, 2 * slope * m / (rows * math.sqrt(len(sizes))))
 

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from tacit.privacy.accounting import delta_warning
+
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -19,9 +21,10 @@ def warn(message: str) -> None:
 
 
 def warn_of(delta: float, rows: int) -> None:
-    """Publishing each record with probability delta is (0, delta)-private: delta has to be small beside 1/rows."""
-    if delta * rows > 0.5:
-        warn(f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow to publish whole records")
+    """Of a delta that is too large for so many rows."""
+    message = delta_warning(delta, rows)
+    if message is not None:
+        warn(message)
 
 
 def tell(notes: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli import names
-from tacit.cli.console import err
+from tacit.cli.console import err, warn
 from tacit.cli.console import out as screen
 from tacit.errors import InputError
 from tacit.files import replacing, writable
@@ -36,11 +36,14 @@ def reproduce(
     for name in wanted:
         names.pick(known, name, f"figure of {paper}")
     if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir} is not a folder; {paper} needs none: its data is shipped with tacit")
-    run(paper, wanted, QUICK if quick else FULL, out, "tacit " + shlex.join(_command(paper, figures, quick)))
+        raise InputError(f"--data-dir {data_dir} is not a folder; what needs none uses the data shipped with tacit")
+    command = "tacit " + shlex.join(_command(paper, figures, quick)) + (" --data-dir DIR" if data_dir else "")
+    run(paper, wanted, QUICK if quick else FULL, out, command, data_dir)
 
 
-def run(paper: str, wanted: list[str], size: Size, out: Path, command: str) -> list[Claim]:
+def run(
+    paper: str, wanted: list[str], size: Size, out: Path, command: str, data_dir: Path | None = None
+) -> list[Claim]:
     """Makes the figures, writes them and their claims, and shows the claims."""
     names.folder(out)
     pictures = {name: out / f"{paper}-{name}.png" for name in wanted}
@@ -52,16 +55,21 @@ def run(paper: str, wanted: list[str], size: Size, out: Path, command: str) -> l
     note = "" if size == FULL else f"{size.name}: {size.runs} runs of {size.rounds} iterations, fewer settings"
     title = f"{paper}: what is claimed, and what was measured" + (f" ({note})" if note else "")
     claims: list[Claim] = []
+    notes: dict[str, None] = {}  # each once, in order
     with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
-        lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"))
+        lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"), data_dir=data_dir)
         for k, name in enumerate(wanted):
             place = f"{paper} {name} ({k + 1} of {len(wanted)})"
             exhibit = names.PAPERS[paper][name](lab)
             plots.exhibit(exhibit, pictures[name], note)
             write_csv(exhibit, pictures[name].with_suffix(".csv"))
             claims += exhibit.claims
+            for text in exhibit.notes:
+                if text not in notes:
+                    warn(text)
+                notes[text] = None
             with replacing(page) as draft:  # after every figure: who stops a long run keeps what it found
-                draft.write_text(claims_page(claims, title, command), encoding="utf-8")
+                draft.write_text(claims_page(claims, title, command, list(notes)), encoding="utf-8")
             err.print(f"wrote {pictures[name]} and .csv", markup=False, soft_wrap=True)
     screen.print(tables.claims(claims))
     err.print(f"wrote {page}", markup=False, soft_wrap=True)

@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from tacit.problem import Part, Problem
 from tacit.simulate import simulate
 
 DELTA = 1e-5  # of the tight totals that stand beside the papers' own
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -69,15 +72,28 @@ class Lab:
     """Adult with the papers' scaling, 5 or 20 agents on random graphs, and the runs done so far.
 
     The runs of a setting differ in their noise only (seeds 0, 1, ...): the split of the rows and the graph stay.
+    `data_dir` is where data lies that is not shipped with tacit, if anywhere.
     """
 
-    def __init__(self, size: Size = FULL, tell: Callable[[str], None] | None = None) -> None:
-        self.size = size
-        self._tell = tell or (lambda text: None)
-        self._data = adult("paper")
+    def __init__(
+        self, size: Size = FULL, tell: Callable[[str], None] | None = None, data_dir: Path | None = None
+    ) -> None:
+        self.size, self.data_dir = size, data_dir
+        self.tell = tell or (lambda text: None)
         self._split = lru_cache(2)(lambda seed: self._data.split(size.train, seed))
         self.problem = lru_cache(8)(self._problem)  # Fig. 2 of paper 000 has ninety
-        self._done: dict[tuple[str, Setting, int], Runs] = {}
+        self._done: dict[Any, Any] = {}
+
+    @cached_property
+    def _data(self) -> Dataset:
+        return adult("paper")
+
+    def once(self, key: Any, make: Callable[[], Found]) -> Found:
+        """What `make` gives; it is asked the first time only."""
+        if key not in self._done:
+            self._done[key] = make()
+        found: Found = self._done[key]
+        return found
 
     def parts(self, setting: Setting) -> list[Part]:
         """The rows of each agent."""
@@ -99,17 +115,16 @@ class Lab:
         """The experiment, once for each run of the size; once where there is no noise."""
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             key = (repr(algorithm), setting, rounds)
-        if key not in self._done:
-            repeats = self.size.runs if _noisy(algorithm) else 1
-            problem, test = self.problem(setting), self.test(setting.split)
-            runs = []
-            for seed in range(repeats):
-                self._tell(f"{type(algorithm).__name__}, run {seed + 1} of {repeats}")
-                runs.append(_run(algorithm, problem, self.graph(setting.agents), rounds, seed, test))
-            self._done[key] = Runs(
-                np.array([run.loss[0] for run in runs]), np.array([run.error[0] for run in runs]), runs[0].path
-            )
-        return self._done[key]
+        return self.once(key, lambda: self._repeated(algorithm, setting, rounds))
+
+    def _repeated(self, algorithm: Algorithm, setting: Setting, rounds: int) -> Runs:
+        repeats = self.size.runs if _noisy(algorithm) else 1
+        problem, test = self.problem(setting), self.test(setting.split)
+        runs = []
+        for seed in range(repeats):
+            self.tell(f"{type(algorithm).__name__}, run {seed + 1} of {repeats}")
+            runs.append(_run(algorithm, problem, self.graph(setting.agents), rounds, seed, test))
+        return Runs(np.array([run.loss[0] for run in runs]), np.array([run.error[0] for run in runs]), runs[0].path)
 
     def plan(self, algorithm: Algorithm, setting: Setting, rounds: int) -> Plan:
         """What that experiment costs."""
@@ -200,6 +215,7 @@ class Exhibit:
     title: str
     panels: Sequence[Panel]
     claims: Sequence[Claim] = field(default_factory=tuple)
+    notes: Sequence[str] = field(default_factory=tuple)  # what a reader has to know: what was left out, what is unsafe
 
 
 Figures = dict[str, Callable[[Lab], Exhibit]]
@@ -219,9 +235,10 @@ def write_csv(exhibit: Exhibit, path: str | os.PathLike[str]) -> None:
                     out.writerow([panel.title, s.label, panel.x, f"{x:.6g}", panel.y, *numbers, s.runs])
 
 
-def claims_page(claims: Sequence[Claim], title: str, command: str) -> str:
-    """The claims as a Markdown page, with the command that checks them."""
+def claims_page(claims: Sequence[Claim], title: str, command: str, notes: Sequence[str] = ()) -> str:
+    """The claims as a Markdown page, with the command that checks them and what has to be known beside them."""
     lines = [f"# {title}", "", f"Made by `{command}`.", ""]
+    lines += [*(f"- {note}" for note in notes), ""] if notes else []
     lines += ["| where | whose claim | what is claimed | what was measured | |", "| --- | --- | --- | --- | --- |"]
     for c in claims:
         verdict = c.verdict if c.holds else f"**{c.verdict}**"

@@ -107,6 +107,17 @@ def rounded_up(epsilon: float, digits: int = 4) -> float:
     return float(f"{math.ceil(epsilon * unit * (1 - 1e-15)) / unit:.{digits}g}")
 
 
+def delta_warning(delta: float, rows: int) -> str | None:
+    """Publishing each record with probability delta is (0, delta)-private: delta has to be small beside 1/rows.
+
+    >>> delta_warning(1e-5, 1000) is None, delta_warning(1e-3, 1000) is None
+    (True, False)
+    """
+    if delta * rows <= 0.5:
+        return None
+    return f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow to publish whole records"
+
+
 def network_epsilon(agents: Iterable[Counter[Event]], delta: float) -> float:
     """The network's epsilon: the largest of its agents', since a record belongs to one agent."""
     return max((epsilon(events, delta) for events in agents), default=0.0)
@@ -141,6 +152,19 @@ def largest_parameter(
         else:
             high = middle
     return low
+
+
+def gaussian_steps(
+    steps: int, epsilon_target: float, delta: float, besides: Mapping[Event, int] | None = None
+) -> Gaussian:
+    """What one of so many equal Gaussian steps may cost, so that with what is spent `besides` the target is kept.
+
+    >>> step = gaussian_steps(100, 1.0, delta=1e-5)
+    >>> 0.9999 < epsilon(Counter({step: 100}), 1e-5) <= 1.0
+    True
+    """
+    rest = Counter(besides or {})
+    return Gaussian(1 / largest_parameter(lambda p: Counter({Gaussian(1 / p): steps}) + rest, epsilon_target, delta))
 
 
 def plain_sum(spent: Mapping[Event, int]) -> float:

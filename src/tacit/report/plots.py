@@ -90,7 +90,7 @@ def exhibit(shown: Exhibit, path: str | os.PathLike[str], note: str = "") -> Non
 
     Where most names appear in several panels, each has one colour in all of them, and there is one legend for all.
     """
-    columns = {1: 1, 2: 2, 4: 2}.get(len(shown.panels), 3)
+    columns = {1: 1, 2: 2, 4: 2, 8: 4}.get(len(shown.panels), 3)
     rows = math.ceil(len(shown.panels) / columns)
     figure = _figure(4.4 * columns + 0.6, 3.4 * rows + 0.9, shown.title + (f"\n{note}" if note else ""))
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
