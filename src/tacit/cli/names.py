@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tacit.algorithms import ConsensusADMM, IncrementalADMM, WalkADMM
+from tacit.algorithms import CensoredADMM, ConsensusADMM, IncrementalADMM, WalkADMM
 from tacit.data import Table, adult_table, read_csv
 from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
@@ -18,6 +18,7 @@ from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
     "admm": ConsensusADMM,
+    "coca": CensoredADMM,
     "i-admm": IncrementalADMM,
     "w-admm": WalkADMM,
 }
