@@ -13,6 +13,9 @@ from tacit.algorithms import (
     OneShotAveraging,
     PenaltyPerturbedADMM,
     PrimalPerturbedADMM,
+    RandomAggregationADMM,
+    RandomAggregationGD,
+    RandomCoordinateDescent,
     RecycledADMM,
 )
 from tacit.release import Inbox
@@ -44,6 +47,10 @@ PRIVATE = {
     "mr-admm": RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS),
     "one-shot": OneShotAveraging(mixing=0.2, budget=GAUSS),
     "gradient descent": GradientDescent(step=0.1, mixing=0.2, exchanges=2, budget=GAUSS),
+    "random aggregation admm": RandomAggregationADMM(penalty=(3.0, 2.0, 3.0, 4.0, 3.0), beta=Geometric(2.0, 1.05)),
+    "random aggregation gd": RandomAggregationGD(step=Geometric(0.5, 0.9), beta=2.0),
+    "random aggregation min-max": RandomAggregationGD(step=0.2, min_max=True, budget=GAUSS),
+    "random coordinates": RandomCoordinateDescent(beta=2.0),
 }
 NOISE = tacit.SeededNoise(11)
 

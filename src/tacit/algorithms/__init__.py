@@ -16,6 +16,9 @@ from tacit.algorithms.incremental_admm import Between, IncrementalADMM
 from tacit.algorithms.one_shot_averaging import OneShotAveraging
 from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
 from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
+from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
+from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
+from tacit.algorithms.random_coordinate_descent import RandomCoordinateDescent
 from tacit.algorithms.recycled_admm import RecycledADMM
 from tacit.algorithms.walk_admm import WalkADMM
 from tacit.graph import Graph, View
@@ -36,6 +39,9 @@ __all__ = [
     "OneShotAveraging",
     "PenaltyPerturbedADMM",
     "PrimalPerturbedADMM",
+    "RandomAggregationADMM",
+    "RandomAggregationGD",
+    "RandomCoordinateDescent",
     "RecycledADMM",
     "WalkADMM",
 ]
