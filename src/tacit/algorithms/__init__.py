@@ -20,6 +20,7 @@ from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
 from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
 from tacit.algorithms.random_coordinate_descent import RandomCoordinateDescent
 from tacit.algorithms.recycled_admm import RecycledADMM
+from tacit.algorithms.sharing_admm import SharingADMM
 from tacit.algorithms.walk_admm import WalkADMM
 from tacit.graph import Graph, View
 from tacit.problem import Problem
@@ -43,6 +44,7 @@ __all__ = [
     "RandomAggregationGD",
     "RandomCoordinateDescent",
     "RecycledADMM",
+    "SharingADMM",
     "WalkADMM",
 ]
 

@@ -117,8 +117,8 @@ def require_stable(dual_step: float, D: float, *, largest: float, contraction: f
     Without them, and with the mean of the random weights, a mode of x in which the constraint (the graph's Laplacian)
     has the eigenvalue s follows z^2 - (1 + r - zeta s/D) z + r = 0, where r is what the aggregator makes of the mode:
     stable if |r| < 1 and zeta s < 2 D (1 + r). `largest` is the largest s, 1 - `contraction` the least r. For D_i and
-    modes that differ this is a practical test, not a theorem; (43) and (48) of paper 003, which are, ask for a D in
-    the thousands.
+    modes that differ this is a practical test, not a theorem; (48) of paper 003, which is one, has no solution at the
+    paper's own settings (docs/errata.md).
     """
     r = 1 - contraction
     if not r > -1 + 1e-9:  # eigenvalues are computed
