@@ -29,6 +29,7 @@ bench: $(READY)   ## speed, as ratios measured in one run
 reproduce: $(READY)  ## the papers' figures and claims, in full: half an hour; what docs/papers keeps
 	$(BIN)/tacit reproduce recycled-admm --out docs/papers
 	$(BIN)/tacit reproduce dynamic-dp --out docs/papers
+	$(BIN)/tacit reproduce local-dp --out docs/papers
 
 clean:
 	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .pytest_cache

@@ -39,8 +39,8 @@ class SharingADMM:
 
     or, if `exact`, (12), with f_i in place of its tangent. The printed step is this one, with Gamma_i written out as
     D_i I - A_i^T rho_i A_i, so that all it needs of the others is S. f_i is O_i, `A` is (N, m, d), D_i is `penalty`,
-    zeta is `dual_step`. rho_i is diagonal and drawn in every round, uniformly from `rho`, two numbers or two tuples with one
-    for each agent; rows of A with the same number in `groups` share one draw. By default rho reaches up to D/s and
+    zeta is `dual_step`. rho_i is diagonal and drawn in every round, uniformly from `rho`, two numbers or two tuples of
+    one for each agent; rows of A with the same number in `groups` share one draw. By default rho reaches up to D/s and
     zeta is D/s, with s the largest eigenvalue of sum_i A_i A_i^T. `beta`, `budget`: see `RandomAggregationADMM`.
 
     *Who knows S.* The paper has everybody hear everybody. Here A_i x_i leaves, agent i needs S and lambda in the rows

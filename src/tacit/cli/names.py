@@ -12,7 +12,7 @@ from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.papers import dynamic_dp, recycled_admm
+from tacit.papers import dynamic_dp, local_dp, recycled_admm
 from tacit.papers.experiment import Figures
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
@@ -44,6 +44,7 @@ EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
 PAPERS: dict[str, Figures] = {
     "recycled-admm": recycled_admm.FIGURES,
     "dynamic-dp": dynamic_dp.FIGURES,
+    "local-dp": local_dp.FIGURES,
 }
 
 
