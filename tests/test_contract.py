@@ -19,6 +19,9 @@ from tacit.algorithms import (
     ParallelWalkADMM,
     PenaltyPerturbedADMM,
     PrimalPerturbedADMM,
+    RandomAggregationADMM,
+    RandomAggregationGD,
+    RandomCoordinateDescent,
     RecycledADMM,
     TokenGradientDescent,
     WalkADMM,
@@ -76,6 +79,10 @@ PRIVATE = {
     "pi-admm2": IncrementalADMM(penalty=2.0, initial=3.0, budget=GAUSS),
     "pi-admm2 first-order": IncrementalADMM(penalty=2.0, exact=False, deviation=0.1),
     "pi-admm2 walk": WalkADMM(penalty=2.0, offset=3.0, budget=GAUSS),
+    "random aggregation admm": RandomAggregationADMM(penalty=(3.0, 2.0, 3.0, 4.0, 3.0), beta=Geometric(2.0, 1.05)),
+    "random aggregation gd": RandomAggregationGD(step=Geometric(0.5, 0.9), beta=2.0),
+    "random aggregation min-max": RandomAggregationGD(step=0.2, min_max=True, budget=GAUSS),
+    "random coordinates": RandomCoordinateDescent(beta=2.0),
 }
 NOISE = tacit.SeededNoise(11)
 

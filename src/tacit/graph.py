@@ -187,6 +187,24 @@ class Graph:
         eigenvalues = np.sort(nx.laplacian_spectrum(self.to_networkx()))
         return float(eigenvalues[1]), float(eigenvalues[-1])
 
+    @property
+    def largest_eigenvalue(self) -> float:
+        """Of the Laplacian; zero for an agent alone.
+
+        >>> round(Graph.complete(4).largest_eigenvalue, 12)
+        4.0
+        """
+        return self._spectrum[1] if self.agents > 1 else 0.0
+
+    @cached_property
+    def largest_normalised_eigenvalue(self) -> float:
+        """Of the Laplacian over the degrees: from N/(N-1), if complete, to 2, if bipartite; zero for an agent alone.
+
+        >>> round(Graph.star(4).largest_normalised_eigenvalue, 12)
+        2.0
+        """
+        return float(max(nx.normalized_laplacian_spectrum(self.to_networkx()))) if self.agents > 1 else 0.0
+
     def neighbours(self, i: int) -> np.ndarray:
         """The agents that agent i talks to, ascending."""
         return self.indices[self.indptr[i] : self.indptr[i + 1]]

@@ -1,8 +1,9 @@
 """The only place where a `Release` is made: each function states what leaving costs.
 
 Two laws of noise protect an objective or its minimiser: `Spherical`, with a density proportional to exp(-rate ||e||),
-costs a `Pure` event; `Normal`, independent N(0, deviation^2), costs an event of Renyi divergences. A method names the
-law itself (the papers' way), or what a step may cost, and gets the law from `law_within`.
+costs a `Pure` event; `Normal`, independent N(0, deviation^2), costs an event of Renyi divergences. Outputs may have
+`TwoSided` noise, too, a Laplace mechanism on every coordinate. A method names the law itself (the papers' way), or what
+a step may cost, and gets the law from `law_within`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,25 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.errors import InputError, NotConverged, TacitError
+from tacit.noise import Law as LawName
 from tacit.noise import Noise
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SampledGaussian, Unprotected
+from tacit.privacy.events import (
+    Event,
+    Free,
+    Gaussian,
+    Laplace,
+    LaplaceVector,
+    ObjectiveGaussian,
+    Pure,
+    SampledGaussian,
+    Unprotected,
+)  # fmt: skip
 from tacit.problem import ROUNDING, Problem
 from tacit.release import Release
 
 _POST_PROCESSING = Free("post-processing: computed from released values only")
 _INDEPENDENT = Free("random numbers, which do not depend on the data")
+_LAYER = Free("coordinates of a step whose first coordinate has paid for all of them")
 _TRIES = 5  # of a solver that gives up, at the same objective
 _FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
 
@@ -42,7 +55,14 @@ class Normal(NamedTuple):
     deviation: np.ndarray  # (n, 1)
 
 
+class TwoSided(NamedTuple):
+    """Noise with independent entries of density proportional to exp(-rate |e|): Laplace's."""
+
+    rate: np.ndarray  # (n, 1)
+
+
 Law = Spherical | Normal
+OutputLaw = Spherical | Normal | TwoSided
 
 
 def unprotected(value: np.ndarray, silent: np.ndarray | None = None) -> Release:
@@ -129,7 +149,7 @@ def objective_perturbed(
 def minimiser_perturbed(
     problem: Problem,
     noise: Noise,
-    law: Law,
+    law: OutputLaw,
     f: np.ndarray,
     *,
     convexity: np.ndarray,
@@ -141,15 +161,58 @@ def minimiser_perturbed(
 
     With rows of norm at most r, two neighbours' objectives differ in their gradients by at most 2 g r C_i/B_i, so the
     exact minimisers by that over the convexity m, and what our solver gives by Delta = (2 g r C_i/B_i + 2 tau)/m.
-    Spherical noise costs rate Delta, normal noise is the Gaussian mechanism.
+    Spherical noise costs rate Delta, normal noise is the Gaussian mechanism, two-sided noise the Laplace mechanism.
     """
     problem.require_row_norm(row_norm)
-    moved = _moved(problem, convexity, row_norm)
-    if isinstance(law, Spherical):
-        released = noise.add("spherical", f, 1 / law.rate, ids, t)
-        return _release(released, [Pure(float(e)) for e in (law.rate * moved)[:, 0]])
-    released = noise.add("gaussian", f, law.deviation, ids, t)
-    return _release(released, [Gaussian(float(m)) for m in (law.deviation / moved)[:, 0]])
+    return _perturbed(noise, law, f, minimiser_sensitivity(problem, convexity, row_norm), ids, t)
+
+
+def step_perturbed(
+    problem: Problem,
+    noise: Noise,
+    law: OutputLaw,
+    towards: np.ndarray,
+    at: np.ndarray,
+    step: np.ndarray,
+    *,
+    row_norm: float = 1.0,
+    ids: np.ndarray,
+    t: int,
+) -> Release:
+    """towards_i - step_i grad O_i(at_i) + e_i leaves, where `at` is made of released values, and `towards` of those and
+    of random numbers that do not depend on the data. Replacing a record moves it by at most step_i 2 g r C_i/B_i."""
+    problem.require_row_norm(row_norm)
+    value = towards - step * problem.gradient(at)
+    return _perturbed(noise, law, value, step * gradient_sensitivity(problem, row_norm), ids, t)
+
+
+def coordinate_step_perturbed(
+    problem: Problem,
+    noise: Noise,
+    law: Normal | TwoSided,
+    at: np.ndarray,
+    coordinate: int,
+    step: np.ndarray,
+    *,
+    charge: bool,
+    row_norm: float = 1.0,
+    ids: np.ndarray,
+    t: int,
+) -> Release:
+    """at_i leaves with one coordinate moved, by -step_i (grad O_i(at_i))_l + e_i; `at` is made of released values.
+
+    A *layer* is a set of such releases with one law and step and with different coordinates. Between neighbours with
+    the records z, z', that of coordinate l moves by at most step g C/B (|z_l| + |z'_l|), wherever it is taken: all of
+    a layer together by 2 g r C/B step. So a layer costs what one step in all coordinates costs. Whoever makes its
+    first release lets it `charge` that, and the others nothing.
+    """
+    problem.require_row_norm(row_norm)
+    moved = step * gradient_sensitivity(problem, row_norm)
+    entry = at[:, [coordinate]] - step * problem.gradient(at)[:, [coordinate]]
+    name, scale = _named(law)
+    value = at.copy()
+    value[:, [coordinate]] = noise.add(name, entry, scale, ids, t)
+    return _release(value, _events(law, moved, problem.dimension) if charge else [_LAYER] * len(value))
 
 
 def gradient_perturbed(
@@ -205,6 +268,11 @@ def gradient_sensitivity(problem: Problem, row_norm: float = 1.0, rate: float = 
     return 2 * problem.loss.max_slope * row_norm * _record(problem) / rate
 
 
+def minimiser_sensitivity(problem: Problem, convexity: np.ndarray, row_norm: float = 1.0) -> np.ndarray:
+    """(2 g r C_i/B_i + 2 tau)/m, (n, 1): by how much replacing a record moves a computed minimiser."""
+    return (gradient_sensitivity(problem, row_norm) + 2 * problem.tolerance) / convexity
+
+
 def second_moment_perturbed(
     problem: Problem, noise: Noise, budget: Gaussian, *, row_norm: float = 1.0, ids: np.ndarray, t: int
 ) -> Release:
@@ -248,8 +316,16 @@ def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.
 
 def output_law_within(problem: Problem, budget: Budget, convexity: np.ndarray, row_norm: float = 1.0) -> Law:
     """The law of noise with which `minimiser_perturbed` costs exactly what the budget says."""
-    moved = _moved(problem, convexity, row_norm)
+    moved = minimiser_sensitivity(problem, convexity, row_norm)
     return Spherical(budget.epsilon / moved) if isinstance(budget, Pure) else Normal(budget.multiplier * moved)
+
+
+def coordinate_law_within(budget: Budget, moved: np.ndarray, dimension: int) -> Normal | TwoSided:
+    """The law of independent noise on each coordinate with which a value that moves by `moved`, (n, 1), in the
+    Euclidean norm costs exactly what the budget says."""
+    if isinstance(budget, Pure):
+        return TwoSided(budget.epsilon / (math.sqrt(dimension) * moved))
+    return Normal(budget.multiplier * moved)
 
 
 def _patiently(problem: Problem, start: np.ndarray, **objective: np.ndarray) -> np.ndarray:
@@ -281,9 +357,29 @@ def _convexity(problem: Problem, weight: np.ndarray) -> np.ndarray:
     return mu
 
 
-def _moved(problem: Problem, convexity: np.ndarray, row_norm: float) -> np.ndarray:
-    """By how much replacing a record moves a computed minimiser, (n, 1)."""
-    return (gradient_sensitivity(problem, row_norm) + 2 * problem.tolerance) / convexity
+def _perturbed(noise: Noise, law: OutputLaw, value: np.ndarray, moved: np.ndarray, ids: np.ndarray, t: int) -> Release:
+    """A value leaves with noise on it, which neighbours move by at most `moved`, (n, 1), in the Euclidean norm."""
+    name, scale = _named(law)
+    return _release(noise.add(name, value, scale, ids, t), _events(law, moved, value.shape[1]))
+
+
+def _named(law: OutputLaw) -> tuple[LawName, np.ndarray]:
+    """As a source of noise calls it, and its scale."""
+    if isinstance(law, Spherical):
+        return "spherical", 1 / law.rate
+    return ("laplace", 1 / law.rate) if isinstance(law, TwoSided) else ("gaussian", law.deviation)
+
+
+def _events(law: OutputLaw, moved: np.ndarray, dimension: int) -> list[Event]:
+    """What noise of the law costs on a value of which neighbours differ by at most `moved` in the Euclidean norm."""
+    if isinstance(law, Spherical):
+        return [Pure(float(e)) for e in (law.rate * moved)[:, 0]]
+    if isinstance(law, Normal):
+        return [Gaussian(float(m)) for m in (law.deviation / moved)[:, 0]]
+    multipliers = (1 / (law.rate * moved))[:, 0]
+    if dimension == 1:
+        return [Laplace(float(m)) for m in multipliers]
+    return [LaplaceVector(float(m), dimension) for m in multipliers]
 
 
 def _spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:

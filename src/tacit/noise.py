@@ -116,7 +116,8 @@ class SeededNoise:
 
 class RecordedNoise:
     """Replays arrays of shape (noisy steps, N, d): the paper's noise symbol itself, for step-by-step comparisons; and
-    samples of records, `chosen`, of shape (noisy steps, N, records).
+    samples of records, `chosen`, of shape (noisy steps, N, records). Where a method draws uniform numbers besides its
+    noise, they are those of `uniform`, if given.
 
     It takes the place of the noise that the paper names, and adds no mask, which no paper has. Not private.
 
@@ -126,8 +127,9 @@ class RecordedNoise:
 
     private, grid = False, 0.0
 
-    def __init__(self, array: np.ndarray, chosen: np.ndarray | None = None) -> None:
+    def __init__(self, array: np.ndarray, chosen: np.ndarray | None = None, uniform: np.ndarray | None = None) -> None:
         self.array, self.chosen = np.asarray(array, dtype=float), chosen
+        self._uniform = None if uniform is None else RecordedNoise(uniform)
         if self.array.ndim != 3:
             raise InputError(f"recorded noise has the shape (noisy steps, N, d), not {self.array.shape}")
 
@@ -139,6 +141,8 @@ class RecordedNoise:
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """The recorded rows; law and scale have been applied already."""
+        if law == "uniform" and self._uniform is not None:
+            return self._uniform.draw(law, scale, dimension, ids, t)
         steps, agents, d = self.array.shape
         known = np.all((np.asarray(ids) >= 0) & (np.asarray(ids) < agents))
         if not (0 <= t < steps and known and d == dimension):

@@ -45,6 +45,12 @@ class Inbox:
         """How many rows each listener has, (n, 1)."""
         return np.diff(self.indptr)[:, None]
 
+    def with_own(self, own: np.ndarray) -> Inbox:
+        """The same, and after it each listener's own row: its closed neighbourhood."""
+        mine = len(self.rows) + np.arange(len(own))
+        indices = np.insert(self.indices, self.indptr[1:], mine)
+        return Inbox(np.concatenate([self.rows, own]), self.indptr + np.arange(len(self.indptr)), indices)
+
     def sum(self) -> np.ndarray:
         """The sum of each listener's rows, (n, d); zero for a listener who heard nothing."""
         shape = (len(self.indptr) - 1, len(self.rows))

@@ -20,7 +20,11 @@ from tacit.algorithms.one_shot_averaging import OneShotAveraging
 from tacit.algorithms.parallel_walk_admm import ParallelWalkADMM
 from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
 from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
+from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
+from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
+from tacit.algorithms.random_coordinate_descent import RandomCoordinateDescent
 from tacit.algorithms.recycled_admm import RecycledADMM
+from tacit.algorithms.sharing_admm import SharingADMM
 from tacit.algorithms.token_gradient_descent import TokenGradientDescent
 from tacit.algorithms.walk_admm import WalkADMM
 from tacit.algorithms.walk_proximal_gradient import WalkProximalGradient
@@ -46,7 +50,11 @@ __all__ = [
     "ParallelWalkADMM",
     "PenaltyPerturbedADMM",
     "PrimalPerturbedADMM",
+    "RandomAggregationADMM",
+    "RandomAggregationGD",
+    "RandomCoordinateDescent",
     "RecycledADMM",
+    "SharingADMM",
     "TokenGradientDescent",
     "WalkADMM",
     "WalkProximalGradient",

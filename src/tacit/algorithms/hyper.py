@@ -98,6 +98,18 @@ def number(name: str, value: Any, *, zero: bool = False) -> None:
         raise InputError(f"{name} must be {'zero or ' if zero else ''}a positive number, not {value!r}")
 
 
+def each(name: str, value: Any) -> None:
+    """Refuses what is neither one positive, finite number nor a tuple of those, one for each agent."""
+    for x in value if isinstance(value, tuple) else (value,):
+        number(name, x)
+
+
+def fits_each(graph: Graph, name: str, value: Any) -> None:
+    """Refuses a tuple for another number of agents than the graph has."""
+    if isinstance(value, tuple) and len(value) != graph.agents:
+        raise InputError(f"{name} is given for {len(value)} agents, the graph has {graph.agents}")
+
+
 def fits(graph: Graph, **values: Hyper | None) -> None:
     """Refuses arrays for another number of agents than the graph has."""
     for name, value in values.items():
@@ -105,14 +117,14 @@ def fits(graph: Graph, **values: Hyper | None) -> None:
             raise InputError(f"{name} is given for {value.shape[1]} agents, the graph has {graph.agents}")
 
 
-def noise_checked(alpha: Hyper | None, budget: Budget | None, as_printed: bool = False) -> None:
+def noise_checked(alpha: Hyper | None, budget: Budget | None, as_printed: bool = False, name: str = "alpha") -> None:
     """Refuses two ways of stating the noise at once, and bad values of either."""
     if as_printed and budget is not None:
         raise InputError("the printed versions know no budget; give them the paper's alpha")
     if alpha is not None and budget is not None:
-        raise InputError("say how private a step is by alpha or by budget, not by both")
+        raise InputError(f"say how private a step is by {name} or by budget, not by both")
     if alpha is not None:
-        checked("alpha", alpha)
+        checked(name, alpha)
     if budget is not None and not isinstance(budget, Pure | Gaussian):
         raise InputError(f"a step's budget is Pure(epsilon) or Gaussian(multiplier), not {budget!r}")
 

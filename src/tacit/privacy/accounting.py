@@ -23,13 +23,15 @@ import numpy as np
 from scipy.special import expit, log_ndtr, logsumexp
 
 from tacit.errors import InputError
-from tacit.privacy import sampling
+from tacit.privacy import blurred, sampling
 from tacit.privacy.events import (
     ZCDP,
+    BlurredLaplace,
     Event,
     Free,
     Gaussian,
     Laplace,
+    LaplaceVector,
     ObjectiveGaussian,
     Pure,
     SampledGaussian,
@@ -175,13 +177,17 @@ def plain_sum(spent: Mapping[Event, int]) -> float:
             total += n * event.epsilon
         elif isinstance(event, Laplace):
             total += n * event.coordinates / event.multiplier
+        elif isinstance(event, LaplaceVector):
+            total += n * math.sqrt(event.coordinates) / event.multiplier
+        elif isinstance(event, BlurredLaplace):
+            total += n / event.multiplier
         else:
             return math.inf
     return total
 
 
 def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> float | None:
-    if any(isinstance(event, ZCDP | ObjectiveGaussian) for event in spent):
+    if any(isinstance(event, ZCDP | ObjectiveGaussian | LaplaceVector | BlurredLaplace) for event in spent):
         ((event, n),) = spent.items() if len(spent) == 1 else ((None, 0),)
         return objective_epsilon(event, delta) if isinstance(event, ObjectiveGaussian) and n == 1 else None
     sampled = {event: n for event, n in spent.items() if isinstance(event, SampledGaussian)}
@@ -254,7 +260,7 @@ def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
     for event, n in spent.items():
         if isinstance(event, ZCDP):
             rho, xi = rho + n * event.rho, xi + n * event.xi
-        elif isinstance(event, Gaussian | SampledGaussian):
+        elif isinstance(event, Gaussian | SampledGaussian | LaplaceVector | BlurredLaplace):
             rho += n * _square(1 / event.multiplier) / 2
         elif isinstance(event, Pure):
             rho += n * _square(event.epsilon) / 2  # Bun and Steinke (2016), Proposition 3.3
@@ -300,6 +306,11 @@ def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
         # the moment is cosh((a - 1/2) eps) / cosh(eps/2).
         e = event.epsilon
         return (_log_cosh((a - 0.5) * e) - _log_cosh(e / 2)) / (a - 1)
+    if isinstance(event, LaplaceVector):  # equal moves are the worst: docs/privacy.md
+        d = event.coordinates
+        return renyi_divergence(Laplace(event.multiplier * math.sqrt(d), d), a)
+    if isinstance(event, BlurredLaplace):  # without its uniform number it would be a Laplace mechanism
+        return np.minimum(blurred.renyi_divergence(event, a), renyi_divergence(Laplace(event.multiplier), a))
     if isinstance(event, Laplace):
         # Mironov (2017), Proposition 6: the moment is a/(2a-1) exp((a-1) e) + (a-1)/(2a-1) exp(-a e) with e the
         # sensitivity in units of the noise's scale. Its terms of first order in e cancel; small e needs that done.

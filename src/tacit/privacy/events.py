@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
 from tacit.errors import InputError
 
 
 @dataclass(frozen=True)
 class Free:
-    """Nothing about the data leaves that had not left before; `reason` says why."""
+    """What leaves costs nothing beyond what has been charged before; `reason` says why."""
 
     reason: str
 
@@ -53,8 +53,35 @@ class Laplace:
 
     def __post_init__(self) -> None:
         _positive(self, "multiplier")
-        if not (isinstance(self.coordinates, int) and self.coordinates >= 1):
-            raise InputError(f"Laplace needs a whole number of coordinates, 1 or more, not {self.coordinates}")
+        _whole(self, "coordinates")
+
+
+@dataclass(frozen=True)
+class LaplaceVector:
+    """As `Laplace`, where it is the Euclidean distance of all the numbers together that is at most Delta between
+    neighbours. So the sum of what they move by is at most sqrt(coordinates) Delta."""
+
+    multiplier: float
+    coordinates: int
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+        _whole(self, "coordinates")
+
+
+@dataclass(frozen=True)
+class BlurredLaplace:
+    """A number leaves with Laplace noise of density exp(-|z|/b)/(2b) and with a second random number, which is secret,
+    independent and uniform on an interval that is known; without the two it moves by at most Delta between neighbours.
+    `multiplier` is b/Delta, `width` the length of the interval over b."""
+
+    multiplier: float
+    width: float
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+        if not (self.width >= 0 and math.isfinite(self.width)):
+            raise InputError(f"BlurredLaplace needs a width of 0 or more, not {self.width}")
 
 
 @dataclass(frozen=True)
@@ -116,12 +143,12 @@ class ObjectiveGaussian:
         _positive(self, "curvature")
 
 
-Event = Free | Unprotected | Pure | Laplace | Gaussian | SampledGaussian | ZCDP | ObjectiveGaussian
+Event = (
+    Free | Unprotected | Pure | Laplace | LaplaceVector | BlurredLaplace | Gaussian | SampledGaussian | ZCDP
+    | ObjectiveGaussian
+)  # fmt: skip
 
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (Free, Unprotected, Pure, Laplace, Gaussian, SampledGaussian, ZCDP, ObjectiveGaussian)
-}
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def to_plain(event: Event) -> dict[str, Any]:
@@ -141,6 +168,12 @@ def from_plain(plain: dict[str, Any]) -> Event:
         raise InputError(f"not a privacy event: {plain}")
     event: Event = kind(**settings)
     return event
+
+
+def _whole(event: Any, name: str) -> None:
+    value = getattr(event, name)
+    if not (isinstance(value, int) and value >= 1):
+        raise InputError(f"{type(event).__name__} needs a whole number of {name}, 1 or more, not {value}")
 
 
 def _positive(event: Any, name: str) -> None:

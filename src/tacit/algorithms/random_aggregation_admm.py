@@ -1,0 +1,126 @@
+"""ADMM with random penalties: each agent moves towards a random point between its model and its neighbours' mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import hyper
+from tacit.algorithms.aggregation import (
+    checked_weights,
+    drawn_weights,
+    neighbours_mean,
+    proximal_step,
+    relative_distance,
+    require_stable,
+    warn_of_curvature,
+)  # fmt: skip
+from tacit.algorithms.hyper import Hyper
+from tacit.errors import InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import Budget
+from tacit.noise import Noise
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+class State(NamedTuple):
+    """Everything an agent keeps from one round to the next: all of it from released values."""
+
+    x: np.ndarray  # (n, d) x_i^k, as released
+    dual: np.ndarray  # (n, d) lambda_i^k
+    near: np.ndarray  # (n, d) the mean of the neighbours' x_j^k
+    moved: np.ndarray  # (n, 1) how far the last step moved x_i, relative
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomAggregationADMM:
+    """Modified ADMM: Xiao, Ye, Devadas (paper 003), Algorithm 1, on any connected graph:
+
+        x_i^{k+1} = w x_i^k + (1 - w) mean_j x_j^k - 1/D_i grad f_i(x_i^k) + 1/D_i lambda_i^k + Delta_i           (6)
+        lambda_i^{k+1} = lambda_i^k + zeta sum_j (x_j^{k+1} - x_i^{k+1})
+
+    f_i is O_i, D_i is `penalty`, one number or one for each agent, and zeta is `dual_step`, D/N by default. w, the
+    paper's Gamma_i/D_i, is drawn anew for each coordinate, agent and round, uniformly from `own`; equal ends fix it.
+    Printed is lambda_i - zeta sum_j, which diverges: A_i^T times the update of (12) has the sign above. `exact`
+    minimises f_i in place of its tangent, (12).
+
+    Delta_i has the density exp(-beta |z|) in each coordinate: `beta` is a rate, beta_{k+1} at round k = 0, 1, ...
+    `budget` is the other way to say it: `Pure(e)` is the Laplace noise with which a round costs e, all coordinates
+    together, `Gaussian(m)` normal noise. With neither nothing is private. Recorded noise stands for Delta_i, and
+    recorded uniform numbers for where w lies between the ends of `own`.
+
+    What a round costs does not count on the random weights, whose help depends on what was released: for that see
+    `tacit.privacy.transcript`.
+    """
+
+    penalty: float | tuple[float, ...] = 1.0  # D_i
+    dual_step: float | None = None  # zeta
+    own: tuple[float, float] = (0.0, 1.0)
+    exact: bool = False
+    beta: Hyper | None = None
+    budget: Budget | None = None
+    row_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        hyper.each("penalty", self.penalty)
+        hyper.number("row_norm", self.row_norm)
+        if self.dual_step is not None:
+            hyper.number("dual_step", self.dual_step)
+        checked_weights("own", self.own)
+        hyper.noise_checked(self.beta, self.budget, name="beta")
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """Everybody speaks to all neighbours in every round."""
+        hyper.fits(graph, beta=self.beta)
+        hyper.fits_each(graph, "penalty", self.penalty)
+        require_stable(
+            self._zeta(graph.agents),
+            float(np.min(self.penalty)),
+            largest=graph.largest_eigenvalue,
+            contraction=(1 - sum(self.own) / 2) * graph.largest_normalised_eigenvalue,
+        )
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """x_i^0 is given and known to the neighbours; lambda_i^0 = 0."""
+        if not self.exact:
+            warn_of_curvature(problem, hyper.of(self.penalty, view.ids), self.row_norm)
+        return State(start, np.zeros_like(start), neighbours_mean(heard, start), np.full((len(start), 1), np.nan))
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """(6), or (12)."""
+        w = drawn_weights(self.own, noise, problem.dimension, view.ids, t)
+        release = proximal_step(
+            problem, noise, D=hyper.of(self.penalty, view.ids), pull=s.dual, towards=w * s.x + (1 - w) * s.near, at=s.x,
+            exact=self.exact, beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=t,
+        )  # fmt: skip
+        return s._replace(x=release.value, moved=relative_distance(s.x, release.value)), release
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """The dual step, from what was released."""
+        near = neighbours_mean(inbox, s.x)
+        return s._replace(near=near, dual=s.dual + self._zeta(view.network) * view.degree * (near - s.x))
+
+    def estimate(self, s: State) -> np.ndarray:
+        """x_i, as released."""
+        return s.x
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """How far the neighbours' mean is, and how far the last step went, both relative: at zero x is optimal."""
+        return relative_distance(s.near, s.x)[:, 0], s.moved[:, 0]
+
+    def interval(self, s: State, problem: Problem, view: View, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The ends of the interval in which the random weights put x_i^{k+1} before the noise, (n, d) each, and the
+        step 1/D_i, (n, 1)."""
+        if self.exact:
+            raise InputError("the minimiser of (12) is not uniform on an interval: only (6) is")
+        step = 1 / hyper.of(self.penalty, view.ids) * np.ones_like(view.degree)
+        rest = step * (s.dual - problem.gradient(s.x))
+        return *(w * s.x + (1 - w) * s.near + rest for w in self.own), step
+
+    def _zeta(self, network: int) -> float:
+        return float(np.min(self.penalty)) / network if self.dual_step is None else self.dual_step

@@ -1,0 +1,212 @@
+"""ADMM for agents with variables of their own that a linear constraint ties together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import hyper
+from tacit.algorithms.aggregation import proximal_step, relative_distance, require_stable, warn_of_curvature
+from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.hyper import Hyper
+from tacit.errors import GraphError, InputError
+from tacit.graph import Graph, View
+from tacit.mechanisms import Budget, instead, post_processed
+from tacit.noise import Noise
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+
+class State(NamedTuple):
+    """Everything an agent keeps from one round to the next: x_i as it was charged for, the rest from what was said."""
+
+    x: np.ndarray  # (n, d) x_i^k
+    total: np.ndarray  # (n, m) sum_j A_j x_j^k over the agent and its neighbours; complete in the rows of A_i
+    dual: np.ndarray  # (n, m) lambda^k, likewise
+    moved: np.ndarray  # (n, 1) how far the last step moved x_i, relative
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharingADMM:
+    """Modified ADMM: Xiao, Ye, Devadas (paper 003), (12) and (13), for min sum_i f_i(x_i) s.t. sum_i A_i x_i = c:
+
+        x_i^{k+1} = x_i^k + 1/D_i [A_i^T (lambda^k - rho_i (S^k - c)) - grad f_i(x_i^k)],  S = sum_j A_j x_j       (13)
+        lambda^{k+1} = lambda^k - zeta (S^{k+1} - c)
+
+    or, if `exact`, (12), with f_i in place of its tangent. The printed step is this one, with Gamma_i written out as
+    D_i I - A_i^T rho_i A_i, so that all it needs of the others is S. f_i is O_i, `A` is (N, m, d), D_i is `penalty`,
+    zeta is `dual_step`. rho_i is diagonal and drawn in every round, uniformly from `rho`, two numbers or two tuples of
+    one for each agent; rows of A with the same number in `groups` share one draw. By default rho reaches up to D/s and
+    zeta is D/s, with s the largest eigenvalue of sum_i A_i A_i^T. `beta`, `budget`: see `RandomAggregationADMM`.
+
+    *Who knows S.* The paper has everybody hear everybody. Here A_i x_i leaves, agent i needs S and lambda in the rows
+    of A_i only, and there it hears all others: agents that share a row have to be neighbours. The start is public, but
+    an agent does not know whose is whose: in a first round, which does nothing else, each says A_i x_i^0.
+
+    *Consensus* is one instance (`consensus`): a row for each edge and coordinate, x_i - x_j = 0. A_i^T lambda is then
+    lambda_i of Algorithm 1, and this is how its sign follows.
+
+    *Privacy.* The noise goes on x_i, which is charged for, though only A_i x_i leaves.
+    """
+
+    A: np.ndarray
+    c: np.ndarray
+    penalty: float | tuple[float, ...] = 1.0  # D_i
+    dual_step: float | None = None  # zeta
+    rho: tuple[float | tuple[float, ...], float | tuple[float, ...]] | None = None
+    groups: np.ndarray | None = None
+    exact: bool = False
+    beta: Hyper | None = None
+    budget: Budget | None = None
+    row_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        A, c = np.asarray(self.A, dtype=float), np.asarray(self.c, dtype=float)
+        if A.ndim != 3 or c.shape != A.shape[1:2] or not (np.all(np.isfinite(A)) and np.all(np.isfinite(c))):
+            raise InputError(f"A is (N, m, d) and c is (m,), all finite; they have the shapes {A.shape} and {c.shape}")
+        if not A.any():
+            raise InputError("A is zero: there is no constraint")
+        groups = np.arange(len(c)) if self.groups is None else np.asarray(self.groups)
+        if groups.shape != c.shape or groups.dtype.kind not in "iu" or groups.min() < 0:
+            raise InputError(
+                f"groups gives a whole number, 0 or more, for each of the {len(c)} rows, not {self.groups}"
+            )
+        for name, value in (("A", A), ("c", c), ("groups", groups)):
+            object.__setattr__(self, name, value)
+        hyper.each("penalty", self.penalty)
+        hyper.number("row_norm", self.row_norm)
+        if self.dual_step is not None:
+            hyper.number("dual_step", self.dual_step)
+        if self.rho is not None:
+            low, high = (self._each(x) for x in self.rho)
+            if not np.all((low >= 0) & (low <= high) & np.isfinite(high)):
+                raise InputError(
+                    f"rho lies between two numbers, zero or more, not between {self.rho[0]} and {self.rho[1]}"
+                )
+        hyper.noise_checked(self.beta, self.budget, name="beta")
+
+    @classmethod
+    def consensus(
+        cls, graph: Graph, dimension: int, penalty: float | tuple[float, ...] = 1.0, dual_step: float | None = None,
+        **settings: object,
+    ) -> SharingADMM:  # fmt: skip
+        """All x_i equal, on the edges of a graph: Algorithm 1, with rho_i up to D_i over the degree."""
+        A = np.zeros((graph.agents, len(graph.edges), dimension, dimension))
+        for e, (i, j) in enumerate(graph.edges):
+            A[i, e], A[j, e] = np.eye(dimension), -np.eye(dimension)
+        rows = len(graph.edges) * dimension
+        D = np.broadcast_to(np.asarray(penalty, dtype=float), graph.agents)
+        return cls(
+            A=A.reshape(graph.agents, rows, dimension),
+            c=np.zeros(rows),
+            penalty=penalty,
+            dual_step=float(D.min()) / graph.agents if dual_step is None else dual_step,
+            rho=(0.0, tuple(map(float, D / graph.degree))),
+            groups=np.tile(np.arange(dimension), len(graph.edges)),
+            **settings,  # type: ignore[arg-type]
+        )
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """Everybody speaks to all neighbours in every round."""
+        if graph.agents != len(self.A):
+            raise InputError(f"A is for {len(self.A)} agents, the graph has {graph.agents}")
+        hyper.fits(graph, beta=self.beta)
+        hyper.fits_each(graph, "penalty", self.penalty)
+        takes_part = np.any(self.A != 0, axis=2).astype(int)
+        for i, j in np.argwhere(np.triu(takes_part @ takes_part.T, 1)):
+            if j not in graph.neighbours(i):
+                raise GraphError(f"agents {i} and {j} share a row of the constraint but are not neighbours")
+        D, (low, high) = self._each(self.penalty), self._rho
+        steep = high * np.linalg.norm(self.A, ord=2, axis=(1, 2)) ** 2
+        if np.any(steep > D * (1 + 1e-9)):
+            i = int(np.argmax(steep / D))
+            raise InputError(f"Gamma_{i} is not positive: rho ||A_i||^2 = {steep[i]:.4g} is above D_i = {D[i]:.4g}")
+        mean = np.sqrt((low + high) / 2 / D)
+        require_stable(
+            self._zeta, float(D.min()), largest=self._largest, contraction=_norm(self.A * mean[:, None, None]) ** 2
+        )
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """x_i^0 is given; lambda^0 = 0."""
+        if problem.dimension != self.A.shape[2]:
+            raise InputError(f"the problem has dimension {problem.dimension}, A has {self.A.shape[2]} columns")
+        if not self.exact:
+            warn_of_curvature(problem, hyper.of(self.penalty, view.ids), self.row_norm)
+        nothing = np.zeros((len(start), len(self.c)))
+        return State(start, nothing, nothing, np.full((len(start), 1), np.nan))
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """A_i x_i: of the start, then of (12) or (13)."""
+        A, k = self.A[view.ids], t - 1
+        if k < 0:
+            return s, post_processed(_times(A, s.x))
+        rho = self._drawn_rho(noise, view.ids, k)
+        pull = np.einsum("nmd,nm->nd", A, s.dual - rho * (s.total - self.c))
+        release = proximal_step(
+            problem, noise, D=hyper.of(self.penalty, view.ids), pull=pull, towards=s.x, at=s.x, exact=self.exact,
+            beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=k,
+        )  # fmt: skip
+        x = release.value
+        return s._replace(x=x, moved=relative_distance(s.x, x)), instead(release, _times(A, x))
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """The dual step."""
+        total = inbox.sum() + _times(self.A[view.ids], s.x)
+        return s._replace(total=total, dual=s.dual - self._zeta * (total - self.c) if t else s.dual)
+
+    def estimate(self, s: State) -> np.ndarray:
+        """x_i."""
+        return s.x
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """How far the agent's rows of the constraint are from being kept, and how far the last step went; relative."""
+        A = self.A[view.ids]
+        off = np.linalg.norm((s.total - self.c) * np.any(A != 0, axis=2), axis=1)
+        size = np.linalg.norm(self.c) + np.linalg.norm(_times(A, s.x), axis=1)
+        return off / np.maximum(size, TINY), s.moved[:, 0]
+
+    @cached_property
+    def _largest(self) -> float:
+        """Of the eigenvalues of sum_i A_i A_i^T."""
+        return _norm(self.A) ** 2
+
+    @cached_property
+    def _zeta(self) -> float:
+        return float(np.min(self.penalty)) / self._largest if self.dual_step is None else self.dual_step
+
+    @cached_property
+    def _rho(self) -> tuple[np.ndarray, np.ndarray]:
+        """The ends of each agent's range, (N,) each."""
+        if self.rho is None:
+            return self._each(0.0), self._each(float(np.min(self.penalty)) / self._largest)
+        return self._each(self.rho[0]), self._each(self.rho[1])
+
+    def _each(self, x: float | tuple[float, ...]) -> np.ndarray:
+        try:
+            return np.broadcast_to(np.asarray(x, dtype=float), (len(self.A),))
+        except (ValueError, TypeError):
+            raise InputError(f"there is one value for all or one for each of {len(self.A)} agents, not {x}") from None
+
+    def _drawn_rho(self, noise: Noise | None, ids: np.ndarray, k: int) -> np.ndarray:
+        """(n, m)."""
+        low, high = (x[ids][:, None] for x in self._rho)
+        if np.all(self._rho[0] == self._rho[1]):
+            return np.broadcast_to(low, (len(ids), len(self.c)))
+        assert self.groups is not None
+        drawn = needed(noise).draw("uniform", 1.0, int(self.groups.max()) + 1, ids, k)
+        return low + drawn[:, self.groups] * (high - low)
+
+
+def _times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """A_i x_i, (n, m)."""
+    return np.einsum("nmd,nd->nm", A, x)
+
+
+def _norm(A: np.ndarray) -> float:
+    """The spectral norm of all the A_i side by side."""
+    return float(np.linalg.norm(np.concatenate(list(A), axis=1), 2))
