@@ -35,6 +35,7 @@ reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters 
 	$(BIN)/tacit reproduce recycled-admm --out docs/papers
 	$(BIN)/tacit reproduce dynamic-dp --out docs/papers
 	$(BIN)/tacit reproduce dp-admm $(DATA) --out docs/papers
+	$(BIN)/tacit reproduce incremental-admm --out docs/papers
 	$(BIN)/tacit reproduce local-dp --out docs/papers
 
 clean:

@@ -9,13 +9,15 @@ import pytest
 
 from tacit import cli
 from tacit.algorithms import ConsensusADMM, Geometric, PenaltyPerturbedADMM, RecycledADMM
+from tacit.attacks import listen_in
 from tacit.cli.names import PAPERS
 from tacit.cli.reproduce import run
 from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.noise import SeededNoise
-from tacit.papers import dp_admm, dynamic_dp, recycled_admm
+from tacit.papers import dp_admm, dynamic_dp, incremental_admm, recycled_admm
 from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Runs, Setting, Size, claims_page
+from tacit.papers.incremental_admm import PI1, PLAIN, PRINTED, RIDGE, STRONG, Measured
 from tacit.papers.recycled_admm import FIVE
 from tacit.plan import plan
 from tacit.simulate import simulate
@@ -54,7 +56,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["radmm"], "paper must be one of recycled-admm, dynamic-dp, dp-admm, local-dp; not 'radmm'"),
+        (["radmm"], "paper must be one of recycled-admm, dynamic-dp, dp-admm, incremental-admm, local-dp; not"),
         (["dynamic-dp", "fig1"], "figure of dynamic-dp must be one of fig3, fig4, fig5; not 'fig1'"),
         (["dynamic-dp", "--out", "file"], "cannot be made"),
         (["dynamic-dp", "fig3", "--out", "taken"], "it is a folder"),
@@ -105,6 +107,45 @@ def test_dvp_against_pvp(dual_is_better, verdict):
     lab = Told(lambda a: (3 if type(a).__name__.startswith("Dual") == dual_is_better else 5) - a.alpha)
     robust = [c for c in dynamic_dp.fig3(lab).claims if "more robust" in c.text]
     assert [c.verdict for c in robust] == [verdict] * 2
+
+
+@pytest.mark.parametrize(("rate", "holds"), [(2.0, True), (0.5, False)])
+def test_the_token_that_needs_less_communication_wins(rate, holds):
+    """Errors 10^(-units/4000), and for I-ADMM `rate` times as fast."""
+    units = np.arange(0.0, 30_000.0, 100.0)
+
+    def falling(name):
+        error = 10 ** (-units / 4000 * (rate if name == PLAIN else 1.0))
+        return [Measured(units, error, error)]
+
+    names = incremental_admm.methods(RIDGE, 0)
+    runs = [{name: falling(name) for name in names}] * 3
+    claims = incremental_admm._comparison_claims(runs, [(100, 0.3), (100, 0.5), (200, 0.3)], "Fig. 3")
+    assert [c.holds for c in claims if "least communication" in c.text] == [holds] * 3
+    assert [c.holds for c in claims if "about half" in c.text] == [holds]
+    assert [c.holds for c in claims if "larger network" in c.text] == [False]
+    assert falling(PLAIN)[0].units_to(1e-3) == 12_000 / rate
+    assert falling(PLAIN)[0].units_a_decade() == pytest.approx(4000 / rate)
+
+
+def test_a_weak_eavesdropper_bears_out_the_paper():
+    """The claims on privacy follow the attack: with the printed one in the place of the recursion y stays hidden."""
+    variants = {PLAIN: "i_admm", PI1: "pi_admm1", "PI-ADMM2": "pi_admm2", "offset": "offset", "both": "pi_admm1_offset"}
+    stages = {}
+    for name, make in variants.items():
+        algorithm = getattr(incremental_admm, make)(RIDGE)
+        heard = listen_in(algorithm, RIDGE.problem(5, 0), incremental_admm.graph(5, 0.3, 0), 101, SeededNoise(0))
+        stages[name] = [(heard, incremental_admm.attempts(RIDGE, algorithm, heard))]
+
+    def hidden():
+        return [
+            c.holds for c in incremental_admm._privacy_claims(RIDGE, stages, "Fig. 4") if "cannot be learnt" in c.text
+        ]
+
+    assert hidden() == [False, False]
+    for _, found in (stage[0] for stage in stages.values()):
+        found[STRONG] = found[PRINTED]
+    assert hidden() == [True, True]
 
 
 def outcomes(better_from):

@@ -1,4 +1,5 @@
-"""The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `reproduce`, `audit`, `ledger`."""
+"""The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `reproduce`, `audit`, `attack`,
+`ledger`."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import typer
 
 from tacit import __version__
 from tacit.cli import ledger
+from tacit.cli.attack import attack
 from tacit.cli.audit import audit
 from tacit.cli.compare import compare
 from tacit.cli.demo import demo
@@ -27,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, schema, train, predict, plan, compare, reproduce, audit):
+for command in (demo, schema, train, predict, plan, compare, reproduce, audit, attack):
     app.command()(command)
 app.add_typer(ledger.app, name="ledger")
 

@@ -16,7 +16,7 @@ from tacit.errors import InputError
 
 
 def audit(
-    algorithm: Annotated[str, typer.Argument(help="One of: dvp, dvp-gaussian, solver.", show_default=False)],
+    algorithm: Annotated[str, typer.Argument(help="One of: dvp, dvp-gaussian, pi-admm2, solver.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="The epsilon that one step claims.")] = 1.0,
     as_printed: Annotated[bool, typer.Option("--as-printed", help="The paper's own, uncorrected version.")] = False,
     planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit is to catch.")] = False,
@@ -31,8 +31,9 @@ def audit(
     is above. An audit can show that a claim is false, never that it is true.
 
     `dvp` is one step of dual variable perturbation. `dvp-gaussian` is the same with normal noise, calibrated to
-    (epsilon, 1e-4); the planted bug halves the noise. `solver` is one minimiser that leaves with noise inside its
-    objective; the planted bug stops the solver early and gives away what it has.
+    (epsilon, 1e-4); the planted bug halves the noise. `pi-admm2` is three visits of the token to one agent, calibrated
+    likewise, against all the others together; the planted bug halves the noise. `solver` is one minimiser that leaves
+    with noise inside its objective; the planted bug stops the solver early and gives away what it has.
 
     Examples: `tacit audit dvp --epsilon 1 --as-printed`, `tacit audit solver --planted`
     """

@@ -12,7 +12,7 @@ from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.papers import dp_admm, dynamic_dp, local_dp, recycled_admm
+from tacit.papers import dp_admm, dynamic_dp, incremental_admm, local_dp, recycled_admm
 from tacit.papers.experiment import Figures
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
@@ -48,6 +48,7 @@ PAPERS: dict[str, Figures] = {
     "recycled-admm": recycled_admm.FIGURES,
     "dynamic-dp": dynamic_dp.FIGURES,
     "dp-admm": dp_admm.FIGURES,
+    "incremental-admm": incremental_admm.FIGURES,
     "local-dp": local_dp.FIGURES,
 }
 

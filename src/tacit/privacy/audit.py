@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from tacit.algorithms import Algorithm, DualPerturbedADMM
+from tacit.algorithms import Algorithm, DualPerturbedADMM, IncrementalADMM
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import law_within, objective_perturbed
@@ -110,6 +110,27 @@ def audit_gaussian(epsilon: float, *, planted: bool = False, seed: int = 0, samp
     return audit(_far_out(algorithm, noise, size), epsilon, batches, _DELTA)
 
 
+def audit_token(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
+    """Three visits of the token to one agent of three, by PI-ADMM2 calibrated to (epsilon, 1e-4).
+
+    The others are the eavesdropper: they hand over whatever token tells most, follow the agent by (11), and ask for the
+    ratio of likelihoods of what they saw. By Neyman and Pearson no attack on what leaves tells two data sets apart
+    better. The planted bug halves the noise.
+    """
+    size, batches = _batches(samples)
+    algorithm = calibrate(
+        lambda budget: IncrementalADMM(penalty=_PENALTY, budget=budget),  # type: ignore[arg-type]
+        Facts(sizes=[1, 1, 1], dimension=2, l2=_L2),
+        Graph.ring(3),
+        rounds=3 * _VISITS,
+        epsilon=epsilon,
+        delta=_DELTA,
+    )
+    assert isinstance(algorithm, IncrementalADMM)
+    noise = _Halved(seed) if planted else SeededNoise(seed)
+    return audit(_likelihood_ratio(algorithm, noise, size), epsilon, batches, _DELTA)
+
+
 def audit_solver(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
     """One minimiser of an objective with a noisy linear term, where the solver starts from a place that all know.
 
@@ -138,26 +159,52 @@ class _Halved(SeededNoise):
         return super().draw(law, scale, dimension, ids, t, tag) / 2
 
 
-_PENALTY, _L2, _DELTA = 50.0, 1e-3, 1e-4
+_PENALTY, _L2, _DELTA, _VISITS = 50.0, 1e-3, 1e-4, 3
 
 
-def _far_out(algorithm: Algorithm, noise: SeededNoise, size: int) -> Sampler:
-    """One step where a record tells most.
+def _far_problems(size: int) -> tuple[np.ndarray, list[Problem]]:
+    """A place where a record tells most, (size, 2), and the two neighbouring problems, in `size` copies.
 
-    The neighbours have pulled the model far out, to (0, -R), where both possible records u = (c, s) and u' = (-c, s),
+    Somebody has pulled the model far out, to (0, -R), where both possible records u = (c, s) and u' = (-c, s),
     labelled +1, are badly misclassified. Their gradients -u and -u' then differ by 2c, almost the 2 of the proof.
     """
     far, s = 200.0, 0.1
     c = math.sqrt(1 - s * s)
-    view = View(np.arange(size), np.ones((size, 1)), size)
-    where = np.tile([0.0, -far], (size, 1))
     problems = [Problem([(np.array([[sign * c, s]]), [1.0])] * size, l2=_L2) for sign in (1, -1)]
+    return np.tile([0.0, -far], (size, 1)), problems
+
+
+def _far_out(algorithm: Algorithm, noise: SeededNoise, size: int) -> Sampler:
+    """One step where a record tells most."""
+    view = View(np.arange(size), np.ones((size, 1)), size)
+    where, problems = _far_problems(size)
     states = [algorithm.init(p, view, where, Inbox(where, np.arange(size + 1))) for p in problems]
 
     def sample(which: int, t: int) -> np.ndarray:
         # Streams of the two data sets must not coincide: even and odd ticks.
         _, release = algorithm.speak(states[which], problems[which], view, noise, 2 * t + which)
         return release.value[:, 0]
+
+    return sample
+
+
+def _likelihood_ratio(algorithm: IncrementalADMM, noise: SeededNoise, size: int) -> Sampler:
+    """By how much the tokens of all visits speak for the first data set rather than for the second."""
+    where, problems = _far_problems(size)
+    view, rho = View(np.arange(size), np.full((size, 1), 2.0), 3), algorithm.penalty
+    start = np.zeros_like(where)
+
+    def sample(which: int, t: int) -> np.ndarray:
+        state = algorithm.init(problems[which], view, start, Inbox(start, np.zeros(size + 1, dtype=int)))
+        x, y, ratio = start, start, np.zeros(size)  # x and y as the others know them
+        for visit in range(_VISITS):
+            exact = [p.argmin(linear=0.0, weight=rho / 2, centre=where + y / rho, start=where) for p in problems]
+            tick = (2 * t + which) * _VISITS + visit  # streams of the two data sets must not coincide
+            state, release = algorithm.speak(state._replace(token=where), problems[which], view, noise, tick)
+            x = (view.network * (release.value - where) + where + x) / 2  # (11)
+            y = y + rho * (where - x)
+            ratio += ((x - (exact[0] + exact[1]) / 2) * (exact[0] - exact[1])).sum(axis=1)
+        return ratio  # times the noise's variance
 
     return sample
 
@@ -192,5 +239,6 @@ def _batches(samples: int) -> tuple[int, int]:
 AUDITS: dict[str, Callable[..., Audited]] = {
     "dvp": audit_dual_perturbed,
     "dvp-gaussian": audit_gaussian,
+    "pi-admm2": audit_token,
     "solver": audit_solver,
 }

@@ -54,6 +54,17 @@ def contenders(results: list[Contender], best: Contender) -> Table:
     return table
 
 
+def attacks(rows: Sequence[tuple[str, Sequence[float]]]) -> Table:
+    """The errors of each attack: of x and y at the first and the last visit, of the gradient at the last."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("attack", no_wrap=True)
+    for heading in ("x, first", "x, last", "y, first", "y, last", "gradient, last"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place, (name, errors) in enumerate(rows, start=1):
+        table.add_row(Text(name), *(f"{error:.3g}" for error in errors), style="dim" if place == len(rows) else None)
+    return table
+
+
 def claims(found: Sequence[Claim]) -> Table:
     """What is claimed, what was measured, and whether it holds."""
     table = Table(box=None, pad_edge=False, header_style="bold")

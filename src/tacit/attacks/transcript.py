@@ -1,0 +1,150 @@
+"""What an eavesdropper has, and what he would like to have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import IncrementalADMM
+from tacit.algorithms.incremental_admm import State
+from tacit.errors import InputError
+from tacit.graph import Graph
+from tacit.noise import Noise
+from tacit.problem import Problem
+from tacit.release import Inbox, Release
+from tacit.schedule import Turn
+from tacit.simulate import Blocks, tick
+
+
+class States(NamedTuple):
+    """What the holder of the token has after its tick, for each tick: the truth, or somebody's estimate of it."""
+
+    x: np.ndarray  # (K, d) x_{i_k}^{k+1}
+    y: np.ndarray  # (K, d) y_{i_k}^{k+1}
+
+    def errors(self, truth: States) -> States:
+        """||x - true x|| and ||y - true y||, (K,) each."""
+        return States(*(np.linalg.norm(a - b, axis=1) for a, b in zip(self, truth, strict=True)))
+
+
+class Transcript:
+    """The tokens that somebody hears who listens on all links, and who held them. N and rho are public.
+
+    Give it to `simulate` as `overheard`. The token is 0 at first. A tick in which several speak is the preparation:
+    no token goes round, and what the agents say to each other then is out of his hearing.
+    """
+
+    def __init__(self, agents: int, penalty: float) -> None:
+        self.agents, self.penalty = agents, penalty
+        self._holders: list[int] = []
+        self._tokens: list[np.ndarray] = []
+
+    def __call__(self, t: int, turn: Turn, release: Release) -> None:
+        if len(turn.speakers) == 1:
+            self._holders.append(int(turn.speakers[0]))
+            self._tokens.append(release.value[0])
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    @property
+    def holders(self) -> np.ndarray:
+        """i_k, (K,)."""
+        return np.array(self._holders, dtype=int)
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """z^0, ..., z^K, (K+1, d)."""
+        if not self._tokens:
+            raise InputError("nothing was overheard: the transcript has no tokens")
+        return np.array([np.zeros_like(self._tokens[0]), *self._tokens])
+
+    @property
+    def moves(self) -> np.ndarray:
+        """N Delta^{k+1}, (K, d): by how much the holder's S_i = x_i - y_i/rho grew, by (5)."""
+        return self.agents * np.diff(self.tokens, axis=0)
+
+    @property
+    def previous(self) -> np.ndarray:
+        """The tick of the holder's last visit before this one, (K,); -1 if this is its first."""
+        last = np.full(self.agents, -1)
+        out = np.empty(len(self), dtype=int)
+        for k, i in enumerate(self._holders):
+            out[k], last[i] = last[i], k
+        return out
+
+    @property
+    def sums(self) -> np.ndarray:
+        """S_i after each tick, (K, d), from S_i^0 = 0: whatever the steps and the noise, the moves add up to it."""
+        out = self.moves
+        for k, before in enumerate(self.previous):
+            if before >= 0:
+                out[k] += out[before]
+        return out
+
+    def visits(self, agent: int) -> np.ndarray:
+        """The ticks at which this agent held the token."""
+        return np.flatnonzero(self.holders == agent)
+
+    def by_visit(self, values: np.ndarray) -> np.ndarray:
+        """(most visits, N, ...) of what was given for each tick, (K, ...); NaN where an agent had fewer visits."""
+        ticks = [self.visits(i) for i in range(self.agents)]
+        out = np.full((max(map(len, ticks)), self.agents, *values.shape[1:]), np.nan)
+        for i, own in enumerate(ticks):
+            out[: len(own), i] = values[own]
+        return out
+
+
+class Overheard(NamedTuple):
+    """A run as an eavesdropper has it, and as it was."""
+
+    heard: Transcript
+    truth: States
+    gradient: np.ndarray  # (K, d) of f_i, as the holder knows it: without noise, y_i is that
+
+
+def listen_in(
+    algorithm: IncrementalADMM,
+    problem: Problem,
+    graph: Graph,
+    ticks: int,
+    noise: Noise | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Overheard:
+    """Runs the method from zero until the token has been handed on `ticks` times.
+
+    The gradient is the one that the holder took: at the minimiser of (4a) without its noise, or of (8) at x_i^k.
+    """
+    if ticks < 1:
+        raise InputError(f"an eavesdropper needs a tick or more to hear something, not {ticks}")
+    heard, schedule = Transcript(graph.agents, algorithm.penalty), algorithm.schedule(graph)
+    zero = problem.as_rows(0.0, "start").copy()
+    state = algorithm.init(problem, graph.view(), zero, Inbox(zero, graph.indptr, graph.indices))
+    blocks = Blocks(problem, graph)
+    true_x, true_y, gradient, t = [], [], [], 0
+    while len(heard) < ticks:
+        turn, before = schedule.turn(t), state
+        state, release = tick(algorithm, state, blocks, noise, turn, t)
+        heard(t, turn, release)
+        t += 1
+        if len(turn.speakers) > 1:
+            continue
+        i = turn.speakers
+        true_x.append(state.x[i[0]])
+        true_y.append(state.y[i[0]])
+        gradient.append(_gradient(algorithm, blocks.of(i)[0], before, state, i))
+        if progress is not None:
+            progress(len(heard))
+    return Overheard(heard, States(np.array(true_x), np.array(true_y)), np.array(gradient))
+
+
+def _gradient(algorithm: IncrementalADMM, own: Problem, before: State, after: State, i: np.ndarray) -> np.ndarray:
+    x = after.x[i]
+    if not algorithm.exact:
+        x = before.x[i]
+    elif algorithm.deviation is not None or algorithm.budget is not None:
+        rho = algorithm.penalty
+        x = own.argmin(linear=0.0, weight=rho / 2, centre=before.token[i] + before.y[i] / rho, start=before.x[i])
+    return own.gradient(x)[0]

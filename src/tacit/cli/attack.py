@@ -1,0 +1,160 @@
+"""`tacit attack`"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from tacit.algorithms import IncrementalADMM
+from tacit.attacks import Overheard, States, listen_in
+from tacit.cli import names
+from tacit.cli.console import err, warn
+from tacit.cli.console import out as screen
+from tacit.errors import InputError
+from tacit.files import writable
+from tacit.graph import Graph
+from tacit.noise import SeededNoise
+from tacit.papers import incremental_admm as paper
+from tacit.papers.experiment import DELTA, Exhibit, write_csv
+from tacit.plan import Facts, calibrate
+from tacit.report import tables
+
+METHODS: dict[str, Callable[[paper.Case], IncrementalADMM]] = {
+    "i-admm": paper.i_admm,
+    "random-start": paper.random_start,
+    "pi-admm1": paper.pi_admm1,
+    "pi-admm2": paper.pi_admm2,
+    "offset": paper.offset,
+    "pi-admm1-offset": paper.pi_admm1_offset,
+}
+
+
+def attack(
+    method: Annotated[str, typer.Argument(help=f"One of: {', '.join(METHODS)}.", show_default=False)],
+    loss: Annotated[str, typer.Option(help="ridge (exact steps) or logistic (first-order steps).")] = "ridge",
+    agents: Annotated[int, typer.Option(help="How many agents, each with 30 made-up rows in two dimensions.")] = 100,
+    ticks: Annotated[
+        int | None, typer.Option(help="How often the token is handed on; 20 cycles and 1 if left out.")
+    ] = None,
+    penalty: Annotated[
+        float | None, typer.Option(help="rho; the paper's by default: 10 for ridge, 1 for logistic.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="pi-admm2 with as much noise as this total needs (delta 1e-5).")
+    ] = None,
+    agent: Annotated[int, typer.Option(help="Whose variables to draw, from 1.")] = 1,
+    seed: Annotated[int, typer.Option(help="For data, graph and noise.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for attack.png and attack.csv.")] = None,
+) -> None:
+    """What does somebody learn who overhears the token? Attack a token method in the setting of its paper.
+
+    Incremental ADMM hands one vector z from agent to agent. The eavesdropper hears every z, and knows the method, the
+    order, N and rho. He wants each agent's model x_i and multiplier y_i, which is the gradient of its private
+    objective, and has three attacks, four on ridge regression with secret step sizes:
+
+    *as printed*: the paper's least squares, with the 20 iterations of its solver; *printed, solved*: the same, solved;
+    *recursion*: follow the token with a guess of the step size; each visit halves the error; *quadratic fit*: exact.
+
+    i-admm starts from zero. random-start hides the start; pi-admm1 also the step sizes; pi-admm2 the start, and puts
+    noise of deviation 0.001 on x_i, or with --epsilon as much as differential privacy needs (logistic loss, rows of
+    norm at most 1, start from zero). offset hides y_i behind a secret that agents share with their neighbours.
+
+    The table has the mean error over all agents, at their first and at their last visit. All records are made up.
+
+    Example: `tacit attack pi-admm1 --out out/attack`
+    """
+    case = names.pick(paper.CASES, loss, "loss")
+    make = names.pick(METHODS, method, "method")
+    if agents < 3:
+        raise InputError(f"--agents must be 3 or more, not {agents}: two have no secrets from each other")
+    if not 1 <= agent <= agents:
+        raise InputError(f"--agent must be between 1 and {agents}, not {agent}")
+    ticks = paper.CYCLES * agents + 1 if ticks is None else ticks
+    if ticks < 7 * agents:
+        raise InputError(f"--ticks must be {7 * agents} or more, seven visits to each of {agents} agents; not {ticks}")
+    if penalty is not None:
+        case = case._replace(penalty=penalty)
+    noise, algorithm = SeededNoise(seed), make(case)
+    problem = case.problem(agents, seed)
+    if epsilon is not None:
+        if method != "pi-admm2" or loss != "logistic":
+            raise InputError(
+                "--epsilon is for pi-admm2 with --loss logistic: nothing else has noise and bounded slopes"
+            )
+        algorithm, problem = calibrated(case, epsilon, -(-ticks // agents)), case.problem(agents, seed, row_norm=1.0)
+    if out is not None:
+        names.folder(out)
+        for name in ("attack.png", "attack.csv"):
+            writable(out / name)
+
+    with warnings.catch_warnings(record=True) as caught, err.status("listening") as status:
+        warnings.simplefilter("always")
+        overheard = listen_in(
+            algorithm, problem, paper.graph(agents, paper.LINKS, seed), ticks, noise,
+            progress=lambda k: status.update(f"listening: tick {k} of {ticks}"),
+        )  # fmt: skip
+        status.update("attacking")
+        found = paper.attempts(case, algorithm, overheard)
+    for warning in caught:
+        warn(str(warning.message))
+    screen.print(tables.attacks(rows(overheard, found)))
+    screen.print(f"\n{in_words(overheard, found)}", soft_wrap=True)
+    if out is not None:
+        from tacit.report import plots  # matplotlib takes its time to import: not for --help
+
+        title = f"{method}, {loss} regression, {agents} agents, {ticks} ticks: what an eavesdropper has"
+        exhibit = Exhibit(title, paper.panels(method, [(overheard, found)], agent - 1))
+        plots.exhibit(exhibit, out / "attack.png")
+        write_csv(exhibit, out / "attack.csv")
+        err.print(f"wrote {out / 'attack.png'} and {out / 'attack.csv'}", markup=False, soft_wrap=True)
+
+
+def calibrated(case: paper.Case, epsilon: float, visits: int) -> IncrementalADMM:
+    """PI-ADMM2 whose visits cost (epsilon, 1e-5) in all, from a start that everybody knows."""
+
+    def make(budget: Any) -> IncrementalADMM:
+        return replace(paper.i_admm(case), budget=budget)
+
+    # A visit costs the same in a network of any size: three agents will do to count them.
+    facts = Facts(sizes=[paper.ROWS] * 3, dimension=2)
+    found = calibrate(make, facts, Graph.ring(3), 3 * visits, epsilon=epsilon, delta=DELTA)
+    assert isinstance(found, IncrementalADMM)
+    return found
+
+
+def rows(overheard: Overheard, found: dict[str, States]) -> list[tuple[str, list[float]]]:
+    """For each attack the mean errors of x and y at the first and the last visit, and of the gradient at the last; and
+    as a measure of them the means of ||x||, ||y|| and the gradient's norm."""
+    heard, truth, gradient = overheard
+    last = [heard.visits(i)[-1] for i in range(heard.agents)]
+    first = [heard.visits(i)[0] for i in range(heard.agents)]
+
+    def line(states: States, against: States, its_gradient: np.ndarray) -> list[float]:
+        off = states.errors(against)
+        told = np.linalg.norm(states.y - its_gradient, axis=1)
+        return [
+            float(e[k].mean()) for e, k in ((off.x, first), (off.x, last), (off.y, first), (off.y, last), (told, last))
+        ]
+
+    zero = States(np.zeros_like(truth.x), np.zeros_like(truth.y))
+    lines = [(name, line(states, truth, gradient)) for name, states in found.items()]
+    size = line(zero, truth, gradient)
+    return [*lines, ("(a guess of zero)", size)]
+
+
+def in_words(overheard: Overheard, found: dict[str, States]) -> str:
+    """What the table says."""
+    lines = dict(rows(overheard, found))
+    told, size = min(lines[name][4] for name in found), lines["(a guess of zero)"][4]
+    share = told / size
+    if share <= 1e-6:
+        return "The eavesdropper has the agents' gradients exactly."
+    if share < 0.5:
+        return f"The best attack misses the agents' gradients by {share:.2g} times their size."
+    return f"No attack tells the agents' gradients: the best is off by {share:.3g} times their size."
