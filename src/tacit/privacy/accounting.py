@@ -138,21 +138,36 @@ def largest_parameter(
     """
     if not (epsilon_target > 0 and math.isfinite(epsilon_target)):
         raise InputError(f"epsilon must be a positive number, not {epsilon_target}")
+
+    def excess(p: float) -> float:
+        """Above zero where p costs too much."""
+        cost = epsilon(events(p), delta)
+        return math.log(cost / epsilon_target) if cost > 0 else -math.inf
+
     low = high = 1.0
-    while epsilon(events(low), delta) > epsilon_target:
-        low /= 4
+    below = above = excess(1.0)
+    while below > 0:
+        high, above, low = low, below, low / 4
         if low < 1e-300:
             raise InputError(f"no positive parameter keeps the total at or below epsilon {epsilon_target}")
-    while epsilon(events(high), delta) <= epsilon_target:
-        low, high = high, high * 4
+        below = excess(low)
+    while above <= 0:
+        low, below, high = high, above, high * 4
         if high > limit:
             return low
+        above = excess(high)
+    # A cost is nearly a power of p: a line through the logarithms (regula falsi, by the rule of Illinois) soon finds p,
+    # where one does not, halving does.
+    last, tries = 0, 0
     while high > low * (1 + 1e-6):
-        middle = math.sqrt(low * high)
-        if epsilon(events(middle), delta) <= epsilon_target:
-            low = middle
+        straight = tries < 20 and math.isfinite(below) and math.isfinite(above)
+        share, tries = below / (below - above) if straight else 0.5, tries + 1
+        middle = min(max(low * (high / low) ** share, low * (1 + 4e-7)), high / (1 + 4e-7))
+        found = excess(middle)
+        if found <= 0:
+            low, below, above, last = middle, found, above / 2 if last < 0 else above, -1
         else:
-            high = middle
+            high, above, below, last = middle, found, below / 2 if last > 0 else below, 1
     return low
 
 
