@@ -110,6 +110,7 @@ def agent(
     from tacit.agent.run import take_part
     from tacit.agent.store import Store
     from tacit.agent.transport import Peer, Server
+    from tacit.agent.wire_pb2 import Question
 
     logging.basicConfig(format="tacit: %(message)s")
 
@@ -117,9 +118,9 @@ def agent(
     answered, computed = Server._ask, algorithm.speak
     uncommitted: dict[int, bytes] = {}
 
-    async def witnessed(self: Any, question: Any, context: Any) -> bytes:
+    async def witnessed(self: Any, raw: bytes, context: Any) -> bytes:
         """What the world sees: lines in a plain file, on the disk before the answer is."""
-        answer = await answered(self, question, context)
+        answer, question = await answered(self, raw, context), Question.FromString(raw)
         with (folder / "sent").open("a") as seen:
             seen.write(f"{question.tick} {me} {sha256(answer).hexdigest()}\n")
             os.fsync(seen.fileno())

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -26,8 +26,8 @@ import numpy as np
 
 from tacit.agent.federation import Federation, difference
 from tacit.agent.identity import Identity, canonical_certificate, read_certificate
-from tacit.agent.wire import BadMessage, largest, unpacked
-from tacit.agent.wire_pb2 import Greeting, Message, Nothing, Question
+from tacit.agent.wire import BadMessage, largest, parsed, unpacked
+from tacit.agent.wire_pb2 import Greeting, Nothing, Question
 from tacit.errors import InputError
 
 _SERVICE = "tacit.Agent"
@@ -89,17 +89,9 @@ class Server:
             *_KEEPALIVE,
         ]
         self._server = grpc.aio.server(options=options)
-        asks: dict[str, tuple[Callable[..., Awaitable[Any]], Any]] = {
-            "Greet": (self._greet, Greeting), "Ask": (self._ask, Question), "Leave": (self._leave, Question),
-        }  # fmt: skip
-        handlers = {
-            name: grpc.unary_unary_rpc_method_handler(
-                answer,
-                request_deserializer=kind.FromString,
-                response_serializer=lambda answer: answer if isinstance(answer, bytes) else answer.SerializeToString(),
-            )
-            for name, (answer, kind) in asks.items()
-        }
+        # Bytes in and out: what they mean is read in `_admitted`, where there is somebody to name.
+        answers = {"Greet": self._greet, "Ask": self._ask, "Leave": self._leave}
+        handlers = {name: grpc.unary_unary_rpc_method_handler(answer) for name, answer in answers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
         credentials = grpc.ssl_server_credentials(
             [(self._identity.key, self._identity.certificate.encode())],
@@ -122,17 +114,18 @@ class Server:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def _greet(self, greeting: Greeting, context: Any) -> Greeting:
-        name = await self._admitted(greeting.sender, context)
+    async def _greet(self, raw: bytes, context: Any) -> bytes:
+        name, greeting = await self._admitted(Greeting, raw, context)
         if differs := difference(self._federation.parts, dict(greeting.parts)):
             self._refusals.say(
                 f"{name} holds another federation file: {_listed(differs)} differ{'s' * (len(differs) == 1)}"
             )
         # Both sides compare: a greeting is answered with ours, whatever theirs is.
-        return Greeting(sender=self._me, parts=self._federation.parts, heard=self._heard(greeting.sender))
+        answer = Greeting(sender=self._me, parts=self._federation.parts, heard=self._heard(greeting.sender))
+        return bytes(answer.SerializeToString())
 
-    async def _ask(self, question: Question, context: Any) -> bytes:
-        name = await self._admitted(question.sender, context, question.run)
+    async def _ask(self, raw: bytes, context: Any) -> bytes:
+        name, question = await self._admitted(Question, raw, context)
         if self._waiting[question.sender] >= _WAITING:
             await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} asks too much at once")
         self._waiting[question.sender] += 1
@@ -149,28 +142,30 @@ class Server:
         finally:
             self._waiting[question.sender] -= 1
 
-    async def _leave(self, question: Question, context: Any) -> Nothing:
-        await self._admitted(question.sender, context, question.run)
+    async def _leave(self, raw: bytes, context: Any) -> bytes:
+        _, question = await self._admitted(Question, raw, context)
         self._left(question.sender)
-        return Nothing()
+        return bytes(Nothing().SerializeToString())
 
-    async def _admitted(self, sender: int, context: Any, run: bytes | None = None) -> str:
-        """The name of the member who asks, if it is the one that it says it is."""
+    async def _admitted(self, kind: type[Any], raw: bytes, context: Any) -> tuple[str, Any]:
+        """The name of the member who asks, if it is the one that it says it is, and what it asks."""
         (shown,) = context.auth_context()["x509_pem_cert"]
         certificate = canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
-        holders = [j for j, pinned in self._neighbours.items() if pinned == certificate]
-        if holders != [sender]:
-            names = self._federation.names
-            who = names[holders[0]] if holders else context.peer()
-            claimed = names[sender] if sender < len(names) else f"member {sender}"
+        (holder,) = (j for j, pinned in self._neighbours.items() if pinned == certificate)  # TLS lets in nobody else
+        names, code = self._federation.names, grpc.StatusCode
+        try:
+            question = parsed(kind, raw)
+        except BadMessage as error:
+            await self._refuse(context, code.INVALID_ARGUMENT, f"{names[holder]}: {error}: refused")
+        if question.sender != holder:
+            claimed = names[question.sender] if question.sender < len(names) else f"member {question.sender}"
             await self._refuse(
-                context, grpc.StatusCode.PERMISSION_DENIED, f"{who} speaks in the name of {claimed}: refused"
+                context, code.PERMISSION_DENIED, f"{names[holder]} speaks in the name of {claimed}: refused"
             )
-        name = self._federation.names[sender]
-        if run is not None and run != self._run:
-            await self._refuse(context, grpc.StatusCode.FAILED_PRECONDITION, f"{name} asks about another run: refused")
-        self._contact(sender)
-        return name
+        if kind is Question and question.run != self._run:
+            await self._refuse(context, code.FAILED_PRECONDITION, f"{names[holder]} asks about another run: refused")
+        self._contact(holder)
+        return names[holder], question
 
     async def _refuse(self, context: Any, code: grpc.StatusCode, text: str) -> None:
         self._refusals.say(text)
@@ -201,38 +196,30 @@ class Peer:
         ]
         self._channel = grpc.aio.secure_channel(member.address, credentials, options=options)
 
-        def method(name: str, kind: Any) -> Any:
-            return self._channel.unary_unary(
-                f"/{_SERVICE}/{name}", request_serializer=lambda m: m.SerializeToString(), response_deserializer=kind
-            )
-
-        self._greet = method("Greet", Greeting.FromString)
-        self._ask = method("Ask", Message.FromString)
-        self._leave = method("Leave", Nothing.FromString)
-
     async def greet(self) -> int:
         """Waits until the neighbour is there and holds the same file; gives the tick before which it has heard us."""
         mine = Greeting(sender=self._me, parts=self._federation.parts)
 
-        def agreed(answer: Greeting) -> int:
+        def agreed(raw: bytes) -> int:
+            answer = parsed(Greeting, raw)
             if differs := difference(self._federation.parts, dict(answer.parts)):
                 raise BadMessage(f"holds another federation file: {_listed(differs)} differ{'s' * (len(differs) == 1)}")
             return int(answer.heard)
 
-        return await self._until(self._greet, mine, agreed)
+        return await self._until("Greet", mine, agreed)
 
     async def ask(self, tick: int) -> np.ndarray | None:
         """What the neighbour said at this tick: a row, or None if it kept silent."""
         run, d = self._federation.run, self._federation.schema.dimension
         question = Question(run=bytes.fromhex(run), sender=self._me, tick=tick)
-        return await self._until(self._ask, question, lambda message: unpacked(message, run, self._peer, tick, d))
+        return await self._until("Ask", question, lambda raw: unpacked(raw, run, self._peer, tick, d))
 
     async def leave(self, within: float) -> bool:
         """Tells the neighbour that all was heard; False if it could not be told in that time."""
         question = Question(run=bytes.fromhex(self._federation.run), sender=self._me)
         try:
             async with asyncio.timeout(within):
-                await self._until(self._leave, question, lambda _: None)
+                await self._until("Leave", question, lambda _: None)
             return True
         except TimeoutError:
             return False
@@ -240,11 +227,12 @@ class Peer:
     async def close(self) -> None:
         await self._channel.close()
 
-    async def _until(self, method: Any, question: Any, read: Callable[[Any], Any]) -> Any:
+    async def _until(self, name: str, question: Any, read: Callable[[bytes], Any]) -> Any:
         pause, most = _BACK_OFF
+        method, raw = self._channel.unary_unary(f"/{_SERVICE}/{name}"), question.SerializeToString()
         while True:
             try:
-                found = read(await method(question, timeout=_DEADLINE, wait_for_ready=True))
+                found = read(await method(raw, timeout=_DEADLINE, wait_for_ready=True))
                 self._contact(self._peer)
                 return found
             except BadMessage as error:

@@ -7,8 +7,10 @@ tick is what other protocols call a round and a phase, for a method with two exc
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import TacitError
@@ -38,8 +40,17 @@ def packed(run: str, sender: int, tick: int, row: np.ndarray | None) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def unpacked(message: Message, run: str, sender: int, tick: int, dimension: int) -> np.ndarray | None:
+def parsed(kind: type[Any], raw: bytes) -> Any:
+    """The protobuf message of this kind that the bytes are. (gRPC would take garbage for None, and go on.)"""
+    try:
+        return kind.FromString(raw)
+    except DecodeError:
+        raise BadMessage(f"what it sends is no {kind.DESCRIPTOR.name}") from None
+
+
+def unpacked(raw: bytes, run: str, sender: int, tick: int, dimension: int) -> np.ndarray | None:
     """The row of a message, if it is the one that was asked for; None of who kept silent."""
+    message = parsed(Message, raw)
     if (message.run.hex(), message.sender, message.tick) != (run, sender, tick):
         raise BadMessage(f"it answers another question: sender {message.sender}, tick {message.tick}")
     shape = tuple(message.shape)
