@@ -11,6 +11,7 @@ import pytest
 from agent_network import assert_as_simulated
 from agent_worker import D
 
+from tacit.agent import transport
 from tacit.agent.identity import Identity
 from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage, largest, packed, unpacked
@@ -85,8 +86,9 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
         assert sum(text in line for line in lines) == count, (text, net.log(0))
 
 
-def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog):
+def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog, monkeypatch):
     """birch is an impostor's server with birch's own key: it says one wrong thing after the other, then the truth."""
+    monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
     federation = network("broadcast").federation
     birch, row = Identity.load(identities / "birch"), np.arange(D) / 8
     run = federation.run

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from tacit.cli import names, options
@@ -56,18 +56,19 @@ def new(
     called = [each.name for each in members]
     edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0).edges]
     agreed: Private | Plain
-    if epsilon is not None:
-        if rounds is not None:
-            raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
-        agreed = Private(method or RECOMMENDED, epsilon, delta)
-        sizes, fitted = np.array([each.rows for each in members]), Schema.from_toml(schema)
-        links = names.graph(graph, len(called), called, 0)
-        rounds = RECIPES[agreed.name].setting(sizes, fitted.dimension, links, epsilon, delta).rounds
-    else:
+    if epsilon is None:
         agreed = Plain(method or "admm", penalty, l2, loss)
+    elif rounds is not None:
+        raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
+    else:
+        agreed = Private(method or RECOMMENDED, epsilon, delta)
     made = Federation(
         title, tuple(members), tuple(edges), agreed, 200 if rounds is None else rounds, Schema.from_toml(schema)
     )
+    if epsilon is not None:
+        sizes = [each.rows for each in members]
+        found = RECIPES[agreed.name].setting(sizes, made.schema.dimension, made.graph, epsilon, delta)
+        made = replace(made, rounds=found.rounds)
     with replacing(out) as draft:
         draft.write_text(made.to_toml(), encoding="utf-8")
     _tell(made)
@@ -109,7 +110,7 @@ def verify(
 def _parts(text: str) -> tuple[str, str, int, str]:
     parts = text.split(",")
     if len(parts) != 4 or not parts[2].isdecimal():
-        raise InputError(f"a member is {_MEMBER.split(':', 2)[0]}:PORT,ROWS,CERTIFICATE; not {text!r}")
+        raise InputError(f"a member is NAME,HOST:PORT,ROWS,CERTIFICATE; not {text!r}")
     return parts[0], parts[1], int(parts[2]), read_text(parts[3])
 
 
