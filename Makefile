@@ -26,6 +26,7 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/local_solver.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/token_methods.py
+	$(BIN)/python benchmarks/agents.py
 
 reproduce: $(READY)  ## the papers' figures and claims, in full: half an hour; what docs/papers keeps
 	$(BIN)/tacit reproduce recycled-admm --out docs/papers

@@ -1,11 +1,12 @@
 """What talking costs an agent: a round without computation beside a bare gRPC ping-pong over the same TLS, in one run.
 
-    python benchmarks/agents.py
+    python benchmarks/agents.py [AGENTS ...]
 
-Processes on a ring, all on this machine, on one disk. A round is what `tacit agent run` does at a tick: speak, one commit
-that reaches the disk, ask both neighbours, listen. The bare ping-pong has the same processes ask the same neighbours for
-as many bytes, without a store, a schedule or an algorithm: gRPC's own cost for this traffic. Both are medians over
-rounds of the slowest process. Bytes are counted by a relay between two of the agents.
+Processes on a ring, all on this machine, on one disk. A round is what `tacit agent run` does at a tick: speak, one
+commit that reaches the disk, ask both neighbours, listen. The bare ping-pong has the same processes ask the same
+neighbours for as many bytes, without a store, a schedule or an algorithm: gRPC's own cost for this traffic. Both are
+medians over rounds of the slowest process; a commit is the time of one synchronous SQLite transaction alone. Bytes are
+counted in a run of their own, by a relay in front of one of the agents.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import socket
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -81,7 +83,7 @@ def made(folder: Path, agents: int) -> Federation:
     return Federation("talk", tuple(members), edges, Plain("admm", 1.0, 1.0, "logistic"), ROUNDS, schema)
 
 
-def talk(federation: Federation, folder: Path, me: int, listen: str | None, results: Any) -> None:
+def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None, results: Any) -> None:
     """One agent; reports the median time of a round."""
     from tacit.agent.run import Seat, take_part
     from tacit.agent.store import Store
@@ -91,14 +93,18 @@ def talk(federation: Federation, folder: Path, me: int, listen: str | None, resu
     federation.__dict__["setting"] = Setting(Talk(), ROUNDS, facts)
     name = federation.names[me]
     problem = Problem([(np.zeros((2, DIMENSION)), [1, -1])], l2=1.0)
-    store = Store(folder / f"{name}.store", federation.run, name, ROUNDS)
+    store = Store(stores / f"{name}.store", federation.run, name, ROUNDS)
     seat = Seat(federation, me, Identity.load(folder / name), problem, store, None, SecureNoise())
     begun: dict[int, float] = {}
-    asyncio.run(take_part(seat, listen=listen, watch=lambda doing, t: begun.setdefault(t, time.perf_counter())))
+
+    def watch(doing: str, t: int) -> None:
+        begun.setdefault(t, time.perf_counter())
+
+    asyncio.run(take_part(seat, listen=listen, watch=watch))
     results.put(float(np.median(np.diff([begun[t] for t in range(10, ROUNDS)]))))
 
 
-def ping(federation: Federation, folder: Path, me: int, results: Any) -> None:
+def ping(federation: Federation, folder: Path, me: int, together: Any, results: Any) -> None:
     """The same traffic by gRPC alone."""
     import grpc
 
@@ -124,13 +130,14 @@ def ping(federation: Federation, folder: Path, me: int, results: Any) -> None:
             channel = grpc.aio.secure_channel(members[j].address, credentials, options=options)
             calls.append(channel.unary_unary("/bare/Ping"))
         await asyncio.gather(*(call(b"", wait_for_ready=True) for call in calls))
+        await asyncio.to_thread(together.wait)
         times = []
         for _ in range(ROUNDS):
             begin = time.perf_counter()
             await asyncio.gather(*(call(b"x" * 40) for call in calls))
             times.append(time.perf_counter() - begin)
         results.put(float(np.median(times)))
-        await asyncio.sleep(1.0)  # the neighbours may still be asking
+        await asyncio.to_thread(together.wait)  # the neighbours may still be asking
         await server.stop(0)
 
     asyncio.run(go())
@@ -147,7 +154,11 @@ async def relay(source: str, target: str, counted: Counter[str]) -> asyncio.Serv
         writer.close()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(*target.split(":"))
+        try:
+            there, back = await asyncio.open_connection(*target.split(":"))
+        except ConnectionRefusedError:  # it is not up yet: the caller will try again
+            writer.close()
+            return
         await asyncio.gather(passed(reader, back), passed(there, writer))
 
     return await asyncio.start_server(connected, *source.split(":"))
@@ -159,39 +170,56 @@ def network(context: Any, federation: Federation, work: Any, arguments: list[tup
     processes = [context.Process(target=work, args=(federation, *each, results)) for each in arguments]
     for process in processes:
         process.start()
-    times = [results.get(timeout=300) for _ in processes]
+    times = [results.get(timeout=100) for _ in processes]
     for process in processes:
         process.join()
     return max(times)
 
 
+async def counted_run(context: Any, federation: Federation, folder: Path, hidden: str, counted: Counter[str]) -> None:
+    """The same again, with a relay in front of agent 1."""
+    server = await relay(federation.members[1].address, hidden, counted)
+    again = folder / "again"
+    arguments = [(folder, i, again, hidden if i == 1 else None) for i in range(len(federation.members))]
+    await asyncio.to_thread(network, context, federation, talk, arguments)
+    server.close()
+
+
+def commit_alone(folder: Path) -> float:
+    """The median time of one transaction like an agent's, with the disk to itself."""
+    from tacit.agent.store import Store
+    from tacit.privacy.events import Unprotected
+
+    store, times = Store(folder / "alone.store", "00" * 32, "alone", ROUNDS), []
+    for t in range(ROUNDS):
+        begin = time.perf_counter()
+        store.commit(t, {"f": np.zeros((3, DIMENSION))}, bytes(8 * DIMENSION), Unprotected())
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times))
+
+
 def main() -> None:
     """Prints a line for each size of network."""
     context = multiprocessing.get_context("spawn")
-    for agents in (5, 20):
+    for agents in map(int, sys.argv[1:] or ("5", "20")):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             federation, counted = made(folder, agents), Counter[str]()
-            bare = network(context, federation, ping, [(folder, i) for i in range(agents)])
+            together = context.Barrier(agents, timeout=100)
+            bare = network(context, federation, ping, [(folder, i, together) for i in range(agents)])
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 hidden = f"127.0.0.1:{free.getsockname()[1]}"
 
-            async def measured(
-                federation: Federation = federation, folder: Path = folder, hidden: str = hidden,
-                counted: Counter[str] = counted, agents: int = agents,
-            ) -> float:  # fmt: skip
-                server = await relay(federation.members[1].address, hidden, counted)
-                arguments = [(folder, i, hidden if i == 1 else None) for i in range(agents)]
-                took = await asyncio.to_thread(network, context, federation, talk, arguments)
-                server.close()
-                return took
-
-            took = asyncio.run(measured())
+            took = network(context, federation, talk, [(folder, i, folder, None) for i in range(agents)])
+            (folder / "again").mkdir()
+            asyncio.run(counted_run(context, federation, folder, hidden, counted))
             each = counted["bytes"] / (2 * ROUNDS)  # both neighbours of agent 1 ask it, every round
+            alone = commit_alone(folder)
             print(
                 f"{agents} agents, d = {DIMENSION}: a round {1e3 * took:.2f} ms, bare ping-pong {1e3 * bare:.2f} ms, "
-                f"ratio {took / bare:.2f}; {each:.0f} bytes a message, {each - 8 * DIMENSION:.0f} over 8 d",
+                f"ratio {took / bare:.2f}, a commit alone {1e3 * alone:.2f} ms; "
+                f"{each:.0f} bytes a message, {each - 8 * DIMENSION:.0f} over 8 d",
                 flush=True,
             )
 

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import time
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 import tacit
 from tacit.algorithms import ConsensusADMM, Geometric, IncrementalADMM, RecycledADMM
 from tacit.data import Classes, Dataset, Number, Schema
+from tacit.mechanisms import unprotected
 from tacit.plan import Facts
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
@@ -36,9 +38,22 @@ EDGES = (
     ("birch", "elm"),
 )
 D, SEED, L2 = 15, 11, 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class SometimesSilent(ConsensusADMM):
+    """Every third tick nobody says anything: the neighbours go on with what they have."""
+
+    def speak(self, s: Any, problem: Any, view: Any, noise: Any, t: int) -> Any:
+        if t % 3 == 1:
+            return s, unprotected(s.f, silent=np.full(len(s.f), True))
+        return super().speak(s, problem, view, noise, t)
+
+
 GAUSS = tacit.Gaussian(20.0)
 SETTINGS: dict[str, tuple[Any, int]] = {
     "broadcast": (ConsensusADMM(penalty=0.5), 12),
+    "silent": (SometimesSilent(penalty=0.5), 8),
     "recycled": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
     "token": (IncrementalADMM(penalty=5.0, budget=GAUSS), 17),
     "token, prepared": (IncrementalADMM(penalty=5.0, offset=0.5), 9),

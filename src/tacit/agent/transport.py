@@ -19,6 +19,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import grpc
@@ -150,8 +151,7 @@ class Server:
     async def _admitted(self, kind: type[Any], raw: bytes, context: Any) -> tuple[str, Any]:
         """The name of the member who asks, if it is the one that it says it is, and what it asks."""
         (shown,) = context.auth_context()["x509_pem_cert"]
-        certificate = canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
-        (holder,) = (j for j, pinned in self._neighbours.items() if pinned == certificate)  # TLS lets in nobody else
+        (holder,) = (j for j, pinned in self._neighbours.items() if pinned == _canonical(shown))  # others fail in TLS
         names, code = self._federation.names, grpc.StatusCode
         try:
             question = parsed(kind, raw)
@@ -245,6 +245,12 @@ class Peer:
                     self._refusals.say(f"{self.name} answers: {error.details()}; asking again")
             await asyncio.sleep(pause)
             pause = min(2 * pause, most)
+
+
+@lru_cache
+def _canonical(shown: bytes) -> str:
+    """A certificate as the federation file has it; remembered, for every question shows one."""
+    return canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
 
 
 def _greeting_size(federation: Federation) -> int:
