@@ -1,7 +1,10 @@
 """Five agents that tests start, kill and start again: fixtures of the test_agent files."""
 
+import asyncio
 import json
+import threading
 from collections import Counter
+from contextlib import suppress
 
 import agent_worker as worker
 import numpy as np
@@ -11,8 +14,9 @@ from conftest import SIZES, make_parts
 
 import tacit
 from tacit.agent.identity import Identity
-from tacit.agent.store import Store
+from tacit.agent.store import Store, status
 from tacit.agent.wire_pb2 import Message
+from tacit.errors import InputError
 from tacit.privacy import filters
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Cap, Ledger
@@ -44,9 +48,9 @@ class Network:
                     ledger.set_cap(Cap(10.0, 1e-5))
         self.lives = {}
 
-    def start(self, *agents, fault=None, slow=0.0, life=0):
+    def start(self, *agents, fault=None, slow=0.0, life=0, listen=None):
         for i in agents:
-            arguments = (self.folder, self.kind, i, self.identities, fault, slow, life)
+            arguments = (self.folder, self.kind, i, self.identities, fault, slow, life, listen)
             self.lives[i] = PROCESSES.Process(target=worker.agent, args=arguments)
             self.lives[i].start()
 
@@ -68,6 +72,13 @@ class Network:
     def models(self):
         return np.array([json.loads((self.folder / f"{name}.json").read_text()) for name in NAMES])
 
+    def tick(self, i):
+        """The last one in which an agent spoke; -1 before."""
+        try:
+            return status(self.folder / f"{NAMES[i]}.store").tick
+        except InputError:  # it has not made its store yet
+            return -1
+
     def store(self, i):
         return Store(self.folder / f"{NAMES[i]}.store", self.federation.run, NAMES[i], self.federation.rounds)
 
@@ -88,6 +99,78 @@ class Network:
         """How many different answers each (tick, agent) was ever given."""
         lines = {tuple(line.split()) for line in (self.folder / "sent").read_text().splitlines()}
         return Counter((tick, agent) for tick, agent, _ in lines)
+
+
+class Relay:
+    """A bad line in front of an agent: it can be cut, so that connections break and nobody answers; or held, so that
+    connections stay but nothing passes. It is never faster than one piece in 20 ms."""
+
+    def __init__(self, address, hidden):
+        self._address, self._hidden, self._writers = address.split(":"), hidden.split(":"), set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self._run(self._open())
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+
+    async def _open(self):
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._server = await asyncio.start_server(self._connected, *self._address)
+
+    async def _connected(self, reader, writer):
+        try:
+            there, back = await asyncio.open_connection(*self._hidden)
+        except ConnectionRefusedError:  # the agent is not up yet
+            writer.close()
+            return
+        self._writers |= {writer, back}
+        await asyncio.gather(self._passed(reader, back), self._passed(there, writer))
+
+    async def _passed(self, reader, writer):
+        with suppress(ConnectionError):
+            while raw := await reader.read(65536):
+                await asyncio.sleep(0.02)
+                await self._flowing.wait()
+                writer.write(raw)
+                await writer.drain()
+        writer.close()
+
+    async def _broken(self):
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _held(self, held):
+        self._flowing.clear() if held else self._flowing.set()
+
+    def cut(self):
+        self._run(self._broken())
+
+    def mend(self):
+        self._run(self._open())
+
+    def hold(self):
+        self._run(self._held(True))
+
+    def let_go(self):
+        self._run(self._held(False))
+
+    async def _end(self):
+        await self._broken()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def close(self):
+        self._run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 @pytest.fixture

@@ -115,7 +115,14 @@ def seat(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
 
 
 def agent(
-    folder: Path, kind: str, me: int, identities: Path, fault: Fault = None, slow: float = 0.0, life: int = 0
+    folder: Path,
+    kind: str,
+    me: int,
+    identities: Path,
+    fault: Fault = None,
+    slow: float = 0.0,
+    life: int = 0,
+    listen: str | None = None,
 ) -> None:
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point. `slow` is
     the time that it takes to compute. Every number of a life has its own noise."""
@@ -172,7 +179,7 @@ def agent(
         }[point]
         _fatal(owner, method, at)
     taken = seat(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
-    model = asyncio.run(take_part(taken, linger=60.0))
+    model = asyncio.run(take_part(taken, listen=listen, linger=60.0))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
 
 

@@ -6,8 +6,8 @@ import time
 
 import agent_network
 import pytest
-from agent_network import assert_as_simulated, assert_consistent
-from agent_worker import NAMES, SETTINGS
+from agent_network import Relay, assert_as_simulated, assert_consistent
+from agent_worker import NAMES, SETTINGS, free_ports
 
 from tacit.agent.store import status
 
@@ -106,3 +106,30 @@ def test_a_lost_store_is_noticed(network):
     net.start(1)
     assert net.ended(1) == 1
     assert "the ledger knows that birch has spoken in this run" in net.log(1)
+
+
+# Bad lines
+
+
+@pytest.mark.parametrize("fault", ["cut", "held"])
+def test_a_line_that_fails_for_a_while(network, fault):
+    net = network("recycled")
+    hidden = f"127.0.0.1:{free_ports(1)[0]}"
+    line = Relay(net.federation.members[1].address, hidden)
+    try:
+        net.start(1, slow=0.1, listen=hidden)
+        net.start(0, 2, 3, 4, slow=0.1)
+        deadline = time.monotonic() + 30
+        while net.tick(1) < 2:
+            assert time.monotonic() < deadline, net.log(1)
+            time.sleep(0.05)
+        line.cut() if fault == "cut" else line.hold()
+        reached = net.tick(1)
+        time.sleep(4)
+        assert net.tick(0) <= reached + 2  # alder waits for birch
+        line.mend() if fault == "cut" else line.let_go()
+        assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
+        assert_as_simulated(net)
+    finally:
+        net.stop()
+        line.close()

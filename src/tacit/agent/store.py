@@ -172,6 +172,7 @@ def status(path: Path) -> Status:
     """Reads a store that a process may be writing to."""
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        db.execute("BEGIN")  # one moment for all that follows
         run, member, rounds = db.execute("SELECT * FROM run").fetchone()
         tick = db.execute("SELECT tick FROM state").fetchone()
         pulse = db.execute("SELECT * FROM pulse").fetchone()
