@@ -10,7 +10,8 @@ any byte of the protocol. Then every question is checked: the certificate of its
 it says it is from, the run must be this one, and the tick must be one at which this agent speaks to that member. A
 client trusts exactly the one certificate of the neighbour that it calls. Every kind of refusal is logged once.
 
-gRPC itself logs failed handshakes, one line each, at GRPC_VERBOSITY=INFO, which `tacit agent run` sets.
+gRPC itself logs failed handshakes, one line each, at GRPC_VERBOSITY=INFO, which `tacit agent run` sets. It turns away a
+question that is too long without a line.
 """
 
 from __future__ import annotations

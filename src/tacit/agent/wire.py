@@ -31,7 +31,7 @@ def packed(run: str, sender: int, tick: int, row: np.ndarray | None) -> bytes:
     """The bytes that leave: a row, or, from who keeps silent, none.
 
     >>> len(packed("00" * 32, 3, 7, np.ones(104))) - 8 * 104
-    46
+    44
     """
     said = np.empty(0) if row is None else row
     shape = list(said.shape) if row is not None else []
