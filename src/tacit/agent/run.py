@@ -187,6 +187,8 @@ class _Part:
 
     async def run(self, patience: float | None) -> np.ndarray:
         """Every tick that is left."""
+        if self._spoken >= 0:
+            self._open_all()  # what an earlier process committed, it may have sent
         if self._spoken < self.rounds:
             await self._meet(patience)
             self._pay()
@@ -194,7 +196,6 @@ class _Part:
                 await self._tick(t, patience)
             self.seat.store.finish(self.rounds, self._arrays())
             self._spoken = self.rounds
-        self._open_all()
         if self.seat.ledger is not None:
             for tick, message, _ in self.seat.store.releases():
                 self.seat.ledger.store(self.seat.federation.run, tick, message)
@@ -279,8 +280,6 @@ class _Part:
         """For the whole run, before its first noise is drawn; again after a restart, at no further cost."""
         if self.seat.ledger is not None:
             self.seat.ledger.reserve_run(self.seat.federation.run, self.events)
-        if self._spoken >= 0:
-            self._open_all()
 
     async def _within(self, patience: float | None, coming: Any, t: int) -> None:
         try:
