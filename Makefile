@@ -30,6 +30,7 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/secret_sharing.py
 	$(BIN)/python benchmarks/token_methods.py
 	$(BIN)/python benchmarks/composite.py $(DATA)
+	$(BIN)/python benchmarks/agents.py
 
 reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters of an hour; what docs/papers keeps
 	$(BIN)/tacit reproduce recycled-admm --out docs/papers

@@ -25,6 +25,31 @@ class Turn(NamedTuple):
     indices: np.ndarray  # positions in `speakers`
 
 
+class Role(NamedTuple):
+    """One agent's part in a turn."""
+
+    speaks: bool
+    hears: tuple[int, ...]  # the agents that it listens to, in the order of their rows
+    heard_by: frozenset[int]  # the agents that listen to it
+
+
+def role(turn: Turn, agent: int) -> Role:
+    """What an agent does at a tick.
+
+    >>> role(Broadcast(Graph.path(3)).turn(0), 0)
+    Role(speaks=True, hears=(1,), heard_by=frozenset({1}))
+    """
+    hears: tuple[int, ...] = ()
+    heard_by = set()
+    for k, listener in enumerate(turn.listeners.tolist()):
+        senders = turn.speakers[turn.indices[turn.indptr[k] : turn.indptr[k + 1]]].tolist()
+        if listener == agent:
+            hears = tuple(senders)
+        if agent in senders:
+            heard_by.add(listener)
+    return Role(agent in turn.speakers, hears, frozenset(heard_by))
+
+
 class Schedule(Protocol):
     """Who speaks to whom, for every tick."""
 

@@ -1,5 +1,5 @@
 """The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `reproduce`, `audit`, `attack`,
-`ledger`."""
+`ledger`, `identity`, `federation`, `agent`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tacit import __version__
-from tacit.cli import ledger
+from tacit.cli import agent, federation, identity, ledger
 from tacit.cli.attack import attack
 from tacit.cli.audit import audit
 from tacit.cli.compare import compare
@@ -31,7 +31,8 @@ app = typer.Typer(
 )
 for command in (demo, schema, train, predict, plan, compare, reproduce, audit, attack):
     app.command()(command)
-app.add_typer(ledger.app, name="ledger")
+for name, group in {"ledger": ledger, "identity": identity, "federation": federation, "agent": agent}.items():
+    app.add_typer(group.app, name=name)
 
 
 @app.callback(invoke_without_command=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ def pick(known: dict[str, Any], name: str, what: str) -> Any:
     if name not in known:
         raise InputError(f"{what} must be one of {', '.join(known)}; not {name!r}")
     return known[name]
+
+
+def require_agent() -> None:
+    """Refuses what needs the optional dependencies of agents, if they are not there."""
+    if missing := [name for name in ("cryptography", "grpc", "google.protobuf") if not _there(name)]:
+        raise InputError(f"{missing[0]} is missing: agents need more than simulations; pip install 'tacit[agent]'")
+
+
+def _there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
 
 
 def folder(path: Path) -> None:

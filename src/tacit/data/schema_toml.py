@@ -7,8 +7,8 @@ from typing import Any
 from tacit.data.columns import plain
 
 
-def write(schema: Mapping[str, Any]) -> str:
-    """The data of `Schema.to_dict` as TOML.
+def write(schema: Mapping[str, Any], under: str = "") -> str:
+    """The data of `Schema.to_dict` as TOML; `under` names the table of a larger file that it goes into.
 
     >>> print(write({"version": 1, "label": {"column": "y"}, "columns": [{"name": "x", "edges": [0.0, 0.5]}]}))
     version = 1
@@ -22,13 +22,16 @@ def write(schema: Mapping[str, Any]) -> str:
     <BLANKLINE>
     """
     settings = {key: value for key, value in schema.items() if key not in ("label", "columns")}
-    blocks = [_lines(settings), "[label]\n" + _lines(schema["label"])]
-    blocks += ["[[columns]]\n" + _lines(column) for column in schema["columns"]]
+    inside = f"{under}." if under else ""
+    blocks = [lines(settings, under), lines(schema["label"], f"{inside}label")]
+    blocks += [lines(column, f"[{inside}columns]") for column in schema["columns"]]
     return "\n".join(blocks)
 
 
-def _lines(settings: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {_value(value)}\n" for key, value in settings.items())
+def lines(settings: Mapping[str, Any], table: str = "") -> str:
+    """One line a setting, after the line that names their table, if they are in one."""
+    head = f"[{table}]\n" if table else ""
+    return head + "".join(f"{key} = {_value(value)}\n" for key, value in settings.items())
 
 
 def _value(value: Any) -> str:

@@ -1,0 +1,228 @@
+"""What talking costs an agent: a round without computation beside a bare gRPC ping-pong over the same TLS, in one run.
+
+    python benchmarks/agents.py [AGENTS ...]
+
+Processes on a ring, all on this machine, on one disk. A round is what `tacit agent run` does at a tick: speak, one
+commit that reaches the disk, ask both neighbours, listen. The bare ping-pong has the same processes ask the same
+neighbours for as many bytes, without a store, a schedule or an algorithm: gRPC's own cost for this traffic. Both are
+medians over rounds of the slowest process; a commit is the time of one synchronous SQLite transaction alone. Bytes are
+counted in a run of their own, by a relay in front of one of the agents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit.agent.federation import Federation, Member, Plain
+from tacit.agent.identity import Identity
+from tacit.data import Classes, Number, Schema
+from tacit.graph import Graph, View
+from tacit.mechanisms import post_processed
+from tacit.plan import Facts
+from tacit.problem import Problem
+from tacit.recipes import Setting
+from tacit.release import Inbox, Release
+from tacit.schedule import Broadcast
+
+DIMENSION, ROUNDS = 104, 150
+
+
+class State(NamedTuple):
+    """Nothing but the sum of what was heard."""
+
+    f: np.ndarray
+
+
+class Talk:
+    """A method that only talks."""
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        return Broadcast(graph)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        return State(start)
+
+    def speak(self, state: State, problem: Problem, view: View, noise: Any, t: int) -> tuple[State, Release]:
+        return state, post_processed(state.f)
+
+    def listen(self, state: State, inbox: Inbox, view: View, t: int) -> State:
+        return State(inbox.mean() + 1.0)
+
+    def estimate(self, state: State) -> np.ndarray:
+        return state.f
+
+    def residuals(self, state: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(1), np.zeros(1)
+
+
+def made(folder: Path, agents: int) -> Federation:
+    """A federation of this many, on a ring; agent 1 is reached through a relay."""
+    sockets = [socket.socket() for _ in range(agents)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    members = []
+    for k, each in enumerate(sockets):
+        name = f"agent-{k:02d}"
+        members.append(Member(name, f"127.0.0.1:{each.getsockname()[1]}", 2, Identity.new(name, folder).certificate))
+        each.close()
+    schema = Schema(
+        label=Classes("y", positive=("1",), negative=("0",)),
+        columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(DIMENSION)),
+    )
+    edges = tuple((members[a].name, members[b].name) for a, b in Graph.ring(agents).edges)
+    return Federation("talk", tuple(members), edges, Plain("admm", 1.0, 1.0, "logistic"), ROUNDS, schema)
+
+
+def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None, results: Any) -> None:
+    """One agent; reports the median time of a round."""
+    from tacit.agent.run import Seat, take_part
+    from tacit.agent.store import Store
+    from tacit.noise import SecureNoise
+
+    facts = Facts(sizes=[2] * len(federation.members), dimension=DIMENSION, l2=1.0)
+    federation.__dict__["setting"] = Setting(Talk(), ROUNDS, facts)
+    name = federation.names[me]
+    problem = Problem([(np.zeros((2, DIMENSION)), [1, -1])], l2=1.0)
+    store = Store(stores / f"{name}.store", federation.run, name, ROUNDS)
+    seat = Seat(federation, me, Identity.load(folder / name), problem, store, None, SecureNoise())
+    begun: dict[int, float] = {}
+
+    def watch(doing: str, t: int) -> None:
+        begun.setdefault(t, time.perf_counter())
+
+    asyncio.run(take_part(seat, listen=listen, watch=watch))
+    results.put(float(np.median(np.diff([begun[t] for t in range(10, ROUNDS)]))))
+
+
+def ping(federation: Federation, folder: Path, me: int, together: Any, results: Any) -> None:
+    """The same traffic by gRPC alone."""
+    import grpc
+
+    identity, members = Identity.load(folder / federation.names[me]), federation.members
+    near = federation.graph.neighbours(me).tolist()
+    payload, pair = bytes(8 * DIMENSION), [(identity.key, identity.certificate.encode())]
+
+    async def go() -> None:
+        server = grpc.aio.server()
+
+        async def answer(raw: bytes, context: Any) -> bytes:
+            return payload
+
+        handlers = {"Ping": grpc.unary_unary_rpc_method_handler(answer)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare", handlers),))
+        roots = "".join(members[j].certificate for j in near).encode()
+        server.add_secure_port(members[me].address, grpc.ssl_server_credentials(pair, roots, True))
+        await server.start()
+        calls = []
+        for j in near:
+            credentials = grpc.ssl_channel_credentials(members[j].certificate.encode(), *pair[0])
+            options = [("grpc.ssl_target_name_override", members[j].name)]
+            channel = grpc.aio.secure_channel(members[j].address, credentials, options=options)
+            calls.append(channel.unary_unary("/bare/Ping"))
+        await asyncio.gather(*(call(b"", wait_for_ready=True) for call in calls))
+        await asyncio.to_thread(together.wait)
+        times = []
+        for _ in range(ROUNDS):
+            begin = time.perf_counter()
+            await asyncio.gather(*(call(b"x" * 40) for call in calls))
+            times.append(time.perf_counter() - begin)
+        results.put(float(np.median(times)))
+        await asyncio.to_thread(together.wait)  # the neighbours may still be asking
+        await server.stop(0)
+
+    asyncio.run(go())
+
+
+async def relay(source: str, target: str, counted: Counter[str]) -> asyncio.Server:
+    """Passes bytes on, and counts them."""
+
+    async def passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while raw := await reader.read(65536):
+            counted["bytes"] += len(raw)
+            writer.write(raw)
+            await writer.drain()
+        writer.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there, back = await asyncio.open_connection(*target.split(":"))
+        except ConnectionRefusedError:  # it is not up yet: the caller will try again
+            writer.close()
+            return
+        await asyncio.gather(passed(reader, back), passed(there, writer))
+
+    return await asyncio.start_server(connected, *source.split(":"))
+
+
+def network(context: Any, federation: Federation, work: Any, arguments: list[tuple[Any, ...]]) -> float:
+    """All agents at once; the slowest one's time."""
+    results = context.Queue()
+    processes = [context.Process(target=work, args=(federation, *each, results)) for each in arguments]
+    for process in processes:
+        process.start()
+    times = [results.get(timeout=100) for _ in processes]
+    for process in processes:
+        process.join()
+    return max(times)
+
+
+async def counted_run(context: Any, federation: Federation, folder: Path, hidden: str, counted: Counter[str]) -> None:
+    """The same again, with a relay in front of agent 1."""
+    server = await relay(federation.members[1].address, hidden, counted)
+    again = folder / "again"
+    arguments = [(folder, i, again, hidden if i == 1 else None) for i in range(len(federation.members))]
+    await asyncio.to_thread(network, context, federation, talk, arguments)
+    server.close()
+
+
+def commit_alone(folder: Path) -> float:
+    """The median time of one transaction like an agent's, with the disk to itself."""
+    from tacit.agent.store import Store
+    from tacit.privacy.events import Unprotected
+
+    store, times = Store(folder / "alone.store", "00" * 32, "alone", ROUNDS), []
+    for t in range(ROUNDS):
+        begin = time.perf_counter()
+        store.commit(t, {"f": np.zeros((3, DIMENSION))}, bytes(8 * DIMENSION), Unprotected())
+        times.append(time.perf_counter() - begin)
+    return float(np.median(times))
+
+
+def main() -> None:
+    """Prints a line for each size of network."""
+    context = multiprocessing.get_context("spawn")
+    for agents in map(int, sys.argv[1:] or ("5", "20")):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            federation, counted = made(folder, agents), Counter[str]()
+            together = context.Barrier(agents, timeout=100)
+            bare = network(context, federation, ping, [(folder, i, together) for i in range(agents)])
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                hidden = f"127.0.0.1:{free.getsockname()[1]}"
+
+            took = network(context, federation, talk, [(folder, i, folder, None) for i in range(agents)])
+            (folder / "again").mkdir()
+            asyncio.run(counted_run(context, federation, folder, hidden, counted))
+            each = counted["bytes"] / (2 * ROUNDS)  # both neighbours of agent 1 ask it, every round
+            alone = commit_alone(folder)
+            print(
+                f"{agents} agents, d = {DIMENSION}: a round {1e3 * took:.2f} ms, bare ping-pong {1e3 * bare:.2f} ms, "
+                f"ratio {took / bare:.2f}, a commit alone {1e3 * alone:.2f} ms; "
+                f"{each:.0f} bytes a message, {each - 8 * DIMENSION:.0f} over 8 d",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+"""What the members of a federation have agreed upon: one TOML file that every one of them holds.
+
+    version = 1
+    tacit = "0.1.0"              # what all of them run: the settings of a private run are computed from this file
+    title = "ward study, spring" # the same federation runs again under another title
+    rounds = 64
+    dimension = 12               # of the model: what the schema comes to
+    edges = [["alder", "birch"], ["birch", "cedar"]]
+
+    [method]                     # private, by a recipe: every setting follows from the budget and the numbers of rows
+    name = "mr-admm"
+    epsilon = 1
+    delta = 1e-6
+
+    [method]                     # or plain, exact values are exchanged: "admm", or "i-admm", on a token
+    name = "admm"
+    penalty = 0.001
+    l2 = 0.00003
+    loss = "logistic"
+
+    [[members]]
+    name = "alder"
+    address = "alder.example:7443"
+    rows = 4000                  # public, as everywhere in tacit
+    certificate = '''
+    -----BEGIN CERTIFICATE-----
+    ...
+    '''
+
+    [schema]                     # as in a schema file, with [schema.label] and [[schema.columns]]
+
+Two files agree if they say the same, however they are written: every part has a hash of its canonical content, and the
+hash of all of them names the run. When two agents meet they show each other the hashes of the parts, so that each can
+say which part differs.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit import __version__
+from tacit.agent.identity import canonical_certificate, check_dates, check_name, common_name, read_certificate
+from tacit.algorithms import Algorithm, ConsensusADMM, IncrementalADMM
+from tacit.algorithms.hyper import number
+from tacit.data import Classes, Schema, schema_toml
+from tacit.data.text import read_text
+from tacit.errors import InputError, NotConnected
+from tacit.graph import Graph
+from tacit.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.plan import Facts
+from tacit.recipes import RECIPES, Setting
+
+_VERSION = 1
+
+PLAIN_METHODS: dict[str, Callable[[float], Algorithm]] = {
+    "admm": lambda penalty: ConsensusADMM(penalty=penalty),
+    "i-admm": lambda penalty: IncrementalADMM(penalty=penalty),
+}
+PLAIN_LOSSES: dict[str, Callable[[], Loss]] = {"logistic": Logistic, "huber": HuberHinge, "squared": Squared}
+
+
+@dataclass(frozen=True)
+class Member:
+    """An organisation: who it is, where it is reached, how many records it brings."""
+
+    name: str
+    address: str
+    rows: int
+    certificate: str  # canonical PEM
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        host, _, port = self.address.rpartition(":")
+        if not (host and port.isdecimal() and 0 < int(port) < 65536):
+            raise InputError(f"the address of {self.name} is HOST:PORT, not {self.address!r}")
+        if not (isinstance(self.rows, int) and self.rows >= 1):
+            raise InputError(f"the rows of {self.name} are a whole number, 1 or more, not {self.rows!r}")
+        certificate = read_certificate(self.certificate, f"the certificate of {self.name}")
+        if common_name(certificate) != self.name:
+            raise InputError(f"the certificate of {self.name} is that of {common_name(certificate)}; put the right one")
+        object.__setattr__(self, "certificate", canonical_certificate(certificate))
+
+
+@dataclass(frozen=True)
+class Private:
+    """A method by its recipe: no member's records give away more than (epsilon, delta) over the whole run."""
+
+    name: str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if self.name not in RECIPES:
+            raise InputError(f"a private method is one of {', '.join(RECIPES)}; not {self.name!r}")
+        number("epsilon", self.epsilon)
+        if not 0 < self.delta < 1:
+            raise InputError(f"delta must lie between 0 and 1, not at {self.delta}")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A method that exchanges exact values, with its settings."""
+
+    name: str
+    penalty: float
+    l2: float
+    loss: str
+
+    def __post_init__(self) -> None:
+        if self.name not in PLAIN_METHODS:
+            raise InputError(
+                f"a method without epsilon is one of {', '.join(PLAIN_METHODS)}; not {self.name!r}; "
+                f"private ones need epsilon and delta: {', '.join(RECIPES)}"
+            )
+        number("penalty", self.penalty)
+        number("l2", self.l2, zero=True)
+        if self.loss not in PLAIN_LOSSES:
+            raise InputError(f"the loss is one of {', '.join(PLAIN_LOSSES)}; not {self.loss!r}")
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Everything that is agreed. Members stand in the order of their names: their places are the agents' ids."""
+
+    title: str
+    members: tuple[Member, ...]
+    edges: tuple[tuple[str, str], ...]
+    method: Private | Plain
+    rounds: int
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda member: member.name)))
+        object.__setattr__(self, "edges", tuple(sorted({(min(edge), max(edge)) for edge in self.edges})))
+        if not (isinstance(self.title, str) and self.title and self.title.isprintable()):
+            raise InputError(f"the title is a line of text, not {self.title!r}")
+        if not (isinstance(self.rounds, int) and self.rounds >= 1):
+            raise InputError(f"rounds is a whole number, 1 or more, not {self.rounds!r}")
+        for what in ("name", "address", "certificate"):
+            values = [getattr(member, what) for member in self.members]
+            if twice := [value for k, value in enumerate(values) if value in values[:k]]:
+                raise InputError(f"two members have the same {what}: {twice[0]}")
+        _ = self.graph
+        if isinstance(self.method, Private):
+            _check_private(self.schema)
+        elif (self.method.loss == "squared") == isinstance(self.schema.label, Classes):
+            raise InputError(f"the loss {self.method.loss!r} does not fit the label {self.schema.label.column!r}")
+
+    @property
+    def names(self) -> list[str]:
+        """Of the members; agent i is names[i]."""
+        return [member.name for member in self.members]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Who talks to whom, by ids."""
+        for edge in self.edges:
+            for end in edge:
+                if end not in self.names:
+                    raise InputError(f"the edge {'-'.join(edge)} leads to {end!r}, which is no member")
+        try:
+            pairs = [(self.names.index(a), self.names.index(b)) for a, b in self.edges]
+            return Graph.from_edges(pairs, len(self.members))
+        except NotConnected as error:
+            raise NotConnected(error.components, self.names) from None
+
+    @cached_property
+    def setting(self) -> Setting:
+        """The algorithm with all its parameters, the rounds and the public facts: a function of the file alone."""
+        rows = np.array([member.rows for member in self.members])
+        if isinstance(self.method, Private):
+            recipe = RECIPES[self.method.name]
+            found = recipe.setting(rows, self.schema.dimension, self.graph, self.method.epsilon, self.method.delta)
+            if found.rounds != self.rounds:
+                raise InputError(
+                    f"the file says rounds = {self.rounds}; {self.method.name} takes {found.rounds} with this budget"
+                )
+            return found
+        facts = Facts(
+            sizes=rows, dimension=self.schema.dimension, loss=PLAIN_LOSSES[self.method.loss](),
+            scale=rows / rows.mean(), l2=self.method.l2,
+        )  # fmt: skip
+        return Setting(PLAIN_METHODS[self.method.name](self.method.penalty), self.rounds, facts)
+
+    @cached_property
+    def parts(self) -> dict[str, bytes]:
+        """A hash of every part."""
+        content: dict[str, Any] = {
+            "tacit": __version__,
+            "title": self.title,
+            "edges": self.edges,
+            "method": {key: _same(value) for key, value in asdict(self.method).items()},
+            "rounds": self.rounds,
+            "schema": self.schema.to_dict(),
+            **{f"member {member.name}": asdict(member) for member in self.members},
+        }
+        return {part: sha256(_canonical(value)).digest()[:16] for part, value in sorted(content.items())}
+
+    @cached_property
+    def run(self) -> str:
+        """The hash of all parts, which names the run."""
+        return sha256(_canonical({part: value.hex() for part, value in self.parts.items()})).hexdigest()
+
+    def place(self, name: str, certificate: str) -> int:
+        """The id of the member who has this name and this certificate."""
+        if name not in self.names:
+            raise InputError(f"{name} is no member of this federation; its members are: {', '.join(self.names)}")
+        i = self.names.index(name)
+        if self.members[i].certificate != certificate:
+            raise InputError(
+                f"the federation file has another certificate for {name} than the identity; renew one of them"
+            )
+        return i
+
+    def check_dates(self) -> None:
+        """Refuses certificates that are not valid now."""
+        for member in self.members:
+            check_dates(read_certificate(member.certificate, f"the certificate of {member.name}"))
+
+    def to_toml(self) -> str:
+        """The text of the file."""
+        head = {
+            "version": _VERSION, "tacit": __version__, "title": self.title, "rounds": self.rounds,
+            "dimension": self.schema.dimension, "edges": [list(edge) for edge in self.edges],
+        }  # fmt: skip
+        blocks = [schema_toml.lines(head), schema_toml.lines(asdict(self.method), "method")]
+        for member in self.members:
+            plain = {key: value for key, value in asdict(member).items() if key != "certificate"}
+            blocks.append(schema_toml.lines(plain, "[members]") + f"certificate = '''\n{member.certificate}'''\n")
+        return "\n".join([*blocks, schema_toml.write(self.schema.to_dict(), under="schema")])
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "the federation file") -> Federation:
+        """What `to_toml` wrote, or somebody by hand."""
+        try:
+            return cls._from_plain(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{source} is not TOML: {error}") from None
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
+
+    @classmethod
+    def load(cls, path: Path) -> Federation:
+        """Reads a federation file."""
+        return cls.from_toml(read_text(path), Path(path).name)
+
+    @classmethod
+    def _from_plain(cls, plain: dict[str, Any]) -> Federation:
+        own = ("version", "tacit", "title", "rounds", "dimension", "edges", "method", "members", "schema")
+        _check_keys(plain, own, "a federation")
+        if plain["version"] != _VERSION:
+            raise InputError(f"version must be {_VERSION}; got {plain['version']!r}")
+        if plain["tacit"] != __version__:
+            raise InputError(f"it was agreed upon for tacit {plain['tacit']}; this is {__version__}: all run the same")
+        edges, members, method = plain["edges"], plain["members"], plain["method"]
+        if not (
+            isinstance(edges, list) and all(isinstance(e, list) and list(map(type, e)) == [str] * 2 for e in edges)
+        ):
+            raise InputError(f'edges are pairs of names, [["alder", "birch"], ...]; got {edges!r}')
+        if not (isinstance(members, list) and all(isinstance(member, dict) for member in members)):
+            raise InputError("members are tables; write [[members]]")
+        if not isinstance(method, dict):
+            raise InputError("method is a table; write [method]")
+        schema = Schema.from_dict(plain["schema"])
+        if plain["dimension"] != schema.dimension:
+            raise InputError(f"dimension = {plain['dimension']} does not fit the schema, which has {schema.dimension}")
+        kind = Private if "epsilon" in method else Plain
+        return cls(
+            title=plain["title"],
+            members=tuple(_made(Member, member, "a member") for member in members),
+            edges=tuple((a, b) for a, b in edges),
+            method=_made(kind, method, "the method"),
+            rounds=plain["rounds"],
+            schema=schema,
+        )
+
+
+def difference(mine: Mapping[str, bytes], theirs: Mapping[str, bytes]) -> list[str]:
+    """The parts in which two federation files differ.
+
+    >>> difference({"rounds": b"1", "title": b"x"}, {"rounds": b"2", "title": b"x"})
+    ['rounds']
+    """
+    unknown = ["a part unknown here"] if theirs.keys() - mine.keys() else []  # what others call it is not repeated
+    return [part for part in mine if mine[part] != theirs.get(part)] + unknown
+
+
+def _check_private(schema: Schema) -> None:
+    """What a privacy proof needs of a schema."""
+    if not isinstance(schema.label, Classes):
+        raise InputError(f"the label {schema.label.column!r} is a number: private training is for classes so far")
+    if schema.drafted:
+        raise InputError(
+            "the schema says drafted = true: its bounds were read off records; replace them by public ones"
+        )
+    if schema.missing == "drop":
+        raise InputError('missing = "drop" lets the number of rows depend on the records; write "zero" or "refuse"')
+    if not 0 < schema.row_norm <= 1:
+        raise InputError(f"a private run needs rows of norm at most 1: set row_norm = 1.0; it is {schema.row_norm:g}")
+
+
+def _made(kind: Any, settings: dict[str, Any], what: str) -> Any:
+    wanted = {f.name: f.type for f in fields(kind)}
+    _check_keys(settings, tuple(wanted), what)
+    for key, value in settings.items():
+        right = {"str": str, "int": int, "float": (int, float)}[str(wanted[key])]
+        if not isinstance(value, right) or isinstance(value, bool):  # type: ignore[arg-type]
+            raise InputError(f"{key} of {what} has the wrong type: {value!r}")
+    return kind(**settings)
+
+
+def _check_keys(settings: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    for key in settings:
+        if key not in known:
+            raise InputError(f"{what} sets {', '.join(known)}; got {key!r}; correct or remove it")
+    for key in known:
+        if key not in settings:
+            raise InputError(f"{what} must set {key}; it is absent; add it")
+
+
+def _same(value: Any) -> Any:
+    """1 and 1.0 are one number, whichever way the file writes it."""
+    return float(value) if isinstance(value, int) else value
+
+
+def _canonical(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,169 @@
+"""Who an agent is: a private key that stays with it, and a certificate that every member of a federation holds.
+
+The certificate is signed by its own key and by nobody else. It is not trusted because of a signature but because the
+federation file has it: TLS is told to trust exactly these certificates. None may sign others (CA:FALSE), so that what a
+member's key signs is worth nothing to anybody else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tacit.data.text import read_text
+from tacit.errors import InputError
+
+_CLOCKS_DIFFER = timedelta(hours=1)  # by which a certificate is valid before it was made
+_SIGNING = ec.ECDSA(hashes.SHA256())
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A member's name, its key and its certificate, both PEM."""
+
+    name: str
+    key: bytes
+    certificate: str
+
+    @classmethod
+    def new(cls, name: str, folder: Path, days: int = 730) -> Identity:
+        """Makes the key pair and writes it to a new folder `folder/name`, for its owner's eyes only."""
+        check_name(name)
+        if days < 1:
+            raise InputError(f"a certificate is valid for 1 day or more, not {days}")
+        key = ec.generate_private_key(ec.SECP256R1())  # TLS by gRPC knows no Ed25519
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        made = cls(name, pem, _self_signed(name, key, days))
+        home = folder / name
+        try:
+            home.mkdir(mode=0o700)
+            with open(os.open(home / "key.pem", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(pem)
+            (home / "certificate.pem").write_text(made.certificate)
+        except FileExistsError:
+            raise InputError(
+                f"{home} exists and stays as it is: a lost key cannot be made again; name another"
+            ) from None
+        except OSError as error:
+            raise InputError(f"{home} cannot be made: {error.strerror or error}") from None
+        return made
+
+    @classmethod
+    def load(cls, home: Path) -> Identity:
+        """Reads the folder that `new` made; a key that others may read is refused."""
+        certificate = read_text(home / "certificate.pem")
+        try:
+            key = (home / "key.pem").read_bytes()
+            if (home / "key.pem").stat().st_mode & 0o077:
+                raise InputError(f"{home / 'key.pem'} can be read by others; make it yours alone: chmod 600")
+            private = serialization.load_pem_private_key(key, None)
+        except OSError as error:
+            raise InputError(f"{home / 'key.pem'} cannot be read: {error.strerror or error}") from None
+        except (ValueError, TypeError):
+            raise InputError(f"{home / 'key.pem'} is not a private key in PEM") from None
+        parsed = read_certificate(certificate, str(home / "certificate.pem"))
+        if private.public_key() != parsed.public_key():
+            raise InputError(f"the key in {home} does not belong to the certificate there")
+        return cls(common_name(parsed), key, canonical_certificate(parsed))
+
+    def sign(self, message: bytes) -> bytes:
+        """An ECDSA signature that only this key can make."""
+        private = serialization.load_pem_private_key(self.key, None)
+        assert isinstance(private, ec.EllipticCurvePrivateKey)
+        return private.sign(message, _SIGNING)
+
+
+def signed_by(certificate: str, message: bytes, signature: bytes) -> bool:
+    """Whether the key of this certificate has signed the message."""
+    public = read_certificate(certificate, "the certificate").public_key()
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    try:
+        public.verify(signature, message, _SIGNING)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def check_name(name: str) -> None:
+    """Refuses what TLS could not compare: a name is one label of a host name.
+
+    >>> check_name("hospital-a")
+    """
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
+        raise InputError(f"a member's name is made of small letters, digits and inner hyphens; not {name!r}")
+
+
+def read_certificate(pem: str, where: str) -> x509.Certificate:
+    """The certificate in a text, of a kind that an identity has."""
+    try:
+        (certificate,) = x509.load_pem_x509_certificates(pem.encode())
+    except ValueError:
+        raise InputError(f"{where} is not one certificate in PEM") from None
+    if not isinstance(certificate.public_key(), ec.EllipticCurvePublicKey):
+        raise InputError(f"{where} has no elliptic-curve key; make it with: tacit identity new")
+    return certificate
+
+
+def canonical_certificate(certificate: x509.Certificate) -> str:
+    """The one way to write it, whatever spaces a file has."""
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def common_name(certificate: x509.Certificate) -> str:
+    """Whose certificate it says it is."""
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    name = str(names[0].value) if names else ""
+    check_name(name)
+    return name
+
+
+def expiry(certificate: x509.Certificate) -> datetime:
+    """The moment until which it is valid."""
+    return certificate.not_valid_after_utc
+
+
+def check_dates(certificate: x509.Certificate, now: datetime | None = None) -> None:
+    """Refuses a certificate that has expired, or that this machine's clock has not reached yet."""
+    now = datetime.now(UTC) if now is None else now
+    name = common_name(certificate)
+    if now > expiry(certificate):
+        raise InputError(
+            f"the certificate of {name} expired on {expiry(certificate):%Y-%m-%d %H:%M} UTC; make a new one"
+        )
+    if now < certificate.not_valid_before_utc:
+        raise InputError(
+            f"the certificate of {name} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on; this "
+            f"machine's clock says {now:%Y-%m-%d %H:%M} UTC: set it"
+        )
+
+
+def _self_signed(name: str, key: ec.EllipticCurvePrivateKey, days: int) -> str:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    usage = x509.KeyUsage(
+        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=False, crl_sign=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - _CLOCKS_DIFFER)
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(both, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return canonical_certificate(certificate)

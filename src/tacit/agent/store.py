@@ -1,0 +1,205 @@
+"""What an agent remembers over a crash: one SQLite file for its part in one run.
+
+**Commit before you send.** When the agent has spoken, one transaction writes its new state, the bytes that will leave
+and the event that they cost. Only then may anybody ask for the bytes, and everybody who asks, however often, gets the
+same ones. There is no second commit for what it hears: listening is a function of the state and of the neighbours'
+bytes, the neighbours keep those, and after a crash it asks for them again.
+
+**Why a crash does no harm**, wherever it falls. Let t be the last tick that was committed.
+- Noise drawn for a later tick is lost with the process. Nothing of it had left: it is drawn anew, at no cost.
+- The bytes of t and of every tick before are here: they are sent again as they are.
+
+**The ledger is another file**, and no transaction spans both. None is needed, because of this order:
+1. `Ledger.reserve_run` pays for the whole run, under the run's hash, before any noise is drawn. After a restart it
+   finds the reservations and pays nothing.
+2. The first bytes are committed here, then stored in the ledger, then may leave. So the ledger knows, before anybody
+   else can, that this run has told something: what is reserved from then on may depend on it and is charged by the
+   stricter rule. A crash in between is mended at the start: what is committed here is stored there before it is served.
+3. The bytes of later ticks are copied to the ledger when the run is over, so that it holds all that has left. Until
+   then this file is their only record; what they cost was paid in 1.
+
+**A store that is lost, or is an old copy**, must not be gone on with: it would draw fresh noise for ticks that were
+sent already. If it is lost, the ledger gives it away, which has the run's first bytes. If it is an old copy, the
+neighbours do: when agents meet, each says how far it has heard the other, and who is said to have spoken in ticks that
+it does not know of stops (`tacit.agent.run`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tacit.errors import InputError, TacitError
+from tacit.privacy.events import Event, from_plain, to_plain
+
+_SCHEMA = """
+CREATE TABLE run (run TEXT NOT NULL, member TEXT NOT NULL, rounds INTEGER NOT NULL);
+CREATE TABLE state (tick INTEGER NOT NULL, arrays BLOB NOT NULL);
+CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
+CREATE TABLE peers (name TEXT PRIMARY KEY, contact REAL, gone INTEGER DEFAULT 0, told INTEGER DEFAULT 0);
+CREATE TABLE pulse (beat REAL NOT NULL, doing TEXT NOT NULL);
+"""
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Status:
+    """What somebody at another terminal may want to know."""
+
+    run: str
+    member: str
+    tick: int  # the last one in which it spoke; rounds, if the run is over; -1 before
+    rounds: int
+    peers: dict[str, float | None]  # when each neighbour was heard of last
+    beat: float | None  # when the process last said that it was alive, and what it was doing
+    doing: str
+    events: list[Event]  # of what was released
+
+
+class Store:
+    """The file of one agent's part in one run; made if need be. One process at a time has it."""
+
+    def __init__(self, path: Path, run: str, member: str, rounds: int) -> None:
+        self.path = path
+        try:
+            if not path.exists():
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # the state is not for others' eyes
+            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            with self._transaction():
+                if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    for statement in _SCHEMA.split(";"):
+                        self._db.execute(statement)
+                    self._db.execute("INSERT INTO run VALUES (?, ?, ?)", (run, member, rounds))
+            found = self._db.execute("SELECT * FROM run").fetchone()
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(f"{path} cannot be used as an agent's store: {error}") from None
+        if found != (run, member, rounds):
+            raise InputError(
+                f"{path} is the store of {found[1]} in the run {found[0][:12]}, not of {member} in {run[:12]}"
+            )
+
+    def close(self) -> None:
+        self._db.close()
+
+    # Writing
+
+    def commit(self, tick: int, state: Arrays, message: bytes, event: Event) -> None:
+        """The agent has spoken at this tick: afterwards, and not before, the message may leave."""
+        with self._transaction():
+            self._db.execute("INSERT INTO releases VALUES (?, ?, ?)", (tick, message, json.dumps(to_plain(event))))
+            self._put(tick, state)
+
+    def finish(self, rounds: int, state: Arrays) -> None:
+        """The agent has heard the last that it had to hear."""
+        with self._transaction():
+            self._put(rounds, state)
+
+    def beat(self, contacts: Mapping[str, float | None], doing: str) -> None:
+        """Says that the process is alive, for who asks at another terminal."""
+        with self._transaction():
+            self._db.execute("DELETE FROM pulse")
+            self._db.execute("INSERT INTO pulse VALUES (?, ?)", (time.time(), doing))
+            for name, contact in contacts.items():
+                known = "ON CONFLICT DO UPDATE SET contact = excluded.contact"
+                self._db.execute(f"INSERT INTO peers (name, contact) VALUES (?, ?) {known}", (name, contact))
+
+    def left(self, name: str) -> None:
+        """This neighbour has heard all that it needs, and has committed it."""
+        self._mark(name, "gone")
+
+    def told(self, name: str) -> None:
+        """This neighbour knows that this agent needs no more of it."""
+        self._mark(name, "told")
+
+    # Reading
+
+    def state(self) -> tuple[int, Arrays] | None:
+        """The last tick that was committed, and the state after it; None if there is none."""
+        found = self._db.execute("SELECT tick, arrays FROM state").fetchone()
+        return None if found is None else (found[0], _unpacked(found[1]))
+
+    def message(self, tick: int) -> bytes | None:
+        """What left at this tick, or may leave now."""
+        found = self._db.execute("SELECT message FROM releases WHERE tick = ?", (tick,)).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def releases(self) -> list[tuple[int, bytes, Event]]:
+        """All that left, in order."""
+        found = self._db.execute("SELECT * FROM releases ORDER BY tick").fetchall()
+        return [(tick, bytes(message), from_plain(json.loads(event))) for tick, message, event in found]
+
+    def marked(self, what: Literal["gone", "told"]) -> set[str]:
+        """The neighbours that have heard all (`gone`), or that know that this agent has (`told`)."""
+        return {name for (name,) in self._db.execute(f"SELECT name FROM peers WHERE {what}")}
+
+    # Inside
+
+    def _mark(self, name: str, what: Literal["gone", "told"]) -> None:
+        mark = f"INSERT INTO peers (name, {what}) VALUES (?, 1) ON CONFLICT DO UPDATE SET {what} = 1"
+        with self._transaction():
+            self._db.execute(mark, (name,))
+
+    def _put(self, tick: int, state: Arrays) -> None:
+        self._db.execute("DELETE FROM state")
+        self._db.execute("INSERT INTO state VALUES (?, ?)", (tick, _packed(state)))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise TacitError(f"{self.path}: {error}; nothing was sent") from None
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+
+def status(path: Path) -> Status:
+    """Reads a store that a process may be writing to."""
+    try:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        db.execute("BEGIN")  # one moment for all that follows
+        run, member, rounds = db.execute("SELECT * FROM run").fetchone()
+        tick = db.execute("SELECT tick FROM state").fetchone()
+        pulse = db.execute("SELECT * FROM pulse").fetchone()
+        peers = dict(db.execute("SELECT name, contact FROM peers ORDER BY name"))
+        events = [from_plain(json.loads(event)) for (event,) in db.execute("SELECT event FROM releases ORDER BY tick")]
+        db.close()
+    except (sqlite3.Error, TypeError) as error:
+        raise InputError(f"{path} is not an agent's store: {error}; has the agent been started?") from None
+    beat, doing = pulse or (None, "not started")
+    return Status(run, member, -1 if tick is None else tick[0], rounds, peers, beat, doing, events)
+
+
+def _packed(arrays: Arrays) -> bytes:
+    """A line of JSON that names the arrays and their shapes, then their bytes: float64, little endian."""
+    head: list[Any] = [[name, list(array.shape)] for name, array in arrays.items()]
+    for name, array in arrays.items():
+        if array.dtype != float:
+            raise TacitError(f"the state's {name} is of type {array.dtype}; an agent keeps float64 only")
+    body = b"".join(np.ascontiguousarray(array, dtype="<f8").tobytes() for array in arrays.values())
+    return json.dumps(head).encode() + b"\n" + body
+
+
+def _unpacked(raw: bytes) -> Arrays:
+    line, _, body = raw.partition(b"\n")
+    arrays, at = {}, 0
+    for name, shape in json.loads(line):
+        count = int(np.prod(shape))
+        arrays[name] = np.frombuffer(body, "<f8", count, at).astype(float).reshape(shape)
+        at += 8 * count
+    return arrays

@@ -1,0 +1,211 @@
+"""`tacit agent`: one organisation's own process."""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_format
+import logging
+import os
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli import names
+from tacit.cli.console import err, rounds_bar, warn
+from tacit.cli.console import out as screen
+from tacit.cli.options import Json
+from tacit.cli.train import encoded
+from tacit.errors import InputError, TacitError
+from tacit.files import writable
+from tacit.model import Model
+from tacit.noise import SecureNoise
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tacit.agent.federation import Federation
+    from tacit.agent.run import Seat
+    from tacit.privacy.events import Event
+
+app = typer.Typer(help="Take part in a federation, with your own records.", no_args_is_help=True)
+
+_STORE = "What the agent remembers over a crash; in the identity's folder by default."
+_EXACT = "Yes, exchange exact values: for federations without a privacy target."
+_LISTEN = "HOST:PORT to listen at, where it is not the address that the others know."
+_ALIVE = 10.0  # seconds without a heartbeat after which a process is taken for dead
+FederationFile = Annotated[Path, typer.Option(help="What all have agreed upon.", show_default=False)]
+Home = Annotated[Path, typer.Option("--identity", help="The folder of your key.", show_default=False)]
+StoreFile = Annotated[Path | None, typer.Option(help=_STORE)]
+
+
+@app.command()
+def run(
+    federation: FederationFile,
+    identity: Home,
+    data: Annotated[str, typer.Option(help="Your records: a CSV file.", show_default=False)],
+    ledger: Annotated[Path | None, typer.Option(help="The ledger of these records, with its cap.")] = None,
+    out: Annotated[Path, typer.Option(help="The model file; the report goes beside it.")] = Path("model.json"),
+    store: StoreFile = None,
+    listen: Annotated[str | None, typer.Option(help=_LISTEN)] = None,
+    patience: Annotated[float | None, typer.Option(help="Stop after waiting so many seconds for a neighbour.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help=_EXACT)] = False,
+) -> None:
+    """Run your part: check everything, wait for the neighbours, talk, and write the model and a signed report.
+
+    Nothing leaves before data, schema, certificates and ledger have been found to fit. The whole run is paid for from
+    the ledger before its first message. After a crash, start the same command again: it goes on where it was.
+
+    Example: `tacit agent run --federation fed.toml --identity alder --data alder.csv --ledger alder.ledger`
+    """
+    names.require_agent()
+    os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # a line for every TLS handshake that failed; read at import
+    from tacit.agent import report
+    from tacit.agent.run import check_budget, planned, take_part
+
+    inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
+    report_file = out.with_suffix(".report.json")
+    writable(out, inputs)
+    writable(report_file, inputs)
+    seat = _seat(federation, identity, data, ledger, store, exact)
+    logging.getLogger("tacit.agent").addHandler(_Warnings())
+    events = planned(seat.federation, seat.me)
+    check_budget(seat, events)
+    _tell_plan(seat, events)
+    with rounds_bar(seat.federation.rounds) as bar:
+
+        def watch(doing: str, done: int) -> None:
+            bar.update(bar.task_ids[0], description=doing, completed=done)
+
+        def finished(model: np.ndarray) -> None:
+            _model(seat, model).save(out)
+            report.write(seat, model, report_file)
+            err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
+
+        try:
+            asyncio.run(take_part(seat, listen=listen, patience=patience, watch=watch, finished=finished))
+        except KeyboardInterrupt:
+            raise TacitError("stopped by you; nothing is lost, start again to go on") from None
+    screen.print(f"{seat.name}: {seat.federation.rounds} rounds done", markup=False)
+
+
+@app.command()
+def status(federation: FederationFile, identity: Home, store: StoreFile = None, json: Json = False) -> None:
+    """Show how far an agent is: its round, its neighbours, what it has released. From another terminal.
+
+    Example: `tacit agent status --federation fed.toml --identity alder`
+    """
+    names.require_agent()
+    from tacit.agent import store as stores
+    from tacit.agent.federation import Federation, Private
+    from tacit.agent.identity import Identity
+    from tacit.privacy.accounting import totals
+
+    agreed, who = Federation.load(federation), Identity.load(identity)
+    agreed.place(who.name, who.certificate)
+    found = stores.status(_store_path(store, identity, agreed))
+    method, now = agreed.method, time.time()
+    alive = found.beat is not None and now - found.beat < _ALIVE
+    spent = totals(Counter(found.events), method.delta).best if isinstance(method, Private) and found.events else None
+    peers = {name: None if contact is None else now - contact for name, contact in found.peers.items()}
+    done = min(max(found.tick, 0), found.rounds)
+    if json:
+        result = {"member": found.member, "run": found.run, "round": done, "rounds": found.rounds, "alive": alive}
+        typer.echo(json_format.dumps(result | {"doing": found.doing, "seconds_since": peers, "epsilon": spent}))
+        return
+    doing = found.doing if alive or found.doing == "finished" else f"not running; it was {found.doing}"
+    screen.print(f"{found.member}: round {done} of {found.rounds}; {doing}", markup=False)
+    for name, ago in peers.items():
+        screen.print(f"  {name}: {'never heard of' if ago is None else f'heard of {ago:.0f} s ago'}", markup=False)
+    cost = "" if spent is None else f", epsilon = {spent:.4g} so far (the whole run is paid for)"
+    screen.print(f"released {len(found.events)} times{cost}")
+
+
+class _Warnings(logging.Handler):
+    """What the transport has to say, as warnings above the progress bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, store: Path | None, exact: bool) -> Seat:
+    """Everything that is needed, checked."""
+    from tacit.agent.federation import Federation, Private
+    from tacit.agent.identity import Identity
+    from tacit.agent.run import Seat, own_problem
+    from tacit.agent.store import Store
+    from tacit.privacy.filters import epsilon
+    from tacit.privacy.ledger import Ledger
+
+    agreed, who = Federation.load(federation), Identity.load(identity)
+    me = agreed.place(who.name, who.certificate)
+    agreed.check_dates()
+    private = isinstance(agreed.method, Private)
+    if not private and not exact:
+        raise InputError(
+            "this federation exchanges exact values, which protects nobody; if that is agreed, say --exact"
+        )
+    if private and exact:
+        raise InputError("this federation is private; leave out --exact")
+    if private == (ledger is None):
+        raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
+    records = encoded(names.records(data), agreed.schema, " (keep this to yourself)")
+    problem = own_problem(agreed, me, records)
+    if private:
+        problem.require_row_norm(1.0)
+    book = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
+    kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
+    return Seat(agreed, me, who, problem, kept, book, SecureNoise())
+
+
+def _store_path(given: Path | None, identity: Path, federation: Federation) -> Path:
+    return identity / f"{federation.run[:16]}.store" if given is None else given
+
+
+def _tell_plan(seat: Seat, events: dict[int, Event]) -> None:
+    """What the run will cost, and what the ledger allows."""
+    from tacit.agent.federation import Private
+    from tacit.privacy.accounting import totals
+    from tacit.privacy.events import Free
+
+    method = seat.federation.method
+    screen.print(f"{seat.name} in {seat.federation.title!r}, run {seat.federation.run[:16]}", markup=False)
+    if not isinstance(method, Private) or seat.ledger is None:
+        warn("exact values leave: nothing of this run is private")
+        return
+    noisy = sum(not isinstance(event, Free) for event in events.values())
+    whole = totals(Counter(events.values()), method.delta).best
+    screen.print(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
+    screen.print(
+        f"ledger: epsilon = {seat.ledger.epsilon():.4g} is spent; the cap is {seat.ledger.cap()}", markup=False
+    )
+
+
+def _model(seat: Seat, weights: np.ndarray) -> Model:
+    from tacit.agent.federation import Private
+
+    federation, setting = seat.federation, seat.federation.setting
+    method = federation.method
+    training: dict[str, Any] = {
+        "algorithm": type(setting.algorithm).__name__,
+        "parameters": asdict(setting.algorithm),  # type: ignore[call-overload]
+        "l2": setting.facts.l2,
+        "rounds": federation.rounds,
+        "agents": [{"name": member.name, "rows": member.rows} for member in federation.members],
+        "edges": [list(edge) for edge in federation.graph.edges],
+        "federation": federation.run,
+        "member": seat.name,
+    }
+    privacy: dict[str, Any] = {"private": False, "statement": "not private: exact values were exchanged"}
+    if isinstance(method, Private):
+        privacy = {
+            "private": True,
+            "statement": f"({method.epsilon:g}, {method.delta:g})-differentially private for every record of every "
+            "member, one record replaced by another",
+            "epsilon": method.epsilon,
+            "delta": method.delta,
+        }
+    return Model(weights, federation.schema, type(setting.facts.loss).__name__, training, privacy)

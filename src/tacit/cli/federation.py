@@ -1,0 +1,130 @@
+"""`tacit federation`: what several organisations agree upon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tacit.cli import names, options
+from tacit.cli.console import err
+from tacit.cli.console import out as screen
+from tacit.cli.federation_demo import demo
+from tacit.data import Schema
+from tacit.data.text import read_text
+from tacit.errors import InputError
+from tacit.files import replacing
+from tacit.recipes import RECIPES, RECOMMENDED
+
+app = typer.Typer(help="The file that every member of a federation holds.", no_args_is_help=True)
+app.command()(demo)
+
+_MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE: one for every member."
+_METHOD = f"With --epsilon one of: {', '.join(RECIPES)}; without it admm or i-admm (a token)."
+File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
+
+
+@app.command()
+def new(
+    member: Annotated[list[str], typer.Option(help=_MEMBER, show_default=False)],
+    schema: Annotated[Path, typer.Option(help="How records become numbers: a schema file.", show_default=False)],
+    title: Annotated[str, typer.Option(help="What this run is called; another title is another run.")],
+    graph: options.GraphText = "ring",
+    epsilon: Annotated[float | None, typer.Option(help="The total of every member's records.")] = None,
+    delta: options.Delta = 1e-5,
+    method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
+    penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull.")] = 1e-3,
+    l2: Annotated[float, typer.Option(help="Without --epsilon: regularisation.")] = 3e-5,
+    loss: Annotated[str, typer.Option(help="Without --epsilon: logistic, huber or squared.")] = "logistic",
+    rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many (200).")] = None,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
+) -> None:
+    """Write down what is agreed: members, edges, method, rounds, schema, privacy. Every member gets the same file.
+
+    With --epsilon the settings follow from the budget and the numbers of rows, which are public. **Without it exact
+    values are exchanged: nothing of that is private.**
+
+    Example: `tacit federation new --title spring --schema schema.toml --epsilon 1 --delta 1e-6
+    --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
+    """
+    names.require_agent()
+    from tacit.agent.federation import Federation, Member, Plain, Private
+
+    members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
+    called = [each.name for each in members]
+    edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0).edges]
+    agreed: Private | Plain
+    if epsilon is None:
+        agreed = Plain(method or "admm", penalty, l2, loss)
+    elif rounds is not None:
+        raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
+    else:
+        agreed = Private(method or RECOMMENDED, epsilon, delta)
+    made = Federation(
+        title, tuple(members), tuple(edges), agreed, 200 if rounds is None else rounds, Schema.from_toml(schema)
+    )
+    if epsilon is not None:
+        sizes = [each.rows for each in members]
+        found = RECIPES[agreed.name].setting(sizes, made.schema.dimension, made.graph, epsilon, delta)
+        made = replace(made, rounds=found.rounds)
+    with replacing(out) as draft:
+        draft.write_text(made.to_toml(), encoding="utf-8")
+    _tell(made)
+    err.print(f"wrote {out}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def show(file: File) -> None:
+    """Say what a federation file contains, and the hash that names the run.
+
+    Example: `tacit federation show federation.toml`
+    """
+    names.require_agent()
+    from tacit.agent.federation import Federation
+
+    _tell(Federation.load(file))
+
+
+@app.command()
+def verify(
+    file: File, report: Annotated[Path, typer.Argument(help="What an agent has signed.", show_default=False)]
+) -> None:
+    """Check a signed report: whose it is, that nothing in it was changed, that it released what was planned.
+
+    Example: `tacit federation verify federation.toml alder.report.json`
+    """
+    names.require_agent()
+    from tacit.agent.federation import Federation
+    from tacit.agent.report import verified
+
+    found = verified(report, Federation.load(file))
+    cost = "exact values: not private"
+    if found["epsilon"] is not None:
+        cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
+    count = len(found["releases"])
+    screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}", soft_wrap=True)
+
+
+def _parts(text: str) -> tuple[str, str, int, str]:
+    parts = text.split(",")
+    if len(parts) != 4 or not parts[2].isdecimal():
+        raise InputError(f"a member is NAME,HOST:PORT,ROWS,CERTIFICATE; not {text!r}")
+    return parts[0], parts[1], int(parts[2]), read_text(parts[3])
+
+
+def _tell(federation: object) -> None:
+    from tacit.agent.federation import Federation, Private
+
+    assert isinstance(federation, Federation)
+    method = federation.method
+    screen.print(f"{federation.title}: run {federation.run[:16]}", markup=False)
+    for member in federation.members:
+        near = [federation.names[j] for j in federation.graph.neighbours(federation.names.index(member.name))]
+        text = f"  {member.name} at {member.address}, {member.rows:,} rows, talks to {', '.join(near)}"
+        screen.print(text, markup=False, soft_wrap=True)
+    privacy = "exact values are exchanged: NOT PRIVATE"
+    if isinstance(method, Private):
+        privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
+    screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")

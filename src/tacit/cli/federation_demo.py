@@ -1,0 +1,172 @@
+"""`tacit federation demo`"""
+
+from __future__ import annotations
+
+import csv
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from tacit.cli import names
+from tacit.cli.console import err
+from tacit.cli.console import out as screen
+from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partition
+from tacit.errors import InputError
+from tacit.files import fingerprint
+from tacit.graph import Graph
+from tacit.model import Model
+from tacit.noise import SecureNoise
+from tacit.problem import Problem
+from tacit.recipes import RECIPES, RECOMMENDED
+from tacit.simulate import simulate
+
+if TYPE_CHECKING:
+    from tacit.agent.federation import Federation, Plain, Private
+
+_TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
+
+
+def demo(
+    agents: Annotated[int, typer.Option(help="How many organisations.")] = 5,
+    epsilon: Annotated[float, typer.Option(help="The total of the private run.")] = 1.0,
+    out: Annotated[Path, typer.Option(help="A new folder for keys, data, ledgers, models.")] = Path("out/federation"),
+) -> None:
+    """Organisations on this machine, each in a process of its own, fit one model over mutually authenticated TLS.
+
+    The embedded census data (UCI Adult) is shared out between them; they talk on a ring. First exact values, which the
+    simulation must equal; then privately, beside a simulation with other noise.
+    """
+    names.require_agent()
+    if agents < 2:
+        raise InputError(f"a federation needs two agents or more, not {agents}")
+    if out.exists():
+        raise InputError(f"{out} exists: the demo makes a new folder; name another, or take it away")
+    names.folder(out)
+    from tacit.agent.federation import Plain, Private
+
+    schema = replace(adult_schema(), missing="refuse")
+    table = _complete(adult_table(), schema)
+    data = schema.encode(table)
+    order = np.random.default_rng(0).permutation(len(data))
+    test = data.take(order[_TRAIN:])
+    parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
+    rounds = RECIPES[RECOMMENDED].setting(
+        np.array([len(rows) for rows in parts]), schema.dimension, Graph.ring(agents), epsilon, _DELTA
+    ).rounds  # fmt: skip
+    for title, method, length in (
+        ("exact", Plain("admm", 1e-3, 3e-5, "logistic"), _EXACT_ROUNDS),
+        ("private", Private(RECOMMENDED, epsilon, _DELTA), rounds),
+    ):
+        home = out / title
+        home.mkdir()
+        federation = _prepared(home, title, method, length, schema, table, parts)
+        simulated = _simulated(federation, data, parts)  # first: on a new machine it compiles the solver for all
+        _compare(federation, _run(home, federation), simulated, test)
+    err.print(f"wrote {out}", markup=False, soft_wrap=True)
+
+
+def _complete(table: Table, schema: Schema) -> Table:
+    """The records that lack nothing, and the columns that are used: Adult without its incomplete records is public."""
+    kept = adult_schema().encode(table).kept
+    used = [*dict.fromkeys(column.name for column in schema.columns), schema.label.column]
+    return Table({name: table.columns[name][kept] for name in used}, "adult")
+
+
+def _prepared(
+    home: Path, title: str, method: Plain | Private, rounds: int, schema: Schema, table: Table, parts: list[np.ndarray]
+) -> Federation:
+    """Keys, records, ledgers and the file that all hold."""
+    from tacit.agent.federation import Federation, Member, Private
+    from tacit.agent.identity import Identity
+    from tacit.privacy.filters import epsilon
+    from tacit.privacy.ledger import Cap, Ledger
+
+    called = [f"agent-{i:02d}" for i in range(len(parts))]
+    members = []
+    for name, rows, port in zip(called, parts, _free_ports(len(parts)), strict=True):
+        made = Identity.new(name, home)
+        with (home / f"{name}.csv").open("w", newline="", encoding="utf-8") as sheet:
+            csv.writer(sheet).writerows(
+                [list(table.columns), *zip(*(c[rows] for c in table.columns.values()), strict=True)]
+            )
+        if isinstance(method, Private):
+            file = home / f"{name}.ledger"
+            with Ledger.new(file, dataset=fingerprint(home / f"{name}.csv"), cost=epsilon) as ledger:
+                ledger.set_cap(Cap(method.epsilon, method.delta))
+        members.append(Member(name, f"127.0.0.1:{port}", len(rows), made.certificate))
+    edges = tuple((called[a], called[b]) for a, b in Graph.ring(len(called)).edges)
+    federation = Federation(title, tuple(members), edges, method, rounds, schema)
+    (home / "federation.toml").write_text(federation.to_toml(), encoding="utf-8")
+    return federation
+
+
+def _run(home: Path, federation: Federation) -> np.ndarray:
+    """All agents, each in a process of its own; their models."""
+    from tacit.agent.federation import Private
+
+    processes = []
+    for name in federation.names:
+        own = ["--ledger", f"{name}.ledger"] if isinstance(federation.method, Private) else ["--exact"]
+        command = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml", "--identity", name]
+        command += ["--data", f"{name}.csv", "--out", f"{name}.json", *own]
+        log = (home / f"{name}.log").open("w")
+        processes.append(subprocess.Popen(command, cwd=home, stdout=log, stderr=log))
+        log.close()
+    with err.status(f"{federation.title}: {len(processes)} processes, {federation.rounds} rounds"):
+        try:
+            failed = [name for name, one in zip(federation.names, processes, strict=True) if one.wait(timeout=600)]
+        finally:
+            for one in processes:
+                one.kill()
+    if failed:
+        last = (home / f"{failed[0]}.log").read_text().strip().splitlines()[-1:]
+        raise InputError(f"{failed[0]} failed: {' '.join(last)}; its log is beside its data")
+    return np.array([Model.load(home / f"{name}.json").weights for name in federation.names])
+
+
+def _simulated(federation: Federation, data: Dataset, parts: list[np.ndarray]) -> np.ndarray:
+    """The agents' models if this process is all of them."""
+    setting = federation.setting
+    problem = Problem(data.parts(parts), loss=setting.facts.loss, scale=setting.facts.scale, l2=setting.facts.l2)
+    with err.status(f"{federation.title}: the simulation (on a new machine this compiles the solver: half a minute)"):
+        return simulate(
+            setting.algorithm, problem, federation.graph, rounds=setting.rounds, noise=SecureNoise(),
+            measure_every=setting.rounds,
+        ).estimate  # fmt: skip
+
+
+def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, test: Dataset) -> None:
+    """The same numbers if they are exact, the same kind of model if there is noise."""
+    from tacit.agent.federation import Private
+
+    setting, method = federation.setting, federation.method
+
+    def error(weights: np.ndarray) -> float:
+        return Model(weights, federation.schema, type(setting.facts.loss).__name__).error(test)
+
+    own, there = (np.mean([error(f) for f in rows]) for rows in (models, simulated))
+    target = f" at ({method.epsilon:g}, {method.delta:g})" if isinstance(method, Private) else ""
+    screen.print(f"{federation.title}: {method.name}{target}, {setting.rounds} rounds, {len(models)} processes")
+    screen.print(
+        f"  error on {len(test):,} held-out records, mean over the agents: {own:.4f}; in a simulation: {there:.4f}"
+    )
+    if not isinstance(method, Private):
+        apart = float(np.abs(models - simulated).max())
+        screen.print(f"  largest difference between a weight and the simulation's: {apart:.1e}")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,207 @@
+"""Agents in processes of their own, for test_agent.py. They are forked from a server that has tacit loaded but not gRPC
+(which does not survive a fork), so that a life is cheap. Not a test."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tacit
+from tacit.algorithms import ConsensusADMM, Geometric, IncrementalADMM, RecycledADMM
+from tacit.data import Classes, Dataset, Number, Schema
+from tacit.mechanisms import unprotected
+from tacit.plan import Facts
+from tacit.privacy import filters
+from tacit.privacy.ledger import Ledger
+from tacit.recipes import Setting
+
+NAMES = ("alder", "birch", "cedar", "dogwood", "elm")
+EDGES = (
+    ("alder", "birch"),
+    ("birch", "cedar"),
+    ("cedar", "dogwood"),
+    ("dogwood", "elm"),
+    ("alder", "elm"),
+    ("birch", "elm"),
+)
+D, SEED, L2 = 15, 11, 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class SometimesSilent(ConsensusADMM):
+    """Every third tick nobody says anything: the neighbours go on with what they have."""
+
+    def speak(self, s: Any, problem: Any, view: Any, noise: Any, t: int) -> Any:
+        if t % 3 == 1:
+            return s, unprotected(s.f, silent=np.full(len(s.f), True))
+        return super().speak(s, problem, view, noise, t)
+
+
+GAUSS = tacit.Gaussian(20.0)
+SETTINGS: dict[str, tuple[Any, int]] = {
+    "broadcast": (ConsensusADMM(penalty=0.5), 12),
+    "silent": (SometimesSilent(penalty=0.5), 8),
+    "recycled": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
+    "token": (IncrementalADMM(penalty=5.0, budget=GAUSS), 17),
+    "token, prepared": (IncrementalADMM(penalty=5.0, offset=0.5), 9),
+}
+PRIVATE = ("recycled", "token")  # these are paid for from a ledger
+Fault = tuple[str, int] | None
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["agent_warm", "tacit.recipes", "agent_worker"])
+
+SCHEMA = Schema(
+    label=Classes("ill", positive=("yes",), negative=("no",)),
+    columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(D)),
+    row_norm=1.0,
+)
+
+
+def facts(sizes: list[int]) -> Facts:
+    rows = np.array(sizes)
+    return Facts(sizes=rows, dimension=D, scale=3.0, l2=L2)
+
+
+def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], identities: Path) -> Any:
+    """Writes the file that all hold."""
+    from tacit.agent.federation import Federation, Member, Plain
+
+    certificates = [(identities / name / "certificate.pem").read_text() for name in NAMES]
+    members = [
+        Member(name, f"127.0.0.1:{port}", rows, certificate)
+        for name, port, rows, certificate in zip(NAMES, ports, sizes, certificates, strict=True)
+    ]
+    made = Federation(kind, tuple(members), EDGES, Plain("admm", 0.5, L2, "logistic"), SETTINGS[kind][1], SCHEMA)
+    (folder / "fed.toml").write_text(made.to_toml())
+    return made
+
+
+def loaded(folder: Path, kind: str) -> Any:
+    """The file, with a setting of the test's own in place of the one that its method stands for."""
+    from tacit.agent.federation import Federation
+
+    read = Federation.load(folder / "fed.toml")
+    algorithm, rounds = SETTINGS[kind]
+    read.__dict__["setting"] = Setting(algorithm, rounds, facts([member.rows for member in read.members]))
+    return read
+
+
+def seat(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
+    from tacit.agent.identity import Identity
+    from tacit.agent.run import Seat, own_problem
+    from tacit.agent.store import Store
+
+    agreed, name = loaded(folder, kind), NAMES[me]
+    with np.load(folder / "data.npz") as file:
+        X, y = file[f"X{me}"], file[f"y{me}"]
+    data = Dataset(X, y, SCHEMA.feature_names, np.arange(len(y)))
+    ledger = Ledger(folder / f"{name}.ledger", cost=filters.epsilon) if kind in PRIVATE else None
+    store = Store(folder / f"{name}.store", agreed.run, name, agreed.rounds)
+    problem = own_problem(agreed, me, data)
+    return Seat(agreed, me, Identity.load(identities / name), problem, store, ledger, noise)
+
+
+def agent(
+    folder: Path,
+    kind: str,
+    me: int,
+    identities: Path,
+    fault: Fault = None,
+    slow: float = 0.0,
+    life: int = 0,
+    listen: str | None = None,
+) -> None:
+    """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point. `slow` is
+    the time that it takes to compute. Every number of a life has its own noise."""
+    os.environ["GRPC_VERBOSITY"] = "INFO"
+    errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(errors, 2)
+    from tacit.agent.run import take_part
+    from tacit.agent.store import Store
+    from tacit.agent.transport import Peer, Server
+    from tacit.agent.wire_pb2 import Question
+
+    logging.basicConfig(format="tacit: %(message)s")
+
+    algorithm = type(SETTINGS[kind][0])
+    answered, computed = Server._ask, algorithm.speak
+    uncommitted: dict[int, bytes] = {}
+
+    async def witnessed(self: Any, raw: bytes, context: Any) -> bytes:
+        """What the world sees: lines in a plain file, on the disk before the answer is."""
+        answer, question = await answered(self, raw, context), Question.FromString(raw)
+        with (folder / "sent").open("a") as seen:
+            seen.write(f"{question.tick} {me} {sha256(answer).hexdigest()}\n")
+            os.fsync(seen.fileno())
+        if question.tick in uncommitted:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    def slowly(*args: Any) -> Any:
+        time.sleep(slow)
+        return computed(*args)
+
+    Server._ask, algorithm.speak = witnessed, slowly  # type: ignore[method-assign]
+    if fault is not None and fault[0] == "forgets to commit":  # the planted bug
+        commit, message, calls = Store.commit, Store.message, itertools.count()
+
+        def forgetful(self: Any, tick: int, state: Any, said: bytes, event: Any) -> None:
+            if next(calls) < fault[1]:
+                commit(self, tick, state, said, event)
+            else:
+                uncommitted[tick] = said
+
+        Store.commit = forgetful  # type: ignore[method-assign]
+        Store.message = lambda self, tick: uncommitted.get(tick) or message(self, tick)  # type: ignore[method-assign]
+    elif fault is not None:
+        point, at = fault
+        owner, method = {
+            "paid": (Ledger, "reserve_run"),
+            "computed": (algorithm, "speak"),
+            "committed": (Store, "commit"),
+            "told the ledger": (Ledger, "store"),
+            "may leave": (Server, "said"),
+            "asked": (Peer, "ask"),
+            "finished": (Store, "finish"),
+        }[point]
+        _fatal(owner, method, at)
+    taken = seat(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
+    model = asyncio.run(take_part(taken, listen=listen, linger=60.0))
+    (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
+
+
+def _fatal(owner: Any, method: str, at: int) -> None:
+    """The process dies when this method is called for the at-th time, once it has done its work."""
+    real, calls = getattr(owner, method), itertools.count()
+
+    def fatal(*args: Any, **named: Any) -> Any:
+        found = real(*args, **named)
+        if next(calls) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    setattr(owner, method, fatal)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses just now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

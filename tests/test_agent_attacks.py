@@ -1,0 +1,149 @@
+"""Who must not get in does not, leaves a line in the log, and stops nobody."""
+
+import asyncio
+import logging
+import socket
+
+import agent_network
+import grpc
+import numpy as np
+import pytest
+from agent_network import assert_as_simulated
+from agent_worker import D
+
+from tacit.agent import transport
+from tacit.agent.identity import Identity
+from tacit.agent.transport import Peer
+from tacit.agent.wire import BadMessage, largest, packed, unpacked
+from tacit.agent.wire_pb2 import Greeting, Message, Question
+
+identities, network = agent_network.identities, agent_network.network  # fixtures
+ALDER, BIRCH, CEDAR, ELM = 0, 1, 2, 4
+
+
+async def call(federation, caller, method, message, to=ALDER):
+    """What somebody gets who calls an agent: an answer, or the reason why not."""
+    key, certificate = (None, None) if caller is None else (caller.key, caller.certificate.encode())
+    credentials = grpc.ssl_channel_credentials(federation.members[to].certificate.encode(), key, certificate)
+    options = [("grpc.ssl_target_name_override", federation.names[to])]
+    async with grpc.aio.secure_channel(federation.members[to].address, credentials, options=options) as channel:
+        raw = message if isinstance(message, bytes) else message.SerializeToString()
+        for _ in range(60):  # until its server is up
+            try:
+                return await channel.unary_unary(f"/tacit.Agent/{method}")(raw, timeout=30)
+            except grpc.aio.AioRpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE or "refused" not in error.details():
+                    return error
+                await asyncio.sleep(0.2)
+    return None
+
+
+def test_attackers_while_an_agent_waits(network, identities, tmp_path):
+    net = network("recycled")
+    net.start(0, 1, 2, 3)
+    federation, run = net.federation, bytes.fromhex(net.federation.run)
+    elm, cedar = (Identity.load(identities / name) for name in ("elm", "cedar"))
+    mallory, false_birch = Identity.new("mallory", tmp_path), Identity.new("birch", tmp_path)
+    ask = Question(run=run, sender=ELM, tick=0)
+    parts = {part: bytes(16) if part == "rounds" else value for part, value in federation.parts.items()}
+    unavailable, code = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode
+
+    async def attacks():
+        assert b"rounds" in await call(federation, elm, "Greet", Greeting(sender=ELM, parts=parts))
+        refused = {
+            unavailable: [(None, ask), (mallory, ask), (cedar, ask), (false_birch, Question(run=run, sender=BIRCH))],
+            code.PERMISSION_DENIED: [(elm, Question(run=run, sender=BIRCH)), (elm, Question(run=run, sender=99))],
+            code.FAILED_PRECONDITION: [(elm, Question(run=bytes(32), sender=ELM))],
+            code.INVALID_ARGUMENT: [(elm, Question(run=run, sender=ELM, tick=10**6)), (elm, b"\xff" * 50)],
+            code.RESOURCE_EXHAUSTED: [(elm, Question(run=bytes(10**6), sender=ELM))],
+        }
+        for expected, attempts in refused.items():
+            for caller, question in attempts:
+                found = await call(federation, caller, "Ask", question)
+                assert isinstance(found, grpc.aio.AioRpcError)
+                assert found.code() == expected, found
+
+    asyncio.run(attacks())
+    idle = [
+        socket.create_connection(("127.0.0.1", int(federation.members[0].address.split(":")[1]))) for _ in range(100)
+    ]
+    net.start(4)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
+    for each in idle:
+        each.close()
+    assert_as_simulated(net)
+    lines = net.log(0).splitlines()
+    for text, count in {
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": 1,
+        "CERTIFICATE_VERIFY_FAILED": 3,  # mallory, cedar (no neighbour of alder), who made itself a certificate
+        "tacit: elm speaks in the name of birch: refused": 1,
+        "tacit: elm speaks in the name of member 99: refused": 1,
+        "tacit: elm: what it sends is no Question: refused": 1,
+        "tacit: elm asks about another run: refused": 1,
+        "tacit: elm: nothing is said to elm at tick 1000000": 1,
+        "tacit: elm holds another federation file: rounds differs": 1,
+    }.items():
+        assert sum(text in line for line in lines) == count, (text, net.log(0))
+
+
+def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog, monkeypatch):
+    """birch is an impostor's server with birch's own key: it says one wrong thing after the other, then the truth."""
+    monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
+    federation = network("broadcast").federation
+    birch, row = Identity.load(identities / "birch"), np.arange(D) / 8
+    run = federation.run
+    nan = row.copy()
+    nan[3] = np.nan
+    answers = [
+        packed(run, BIRCH, 5, nan),
+        packed(run, BIRCH, 5, row[:-1]),
+        packed(run, BIRCH, 6, row),
+        packed(run, CEDAR, 5, row),
+        packed("00" * 32, BIRCH, 5, row),
+        packed(run, BIRCH, 5, np.ones(10 * largest(D))),
+        b"\xff" * 40,
+        packed(run, BIRCH, 5, row),
+    ]
+
+    async def conversation():
+        given = iter(answers)
+
+        async def lie(question, context):
+            return next(given)
+
+        server = grpc.aio.server()
+        handlers = {"Ask": grpc.unary_unary_rpc_method_handler(lie)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
+        roots = federation.members[ALDER].certificate.encode()
+        pair = [(birch.key, birch.certificate.encode())]
+        server.add_secure_port(federation.members[BIRCH].address, grpc.ssl_server_credentials(pair, roots, True))
+        await server.start()
+        peer = Peer(federation, ALDER, BIRCH, Identity.load(identities / "alder"), lambda j: None)
+        try:
+            return await asyncio.wait_for(peer.ask(5), 60)
+        finally:
+            await peer.close()
+            await server.stop(0)
+
+    with caplog.at_level(logging.WARNING, "tacit.agent"):
+        heard = asyncio.run(conversation())
+    np.testing.assert_array_equal(heard, row)
+    lines = [record.getMessage() for record in caplog.records if record.name == "tacit.agent"]
+    assert len(lines) == len(answers) - 1
+    assert all(line.startswith("birch") for line in lines), lines
+    assert "number 3 of it is not finite" in lines[0]
+
+
+def test_a_message_is_read_as_it_was_written_or_refused():
+    run, row = "ab" * 32, np.array([1.5, -0.0, 3e-308])
+    raw = packed(run, 1, 7, row)
+    assert unpacked(raw, run, 1, 7, 3).tobytes() == row.tobytes()
+    assert unpacked(packed(run, 1, 7, None), run, 1, 7, 3) is None
+    assert len(raw) <= largest(3)
+    wrong = Message.FromString(raw)
+    wrong.shape[:] = [3, 1]
+    with pytest.raises(BadMessage, match="its shape is"):
+        unpacked(wrong.SerializeToString(), run, 1, 7, 3)
+    wrong.shape[:] = [2**31]
+    with pytest.raises(BadMessage, match="its shape is"):
+        unpacked(wrong.SerializeToString(), run, 1, 7, 3)

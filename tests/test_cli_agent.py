@@ -1,0 +1,246 @@
+"""`tacit identity`, `federation`, `agent`: the way that docs/deploy.md shows, and what is refused on it."""
+
+import csv
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.agent import identity
+from tacit.agent.federation import Federation, difference
+from tacit.agent.identity import Identity, check_dates, read_certificate
+from tacit.errors import InputError
+
+ROWS = {"alder": 400, "birch": 250, "cedar": 150}
+SCHEMA = """
+version = 1
+intercept = true
+row_norm = 1.0
+
+[label]
+column = "died"
+positive = ["yes"]
+negative = ["no"]
+
+[[columns]]
+name = "age"
+kind = "number"
+bounds = [0, 100]
+
+[[columns]]
+name = "ward"
+kind = "category"
+categories = ["surgery", "medicine"]
+"""
+
+
+def commands():
+    text = (Path(__file__).parent.parent / "docs" / "deploy.md").read_text()
+    return [shlex.split(block.replace("\\\n", " ")) for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)]
+
+
+@pytest.fixture
+def hospitals(tmp_path, monkeypatch):
+    """Records, a schema and identities of three hospitals."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    Path("schema.toml").write_text(SCHEMA)
+    for name, rows in ROWS.items():
+        Identity.new(name, tmp_path)
+        with open(f"{name}.csv", "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["age", "ward", "died"])
+            for _ in range(rows):
+                age, ward = rng.integers(20, 90), rng.choice(["surgery", "medicine"])
+                writer.writerow([age, ward, "yes" if age + 20 * (ward == "surgery") > 70 else "no"])
+    return tmp_path
+
+
+def with_free_ports(command):
+    """Ports of the docs may be in use here."""
+    sockets = [socket.socket() for _ in ROWS]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = {f"{7441 + k}": str(each.getsockname()[1]) for k, each in enumerate(sockets)}
+    for each in sockets:
+        each.close()
+    return [re.sub(r"127\.0\.0\.1:(\d+)", lambda found: f"127.0.0.1:{ports[found[1]]}", word) for word in command]
+
+
+def test_the_deployment_of_the_docs(hospitals, tacit):
+    new, agree, show, ledger, run, status, verify = commands()
+    for name in ROWS:
+        Path(f"{name}/key.pem").unlink()
+        Path(f"{name}/certificate.pem").unlink()
+        Path(name).rmdir()
+        assert tacit(*(word.replace("alder", name) for word in new[1:]))[0] == 0
+        assert os.stat(f"{name}/key.pem").st_mode & 0o777 == 0o600
+        assert tacit(*(word.replace("alder", name) for word in ledger[1:]))[0] == 0
+    code, out, err = tacit(*with_free_ports(agree[1:]))
+    assert code == 0, err
+    assert "every record protected by (2, 1e-05) in total" in out
+    assert tacit(*show[1:])[1] == out
+    agents = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tacit", *(word.replace("alder", name) for word in run[1:])],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for name in ROWS
+    ]  # fmt: skip
+    said = [agent.communicate(timeout=240)[0] for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0, 0], said
+    assert "64 releases, 32 with noise: epsilon = 2 at delta = 1e-05" in said[0].replace("\n", " ")
+    for name in ROWS:
+        code, out, err = tacit(*(word.replace("alder", name) for word in status[1:]))
+        assert f"{name}: round 64 of 64; finished" in out, err
+        code, out, err = tacit(*(word.replace("alder", name) for word in verify[1:]))
+        assert (code, f"signed by {name}: 64 releases as planned; epsilon = 2 at delta = 1e-05" in out) == (0, True), (
+            err
+        )
+        assert "error on the labelled records" in tacit("predict", f"{name}.json", f"{name}.csv")[1]
+        assert tacit("ledger", "verify", f"{name}.ledger")[0] == 0
+    assert "signed by alder: 64 releases as planned; epsilon = 2 at delta = 1e-05" in tacit(*verify[1:])[1]
+    report = Path("alder.report.json")
+    report.write_text(report.read_text().replace('"rounds": 64', '"rounds": 63'))
+    assert "was changed, or alder has not signed it" in tacit(*verify[1:])[2]
+    again = tacit(*run[1:])  # a run that is over costs nothing more, and gives the same model
+    assert again[0] == 0, again
+
+
+def agreed(tacit, *more, rows=None):
+    members = [
+        f"{name},127.0.0.1:{7441 + k},{(rows or ROWS)[name]},{name}/certificate.pem" for k, name in enumerate(ROWS)
+    ]
+    options = [word for member in members for word in ("--member", member)]
+    return tacit(
+        "federation", "new", "--title", "spring", "--schema", "schema.toml", *options, *more, "--out", "federation.toml"
+    )
+
+
+def test_what_is_refused_before_anything_leaves(hospitals, tacit):
+    def run(*more):
+        code, _, err = tacit("agent", "run", "--federation", "federation.toml", "--identity", "alder", *more)
+        assert code == 2
+        assert err.count("tacit: error: ") == 1
+        return err
+
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    own = ("--data", "alder.csv")
+    assert "exact values, which protects nobody" in run(*own)
+    assert "promises 400 rows of alder; the data has 250" in run("--data", "birch.csv", "--exact")
+    assert "schema.toml" in run("--data", "schema.toml", "--exact")
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        assert "the port is in use" in run(*own, "--exact", "--listen", f"127.0.0.1:{port}")
+    assert "waiting for birch, cedar for 0.2 s in vain" in run(*own, "--exact", "--patience", "0.2")
+    os.chmod("alder/key.pem", 0o644)
+    assert "can be read by others" in run(*own, "--exact")
+
+
+def test_a_ledger_that_cannot_pay(hospitals, tacit):
+    assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5)[0] == 0
+    tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 0.5, "--delta", 1e-5)
+    start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
+    assert "give --ledger" in tacit(*start)[2]
+    code, _, err = tacit(*start, "--ledger", "alder.ledger")
+    assert code == 2
+    assert "the run is refused: epsilon = 0 is spent, it would be" in err
+
+
+def test_names_keys_and_dates(hospitals, tacit, monkeypatch):
+    assert "stays as it is" in tacit("identity", "new", "alder")[2]
+    assert "small letters" in tacit("identity", "new", "St. Alder")[2]
+    with pytest.raises(InputError, match="is that of birch"):
+        Federation.from_toml(_file(tacit).replace('name = "birch"', 'name = "dogwood"').replace("birch", "dogwood"))
+    alder = read_certificate(Path("alder/certificate.pem").read_text(), "alder's")
+    check_dates(alder)
+    with pytest.raises(InputError, match="expired on"):
+        check_dates(alder, datetime.now(UTC) + timedelta(days=731))
+    with pytest.raises(InputError, match=r"this machine's clock says .*: set it"):
+        check_dates(alder, datetime.now(UTC) - timedelta(days=2))
+    monkeypatch.setattr(identity, "_CLOCKS_DIFFER", timedelta(days=3))
+    Path("alder").rename("old")
+    made = Identity.new("alder", hospitals, days=1)
+    assert made.certificate != Path("old/certificate.pem").read_text()
+    start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv", "--exact")
+    assert "another certificate for alder than the identity" in tacit(*start)[2]
+
+
+def _file(tacit):
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    return Path("federation.toml").read_text()
+
+
+def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(hospitals, tacit):
+    text = _file(tacit)
+    federation = Federation.from_toml(text)
+    assert Federation.from_toml(federation.to_toml()) == federation
+    blocks = text.split("[[members]]")
+    last, schema = blocks[-1].split("[schema]")
+    shuffled = "[[members]]".join([blocks[0], last, blocks[1], blocks[2] + "[schema]" + schema])
+    rewritten = shuffled.replace("penalty = 0.001", "penalty = 1e-3  # as we agreed").replace(
+        "bounds = [0, 100]", "bounds = [0.0, 1e2]"
+    )
+    assert rewritten != text
+    assert Federation.from_toml(rewritten).run == federation.run
+    changes = {
+        "title": ('title = "spring"', 'title = "autumn"'),
+        "rounds": ("rounds = 5", "rounds = 6"),
+        "method": ("penalty = 0.001", "penalty = 0.002"),
+        "schema": ("bounds = [0, 100]", "bounds = [0, 110]"),
+        "edges": ('["alder", "birch"], ', ""),
+        "member birch": ("127.0.0.1:7442", "127.0.0.1:7449"),
+    }
+    for part, (old, new) in changes.items():
+        other = Federation.from_toml(text.replace(old, new))
+        assert other.run != federation.run
+        assert difference(federation.parts, other.parts) == [part]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("version = 1\ntacit", "version = 2\ntacit", "version must be 1"),
+        ('tacit = "0.1.0"', 'tacit = "0.0.9"', "agreed upon for tacit 0.0.9"),
+        ("rounds = 5", "rounds = 0", "rounds is a whole number"),
+        ("rounds = 5", "", "must set rounds"),
+        ("rounds = 5", "rounds = 5\ncolour = 1", "got 'colour'"),
+        ("dimension = 4", "dimension = 5", "does not fit the schema"),
+        ('["alder", "birch"]', '["alder", "zebra"]', "which is no member"),
+        ('["alder", "birch"], ["alder", "cedar"], ', "", "not connected"),
+        ('name = "admm"', 'name = "mr-admm"', "private ones need epsilon"),
+        ("rows = 400", "rows = 4.5", "rows of a member has the wrong type"),
+        ("127.0.0.1:7441", "127.0.0.1", "is HOST:PORT"),
+        ("127.0.0.1:7442", "127.0.0.1:7441", "same address"),
+        ("BEGIN CERTIFICATE", "BEGIN", "not one certificate"),
+        ("penalty = 0.001", "penalty = -1", "penalty must be"),
+        ("[method]", "[[method]]", "method is a table"),
+    ],
+)
+def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
+    text = _file(tacit)
+    assert old in text
+    with pytest.raises(InputError if "connected" not in reason else Exception, match=reason):
+        Federation.from_toml(text.replace(old, new))
+
+
+def test_a_private_federation_needs_public_bounds(hospitals, tacit):
+    for setting, reason in {
+        'missing = "drop"': "depend on the records",
+        "drafted = true": "read off records",
+        "row_norm = 2.0": "norm at most 1",
+    }.items():
+        text = SCHEMA if "row_norm" not in setting else SCHEMA.replace("row_norm = 1.0\n", "")
+        Path("schema.toml").write_text(text.replace("version = 1", f"version = 1\n{setting}"))
+        code, _, err = agreed(tacit, "--epsilon", 2)
+        assert code == 2
+        assert reason in err
