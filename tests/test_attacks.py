@@ -244,7 +244,7 @@ def test_tacit_attack(tacit, tmp_path):
     assert (tmp_path / "a" / "attack.png").read_bytes().startswith(b"\x89PNG")
     code, out, _ = tacit("attack", "pi-admm2", "--loss", "logistic", "--agents", "5", "--ticks", "35", "--epsilon", "1")
     assert code == 0
-    assert "No attack tells" in out
+    assert "None of these attacks tells" in out
     assert "quadratic fit" not in out
 
 

@@ -298,7 +298,7 @@ def test_the_least_energy_of_a_segment():
     for _ in range(20):
         stops = np.array([1, *rng.integers(0, 3, n - 1)])
         lipschitz, deviation, moved = rng.uniform(0.5, 1, 3), rng.uniform(0.5, 2, 3), rng.uniform(0.1, 1, 3)
-        found = network._segment(network._Tour(stops, 0, deviation, moved), stops, lipschitz, 1)[1]
+        found = network._segment(network._Tour(stops, 0, deviation, moved), stops, lipschitz, 2.0**-36)[1]
         L, s = lipschitz[stops], np.where(stops == 1, moved[1], 0.0)
         carried = np.array([[np.prod(L[p + 1 : t + 1]) if p <= t else 0.0 for p in range(n)] for t in range(n)])
         left = {"type": "ineq", "fun": lambda a, s=s, carried=carried: (carried @ (s - a))[:-1]}
@@ -309,6 +309,15 @@ def test_the_least_energy_of_a_segment():
         )  # fmt: skip
         assert solved.success
         np.testing.assert_allclose(found, solved.fun, rtol=1e-4)
+
+
+def test_a_coarse_grid_hides_nothing_of_others():
+    """Where noise is rounded away, distance does not count: the price is the full one."""
+    graph = GRAPHS["ring"]
+    descent = TokenGradientDescent(step=0.5, budget=GAUSS)
+    fine, coarse = (pairwise(descent, facts_of(graph), graph, 12, DELTA, grid=g) for g in (2.0**-36, 0.25))
+    assert fine[0, 5] < 0.7 * coarse[0, 5]
+    np.testing.assert_allclose(coarse[0, 5], coarse[0, 1])
 
 
 def test_steps_that_forget_almost_all():

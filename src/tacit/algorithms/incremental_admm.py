@@ -59,8 +59,8 @@ class IncrementalADMM:
         z^{k+1} = z^k + 1/N [(x_i - y_i/rho) - (x_i^k - y_i^k/rho)]                                               (5)
 
     and hands z^{k+1} on. f_i is O_i, rho is `penalty`. `order` is a cycle through all agents, by default one that is
-    found in the graph, or a `RandomWalk`. The token is an eavesdropper's; S_i = x_i - y_i/rho is then his as well, and
-    by (4a) so are x_i and y_i = grad f_i(x_i). Against that the paper has
+    found in the graph, or a `RandomWalk`. The token is an eavesdropper's; S_i = x_i - y_i/rho is then his as well, by
+    (4b) so are x_i and y_i, and by (4a) y_i = grad f_i(x_i). Against that the paper has
 
     *random starts* (Algorithm 2): x_i^0 = v, y_i^0 = rho v with v uniform on (0, `initial`)^d. Printed is -rho v, by
     which the method ends at a wrong point (`as_printed`): sum_i (x_i^0 - y_i^0/rho) must be N z^0 = 0.
@@ -99,6 +99,8 @@ class IncrementalADMM:
             raise InputError(f"row_norm must be a positive number, not {self.row_norm!r}")
         if self.budget is not None and not isinstance(self.budget, Gaussian):
             raise InputError(f"a visit's budget is Gaussian(multiplier), not {self.budget!r}")
+        if self.budget is not None and not math.isfinite(self.row_norm):
+            raise InputError("a budget needs a bound on the rows: a finite row_norm")
         if sum(x is not None for x in (self.gamma, self.deviation, self.budget)) > 1:
             raise InputError("perturb by gamma, by deviation or by budget: one of them")
 

@@ -37,11 +37,12 @@ class RandomCoordinateDescent:
     with g = grad f_i(mean_j x_j^k) and f_i = O_i. For an agent alone this is (72), on a complete graph (72) for the
     average of the f_i, which the mean follows to the optimum; on other graphs agents end near it. l is uniform on the
     coordinates, the same for all agents, and public: everybody draws it from `seed`. eta is `step`, by default the
-    paper's 1/M^ with the public bound M^ = (largest curvature) C row_norm^2 + l2.
+    paper's 1/M^ with the public bound M^ = (largest curvature) C row_norm^2 + l2; it is to be one number for all, or
+    another point is reached, so agents of different scales C_i have to agree on a step.
 
     *Cost.* The j-th visits to all coordinates are a *layer*, and a layer costs what a full gradient step costs
     (`mechanisms.coordinate_step_perturbed`). So K rounds cost as many steps as the most visited coordinate has visits,
-    a little over K/d: the counts as they are, where the paper has a bound on them that fails with some probability. A
+    K/d if K is large: the counts as they are, where the paper has a bound on them that fails with some probability. A
     layer's first release pays for it. `beta` is the rate of Laplace noise, `budget` what a layer may cost.
     """
 
@@ -66,6 +67,8 @@ class RandomCoordinateDescent:
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is given and known to the neighbours."""
+        if self.step is None and np.ptp(problem.scale) > 0:
+            raise InputError("agents of different scales need one step in common: give it")
         return State(start, heard.with_own(start).mean(), start, np.full((len(start), 1), np.nan))
 
     def coordinates(self, dimension: int, rounds: int) -> np.ndarray:

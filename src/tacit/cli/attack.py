@@ -157,4 +157,4 @@ def in_words(overheard: Overheard, found: dict[str, States]) -> str:
         return "The eavesdropper has the agents' gradients exactly."
     if share < 0.5:
         return f"The best attack misses the agents' gradients by {share:.2g} times their size."
-    return f"No attack tells the agents' gradients: the best is off by {share:.3g} times their size."
+    return f"None of these attacks tells the agents' gradients: the best is off by {share:.3g} times their size."

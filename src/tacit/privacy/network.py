@@ -34,7 +34,6 @@ from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.events import Gaussian
 from tacit.problem import ROUNDING, Problem
 
-_GRID = SecureNoise().grid
 _LEAST = 1e-100  # a product of contractions below which no more of them are counted
 _EXACT = 1e-9  # relative: how well a linear system is to be solved
 
@@ -62,11 +61,13 @@ _Learnt = Callable[[Collection[int], bool], np.ndarray]  # (coalition, whether t
 
 
 def pairwise(
-    algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, delta: float, *, published: bool = False
-) -> np.ndarray:
+    algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, delta: float, *, published: bool = False,
+    grid: float = SecureNoise().grid,
+) -> np.ndarray:  # fmt: skip
     """(N, N) epsilon at delta: entry (i, j) bounds what agent j learns of a record of agent i; 0 where i = j.
 
-    `published` says that the last token, the model, is made known to everybody.
+    `published` says that the last token, the model, is made known to everybody. `grid` is that of the noise: a coarse
+    one rounds away the noise of others.
 
     >>> from tacit.plan import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
@@ -74,7 +75,7 @@ def pairwise(
     >>> bool(e[0, 1] > e[0, 2] > e[0, 3] > e[0, 4] > 0)
     True
     """
-    mu = _learnt(algorithm, facts, graph, rounds)
+    mu = _learnt(algorithm, facts, graph, rounds, grid)
     table = np.column_stack([_epsilons(mu([j], published), delta) for j in range(graph.agents)])
     np.fill_diagonal(table, 0.0)
     return table
@@ -89,6 +90,7 @@ def learnt(
     *,
     by: Collection[int],
     published: bool = False,
+    grid: float = SecureNoise().grid,
 ) -> np.ndarray:
     """(N,) epsilon at delta: what a coalition learns of a record of every agent; 0 for its members.
 
@@ -99,12 +101,12 @@ def learnt(
     """
     if any(not (isinstance(j, int | np.integer) and 0 <= j < graph.agents) for j in by):
         raise InputError(f"a coalition is of agents 0 to {graph.agents - 1}, not {list(by)}")
-    epsilons = _epsilons(_learnt(algorithm, facts, graph, rounds)(by, published), delta)
+    epsilons = _epsilons(_learnt(algorithm, facts, graph, rounds, grid)(by, published), delta)
     epsilons[list(by)] = 0.0
     return epsilons
 
 
-def _learnt(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> _Learnt:
+def _learnt(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, grid: float) -> _Learnt:
     if isinstance(algorithm, TokenGradientDescent):
         if algorithm.budget is None:
             raise InputError("a token without noise hides nothing: give the method a budget")
@@ -112,9 +114,10 @@ def _learnt(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> 
         tour = _toured(algorithm, facts, graph, rounds, deviation[:, 0])
         # z - step grad O_i(z) has a derivative between 1 - step M_i and 1 - step l2.
         ends = np.abs(1 - algorithm.step * np.array([_steepest(facts, 1.0), np.full(facts.agents, facts.l2)]))
-        return lambda by, published: _descent(tour, ends.max(axis=0), facts.dimension, by, published)
+        diagonal = grid * math.sqrt(facts.dimension)
+        return lambda by, published: _descent(tour, ends.max(axis=0), diagonal, by, published)
     if isinstance(algorithm, IncrementalADMM):
-        return _incremental(algorithm, facts, graph, rounds)
+        return _incremental(algorithm, facts, graph, rounds, grid)
     raise InputError(
         f"pairwise privacy is proved for TokenGradientDescent and IncrementalADMM, not for {type(algorithm).__name__}: "
         "take it that everybody learns what the plan says"
@@ -148,17 +151,17 @@ def _epsilons(mu: np.ndarray, delta: float) -> np.ndarray:
     return np.array([known[m] for m in mu.tolist()])
 
 
-def _descent(tour: _Tour, lipschitz: np.ndarray, dimension: int, by: Collection[int], published: bool) -> np.ndarray:
+def _descent(tour: _Tour, lipschitz: np.ndarray, diagonal: float, by: Collection[int], published: bool) -> np.ndarray:
     """(N,) mu for gradient descent: the mu^2 of the segments between two tokens that are seen add up."""
     total = np.zeros(len(tour.moved))
     begin = 0
     for end in tour.seen(by, published):
-        total += _segment(tour, tour.holders[begin:end], lipschitz, dimension)
+        total += _segment(tour, tour.holders[begin:end], lipschitz, diagonal)
         begin = end + 1  # the member's own step is known to it
     return np.sqrt(total)
 
 
-def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, dimension: int) -> np.ndarray:
+def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, diagonal: float) -> np.ndarray:
     """(N,) mu^2 of the token that is seen after these stops, given the one before them.
 
     A record of i moves the token by s = Delta_i at each visit of i, L_t scales what is there, and a_t is worked off by
@@ -174,7 +177,7 @@ def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, dimension: i
     variance = (tour.deviation[stops] * later) ** 2
     # Rounding to the grid moves the runs apart by its diagonal at each stop, which the last noise works off, too; as
     # much again is for the arithmetic of the steps.
-    rounding = 2 * len(stops) * _GRID * math.sqrt(dimension) / tour.deviation[stops[-1]] if len(stops) else 0.0
+    rounding = 2 * len(stops) * diagonal / tour.deviation[stops[-1]] if len(stops) else 0.0
     out = full.copy()
     for i in np.unique(stops):
         visits = np.flatnonzero(stops == i)
@@ -199,7 +202,7 @@ def _energy(time: np.ndarray, rise: np.ndarray) -> float:
     return sum(r * r / t for t, r in pools)
 
 
-def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, rounds: int) -> _Learnt:
+def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, rounds: int, grid: float) -> _Learnt:
     if not algorithm.exact or algorithm.initial > 0 or algorithm.offset > 0:
         raise InputError("pairwise privacy of incremental ADMM is proved for exact steps from a public start only")
     rho, convexity = algorithm.penalty, np.full((facts.agents, 1), algorithm.penalty + facts.l2)
@@ -216,7 +219,7 @@ def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, round
     sigma = deviation[tour.holders]
     bend = ((most - least) / 2)[tour.holders] / sigma
     visit = np.array([np.sum(tour.holders[: t + 1] == k) for t, k in enumerate(tour.holders)])
-    inexact = 2 * facts.tolerance / convexity[0, 0] + (9 + 4 * visit) * _GRID * math.sqrt(facts.dimension)
+    inexact = 2 * facts.tolerance / convexity[0, 0] + (9 + 4 * visit) * grid * math.sqrt(facts.dimension)
 
     def mu(by: Collection[int], published: bool) -> np.ndarray:
         seen = tour.seen(by, published)
