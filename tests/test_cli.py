@@ -65,6 +65,12 @@ def test_a_token_trains_with_fewer_messages(tacit, patients, algorithm):
     assert "not above L" not in err
 
 
+def test_no_rounds_are_no_training(tacit, patients):
+    code, _, err = tacit("train", patients, "--label", "died", "--agents", 3, "--rounds", 0)
+    assert code == 2
+    assert "at least one round" in err
+
+
 def test_a_penalty_below_the_theorem_is_warned_of(tacit, patients):
     code, _, err = tacit(
         "train", patients, "--label", "died", "--agents", 3, "--algorithm", "i-admm", "--penalty", 0.001

@@ -8,7 +8,7 @@ import pytest
 from conftest import make_parts
 
 import tacit
-from tacit.algorithms import ConsensusADMM
+from tacit.algorithms import ConsensusADMM, IncrementalADMM
 from tacit.mechanisms import post_processed
 from tacit.privacy.events import Free
 from tacit.schedule import Cycle
@@ -202,6 +202,16 @@ def test_the_loop_carries_a_token(problem):
     assert [sum(counter.values()) for counter in run.spent] == [1] * 5
     assert all(isinstance(event, Free) for counter in run.spent for event in counter)
     assert run.private
+
+
+def test_what_is_not_known_has_not_converged():
+    """The first holder is at its own minimum, so nothing moves in the first tick; the others have not spoken yet."""
+    parts = [([[0.5, 0.5], [0.5, 0.5]], [1, -1])] + [([[1.0, 0.3], [0.2, 0.4]], [1, -1])] * 4
+    problem = tacit.Problem(parts, l2=0.1)
+    run = tacit.simulate(IncrementalADMM(), problem, tacit.Graph.ring(5), rounds=5000, tolerance=1e-8)
+    assert run.converged
+    assert run.rounds > 5
+    np.testing.assert_allclose(run.model, problem.optimum(), atol=1e-6)
 
 
 def test_a_cycle_follows_edges():

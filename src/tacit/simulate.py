@@ -179,8 +179,8 @@ def simulate(
             trajectory.append(algorithm.estimate(state).copy())
 
     def is_converged() -> bool:
-        last = history[-1]
-        return tolerance is not None and max(last["primal_residual"], last["dual_residual"]) <= tolerance
+        last = history[-1]  # a residual that is not known yet is NaN, and not below anything
+        return tolerance is not None and all(last[name] <= tolerance for name in ("primal_residual", "dual_residual"))
 
     converged = done > 0 and is_converged()
     strides = getattr(algorithm, "strides", False) and overheard is None and exchange is None

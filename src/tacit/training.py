@@ -97,6 +97,8 @@ def train(
     A round is as many ticks as let everybody speak once. `prepared` is called once the optimum for comparison is there
     (which compiles the solver on first use).
     """
+    if rounds < 1:
+        raise InputError(f"training takes at least one round, not {rounds}")
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
     problem = Problem(data.parts(parts), loss=loss, scale=sizes / sizes.mean(), l2=l2)
