@@ -2,7 +2,8 @@
 
     python benchmarks/composite.py [--data-dir DIR]
 
-Without a folder that holds ijcnn1, made-up rows of its shape take its place: 49,990 x 22, 13 values a row.
+Without a folder that holds ijcnn1, made-up rows of its shape take its place: 49,990 x 22, 13 values a row. All have
+one thread.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 
 import numpy as np
 import scipy.sparse
+from threadpoolctl import threadpool_limits
 from timing import interleaved
 
 import tacit
@@ -119,11 +121,13 @@ def main() -> None:
     """Prints one line a figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="where ijcnn1 lies")
-    one_iteration()
-    many_iterations(*ijcnn1(parser.parse_args().data_dir), rounds=1000)
+    data_dir = parser.parse_args().data_dir
     train, _ = a9a()
     assert train.y is not None
-    many_iterations(scipy.sparse.csr_array(train.X), train.y, math.sqrt(14), "a9a", rounds=200)
+    with threadpool_limits(1):
+        one_iteration()
+        many_iterations(*ijcnn1(data_dir), rounds=1000)
+        many_iterations(scipy.sparse.csr_array(train.X), train.y, math.sqrt(14), "a9a", rounds=200)
 
 
 if __name__ == "__main__":
