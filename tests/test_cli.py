@@ -194,6 +194,18 @@ def bad(*args, why):
         bad("train", "patients.csv", "--label", "died", "--algorithm", "magic", why="algorithm must be one of admm"),
         bad("train", "patients.csv", "--label", "died", "--agents", "121", why="121"),
         bad("train", "patients.csv", "--label", "died", "--agents", "0", why="agents"),
+        bad("train", "patients.csv", "--label", "died", "--algorithm", "i-admm", "--rounds", "-1", why="not -1"),
+        bad(
+            "train",
+            "patients.csv",
+            "--label",
+            "died",
+            "--algorithm",
+            "i-admm",
+            "--graph",
+            "star",
+            why="only one neighbour; take --algorithm w-admm, or another --graph",
+        ),  # fmt: skip
         bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
         bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),
         bad("train", "patients.csv", "--label", "died", "--out", "model.png", why="name it .json"),
