@@ -205,7 +205,7 @@ def bad(*args, why):
             "--graph",
             "star",
             why="only one neighbour; take --algorithm w-admm, or another --graph",
-        ),  # fmt: skip
+        ),
         bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
         bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),
         bad("train", "patients.csv", "--label", "died", "--out", "model.png", why="name it .json"),

@@ -211,7 +211,7 @@ def test_a_nested_list_is_the_matrix_that_it_spells(features):
 
 
 def test_a_sample_without_variance_has_no_graph():
-    with pytest.raises(tacit.InputError, match="constant features"):
+    with pytest.raises(tacit.InputError, match="a feature of the sample is constant"):
         inverse_covariance_graph(0 * X, alpha=1.0)
 
 

@@ -448,7 +448,7 @@ def test_a_penalty_below_the_curvature_is_warned_of_with_the_curvature():
     L = problem.smoothness()[worst]
     X, _y = make_parts("squared")[worst]
     assert pytest.approx(SCALE * np.linalg.norm(X, 2) ** 2 / len(X) + L2) == L
-    with pytest.warns(UserWarning, match=rf"not above L = {L:.4g}, which bounds the curvature of agent {worst}'s"):
+    with pytest.warns(UserWarning, match=rf"not above L = {L:.4g}, which bounds the curvature of every agent's"):
         tacit.simulate(IncrementalADMM(penalty=0.99 * L), problem, GRAPH, rounds=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -263,12 +263,13 @@ def inverse_covariance_graph(X: Any, alpha: float) -> FeatureGraph:
     """
     hyper.number("alpha", alpha)
     dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
+    if not np.all(np.ptp(dense, axis=0) > 0):
+        raise InputError("a feature of the sample is constant, and has no place in a graph: leave it out")
     try:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            precision = GraphicalLasso(alpha=alpha).fit(dense).precision_
+        precision = GraphicalLasso(alpha=alpha).fit(dense).precision_
     except FloatingPointError:
         raise InputError(
-            "the graphical lasso fails on this sample: leave out constant features, or raise alpha"
+            f"the graphical lasso finds no precision of this sample with alpha={alpha}: raise it"
         ) from None
     W = -np.sign(np.triu(precision, 1))
     return FeatureGraph(W + W.T, Free("public: the graph of features is from a public sample"))
