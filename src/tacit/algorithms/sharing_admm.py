@@ -244,6 +244,7 @@ def _require_solution(A: np.ndarray, c: np.ndarray) -> None:
         raise InputError(f"nobody takes part in row {row} of the constraint, which asks for {c[row]:g}")
     scale[scale == 0] = 1.0
     A, c = A / scale[:, None], c / scale
-    off = np.linalg.norm(A @ np.linalg.lstsq(A, c, rcond=None)[0] - c)
-    if not off <= _ROUNDING * np.linalg.norm(c):
+    x = np.linalg.lstsq(A, c, rcond=None)[0]
+    rounding = 1e-13 * np.linalg.norm(A) * np.linalg.norm(x)  # which is large where rows are nearly the same
+    if not np.linalg.norm(A @ x - c) <= _ROUNDING * np.linalg.norm(c) + rounding:
         raise InputError("the rows of the constraint contradict each other: no x has sum_i A_i x_i = c")

@@ -15,7 +15,7 @@ from tacit.cli.console import err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, partition
-from tacit.errors import GraphError, InputError
+from tacit.errors import GraphError, InputError, whole
 from tacit.files import writable
 from tacit.losses import HuberHinge, Logistic, Squared
 from tacit.recipes import RECIPES, RECOMMENDED, Recipe
@@ -69,6 +69,8 @@ def train(
     writable(out.with_suffix(".png"), inputs)
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
+    if rounds is not None:
+        whole("--rounds", rounds, 0)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
         for option, given in settings.items():

@@ -36,9 +36,7 @@ from tacit.problem import ROUNDING, Problem
 
 _LEAST = 1e-100  # a product of contractions below which no more of them are counted
 _MOST = 1e100  # a mu beyond which nothing is hidden
-_EXTREME = np.errstate(
-    over="ignore", invalid="ignore"
-)  # noise next to none hides nothing: mu is infinite, or no number
+_EXTREME = np.errstate(over="ignore", invalid="ignore")  # where there is next to no noise, mu is infinite
 _EXACT = 1e-9  # relative: how well a linear system is to be solved
 
 
@@ -153,6 +151,7 @@ def _steepest(facts: Problem, row_norm: float) -> np.ndarray:
 def _epsilons(mu: np.ndarray, delta: float) -> np.ndarray:
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
+    # What is no number is taken for infinite.
     known = {m: gaussian_epsilon(1 / m, delta) if 0 < m < _MOST else m and math.inf for m in set(mu.tolist())}
     return np.array([known[m] for m in mu.tolist()])
 
