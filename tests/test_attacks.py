@@ -259,6 +259,8 @@ def test_tacit_attack(tacit, tmp_path):
         (["i-admm", "--penalty", "0"], "penalty must be a positive number"),
         (["pi-admm2", "--epsilon", "1"], "--epsilon is for pi-admm2 with --loss logistic"),
         (["i-admm", "--seed", "-1"], "seed"),
+        (["i-admm", "--out", ""], "--out is empty"),
+        (["pi-admm1", "--agents", "3", "--penalty", "1e-300"], "diverged, or an attack did, with the penalty 1e-300"),
     ],
 )
 def test_errors_of_tacit_attack_are_one_line(tacit, args, message):
@@ -267,6 +269,14 @@ def test_errors_of_tacit_attack_are_one_line(tacit, args, message):
     assert err.startswith("tacit: error: ")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_an_attack_that_cannot_be_solved_is_left_out(tacit):
+    code, out, err = tacit("attack", "i-admm", "--agents", "3", "--ticks", "2400")
+    assert code == 0
+    assert "printed, solved" not in out
+    assert "recursion" in out
+    assert "warning: left out: printed, solved: the equations are singular" in err
 
 
 def test_an_audit_of_the_token_is_on_the_command_line(tacit):

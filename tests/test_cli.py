@@ -68,7 +68,7 @@ def test_a_token_trains_with_fewer_messages(tacit, patients, algorithm):
 def test_no_rounds_are_no_training(tacit, patients):
     code, _, err = tacit("train", patients, "--label", "died", "--agents", 3, "--rounds", 0)
     assert code == 2
-    assert "at least one round" in err
+    assert "--rounds must be a whole number, 1 or more" in err
 
 
 def test_a_penalty_below_the_theorem_is_warned_of(tacit, patients):
@@ -200,6 +200,18 @@ def bad(*args, why):
         bad("train", "patients.csv", "--label", "died", "--algorithm", "magic", why="algorithm must be one of admm"),
         bad("train", "patients.csv", "--label", "died", "--agents", "121", why="121"),
         bad("train", "patients.csv", "--label", "died", "--agents", "0", why="agents"),
+        bad("train", "patients.csv", "--label", "died", "--algorithm", "i-admm", "--rounds", "-1", why="not -1"),
+        bad(
+            "train",
+            "patients.csv",
+            "--label",
+            "died",
+            "--algorithm",
+            "i-admm",
+            "--graph",
+            "star",
+            why="only one neighbour; take --algorithm w-admm, or another --graph",
+        ),
         bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
         bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),
         bad("train", "patients.csv", "--label", "died", "--out", "model.png", why="name it .json"),

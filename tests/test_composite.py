@@ -109,6 +109,18 @@ def test_clipped_rows_are_short_enough_and_keep_their_direction():
     tacit.Problem([(short, np.ones(50))]).require_row_norm(0.3)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [1.0, 1e200, 3e307])
+def test_rows_of_any_size_are_clipped(sparse, size):
+    rows = np.array([[3.0, 4.0], [3.0 / size, 4.0 / size], [0.0, 0.0], [1e-310, 0.0]]) * [[size], [0.1], [1], [1]]
+    expected = [[0.6, 0.8], [0.3 / size, 0.4 / size], [0.0, 0.0], [1e-310, 0.0]]
+    with np.errstate(all="raise", under="ignore"):
+        short = clipped(scipy.sparse.csr_array(rows) if sparse else rows, 1.0)
+    np.testing.assert_allclose(short.toarray() if sparse else short, expected, rtol=1e-14)
+    far = clipped(rows, 2.0 * size)[0] / size
+    np.testing.assert_allclose(far, [1.2, 1.6], rtol=1e-14)
+
+
 # Graphs of features
 
 

@@ -1,6 +1,7 @@
 """LIBSVM text and NumPy archives: round trips, and what is refused."""
 
 import bz2
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,25 @@ def test_bad_archives_are_refused(tmp_path):
         read_npz(archive(path, X, y))
     with pytest.raises(InputError, match=r"nowhere\.npz is none"):
         read_npz(tmp_path / "nowhere.npz")
+    np.savez(path, X_times_100=np.eye(2), y=np.array(["yes", "no"]))
+    with pytest.raises(InputError, match=r"labels must be numbers; those of a\.npz are"):
+        read_npz(path)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_cut_archive_is_closed(tmp_path):
+    path = archive(tmp_path / "a.npz", *some_data())
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"must be a NumPy archive; a\.npz is not"):
+        read_npz(path)
+    gc.collect()  # a file left open would be told of here
+
+
+@pytest.mark.parametrize("labels", [[1, 1], [-1, -1], [1]])
+def test_a_classifier_is_not_given_one_class(tmp_path, labels):
+    np.savez(tmp_path / "a.npz", X_times_100=np.ones((len(labels), 3)), y=np.array(labels))
+    with pytest.raises(InputError, match="learns from both classes"):
+        load(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,13 @@ def test_it_works_where_scikit_learn_looks_for_parameters():
         ({"graph": "private", "graph_share": 1.0}, "graph_share"),
         ({"graph": "private", "threshold": 2.0}, "threshold"),
         ({"classes": ["no"]}, "two different labels"),
+        ({"classes": [None, 1]}, "two labels of one kind"),
+        ({"row_norm": 1e300}, "row_norm is squared"),
+        ({"row_norm": 1e-300}, "row_norm is squared"),
+        ({"graph": [(0, 1, 2), (1, 2, 3)]}, "pairs of features"),
+        ({"graph": [0, 1, 2, 3]}, "pairs of features"),
+        ({"graph": [[0, 1, 0], [1, 0, 1], [0, 1, 0]]}, "pairs of features"),
+        ({"graph": None, "sparsity": 0.0}, "nothing is left"),
         (
             {"graph": graph_as_printed(tacit.Problem([(clipped(X, 1.0), np.ones(400))]), 0.3, as_printed=True)},
             "no positive parameter keeps the total",
@@ -192,6 +199,20 @@ def test_bad_parameters_are_refused_in_one_line(settings, message):
     with pytest.raises(tacit.InputError, match=message) as error:
         seeded(**settings).fit(X, Y)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("features", [2, 4])
+def test_a_nested_list_is_the_matrix_that_it_spells(features):
+    W = 0.5 * (np.eye(features, k=1) + np.eye(features, k=-1))
+    model = seeded(graph=W.tolist()).fit(X[:, :features], Y)
+    np.testing.assert_array_equal(model.feature_graph_.W.toarray(), W)
+    pairs = seeded(graph=[(1, 0), (0, 1)]).fit(X[:, :features], Y)
+    assert pairs.feature_graph_.edges().tolist() == [[0, 1]]
+
+
+def test_a_sample_without_variance_has_no_graph():
+    with pytest.raises(tacit.InputError, match="a feature of the sample is constant"):
+        inverse_covariance_graph(0 * X, alpha=1.0)
 
 
 def test_a_graph_whose_noise_could_be_drawn_again_does_not_go_with_noise_that_protects():

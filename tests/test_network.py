@@ -336,6 +336,13 @@ def test_contraction_helps():
     assert far[0] > far[1] > far[2] > 0
 
 
+@pytest.mark.filterwarnings("error")
+def test_noise_next_to_none_hides_nothing():
+    graph = GRAPHS["ring"]
+    table = pairwise(IncrementalADMM(deviation=1e-300), facts_of(graph), graph, 12, DELTA)
+    np.testing.assert_array_equal(table, np.where(np.eye(graph.agents), 0.0, np.inf))
+
+
 def test_refusals():
     graph, facts = GRAPHS["ring"], facts_of(GRAPHS["ring"])
     squares = Facts(sizes=[5] * 6, dimension=2, loss=tacit.losses.Squared())
@@ -351,6 +358,8 @@ def test_refusals():
             pairwise(algorithm, given, graph, 6, DELTA)
     with pytest.raises(tacit.InputError, match="coalition"):
         learnt(TokenGradientDescent(step=0.5, budget=GAUSS), facts, graph, 6, DELTA, by=[6])
+    with pytest.raises(tacit.InputError, match="a coalition is a list of agents, not 1"):
+        learnt(TokenGradientDescent(step=0.5, budget=GAUSS), facts, graph, 6, DELTA, by=1)
     with pytest.raises(tacit.InputError, match="delta"):
         pairwise(TokenGradientDescent(step=0.5, budget=GAUSS), facts, graph, 6, 0.0)
 

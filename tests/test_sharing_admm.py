@@ -165,12 +165,29 @@ def test_refusals():
         ({"A": eye, "c": zero, "rho": (2.0, 1.0)}, "rho lies between"),
         ({"A": eye, "c": zero, "rho": (0.0, (1.0, 2.0))}, "one for each of 5 agents"),
         ({"A": eye, "c": zero, "groups": [0]}, "groups gives a whole number"),
+        ({"A": eye, "c": zero, "groups": [0, 10**9]}, "groups gives a whole number from 0 to 1"),
+        ({"A": eye, "c": zero, "groups": [[0], [1, 2]]}, "groups must be an array of numbers"),
+        ({"A": [[[1.0], [2.0, 3.0]]], "c": zero}, "A must be an array of numbers"),
+        ({"A": "text", "c": zero}, "A must be an array of numbers"),
+        ({"A": eye * 1e200, "c": zero}, "largest entry of A is 1e\\+200"),
+        ({"A": eye * 1e-200, "c": zero}, "largest entry of A is 1e-200"),
+        ({"A": eye, "c": zero, "rho": 1.0}, "rho is two numbers"),
+        ({"A": eye, "c": zero, "rho": (1.0,)}, "rho is two numbers"),
+        ({"A": eye * [[1.0], [0.0]], "c": np.ones(2)}, "nobody takes part in row 1 of the constraint"),
+        ({"A": np.ones((N, 2, 2)), "c": np.arange(2.0)}, "contradict each other"),
         ({"A": eye, "c": zero, "penalty": 0.0}, "penalty must be"),
         ({"A": eye, "c": zero, "dual_step": -1.0}, "dual_step must be"),
         ({"A": eye, "c": zero, "beta": 1.0, "budget": tacit.Pure(1.0)}, "by beta or by budget"),
     ):
         with pytest.raises(tacit.InputError, match=message):
             SharingADMM(**settings)
+    for graph, penalty, message in (
+        (tacit.Graph.ring(N), (1.0, 2.0), "penalty is given for 2 agents, the graph has 5"),
+        (tacit.Graph.ring(1), 1.0, "nobody to agree with"),
+    ):
+        with pytest.raises(tacit.InputError, match=message), np.errstate(all="raise"):
+            SharingADMM.consensus(graph, 2, penalty=penalty)
+    SharingADMM(A=np.ones((N, 2, 2)), c=np.full(2, 1 / 3))  # the same twice is no contradiction
     method = SharingADMM(A=eye, c=zero)
     with pytest.raises(tacit.GraphError, match="agents 0 and 2 share a row of the constraint but are not neighbours"):
         method.schedule(tacit.Graph.ring(N))

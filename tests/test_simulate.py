@@ -148,7 +148,12 @@ def test_a_broken_file_is_not_a_run(tmp_path):
         ({"rounds": 2.5}, "rounds must be a whole number"),
         ({"tolerance": 0.0}, "tolerance must be a positive number"),
         ({"tolerance": np.nan}, "tolerance must be a positive number"),
-        ({"rounds": -1}, "rounds must be a whole number, zero or more"),
+        ({"rounds": -1}, "rounds must be a whole number, 0 or more"),
+        ({"measure_every": True}, "measure_every must be a whole number, 1 or more, not True"),
+        ({"exchange": "plain"}, "exchange is Plain"),
+        ({"exchange": tacit.exchange.Plain}, "exchange is Plain"),
+        ({"resume": "x.npz"}, "resume is a Run, such as Run.load reads"),
+        ({"overheard": 5}, "overheard is a function"),
     ],
 )
 def test_bad_arguments(problem, options, message):

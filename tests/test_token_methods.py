@@ -23,7 +23,7 @@ from tacit.algorithms import (
 from tacit.composite.prox import L1
 from tacit.hamilton import hamiltonian_cycle
 from tacit.release import Inbox
-from tacit.schedule import RandomWalk
+from tacit.schedule import RandomWalk, Walks
 from tacit.simulate import Blocks, tick
 
 N, D = 6, 3
@@ -384,6 +384,12 @@ def test_parallel_walks_take_turns():
     assert len({int(schedule.turn(m).speakers[0]) for m in range(tokens)}) == tokens  # nobody starts with two
 
 
+def test_numpy_integers_are_whole_numbers():
+    problem, _ = make("logistic")
+    two, numpy_two = (tacit.simulate(ParallelWalkADMM(tokens=m), problem, GRAPH, rounds=4) for m in (2, np.int64(2)))
+    np.testing.assert_array_equal(numpy_two.estimate, two.estimate)
+
+
 def test_bad_input():
     problem, _ = make("logistic")
     zero = {"rounds": 1, "start": 0.0}
@@ -400,7 +406,15 @@ def test_bad_input():
         (lambda: WalkProximalGradient(step=-1.0), "step must be a positive number"),
         (lambda: WalkADMM(order=(0, 1)), "the order of a walk is a RandomWalk"),
         (lambda: RandomWalk(-1), "a walk's seed"),
-        (lambda: RandomWalk(choice=0), "a walk chooses among 1 or more"),
+        (lambda: RandomWalk(choice=0), "a walk's choice must be a whole number, 1 or more"),
+        (lambda: Walks(GRAPH, seed=0, choice=0), "choice must be a whole number, 1 or more"),
+        (lambda: Walks(GRAPH, seed=0, tokens=0), "tokens must be a whole number, 1 or more"),
+        (lambda: ParallelWalkADMM(tokens=True), "tokens must be a whole number, 1 or more, not True"),
+        (lambda: IncrementalADMM(gamma=0.5), "gamma is Between two numbers, not 0.5"),
+        (lambda: IncrementalADMM(row_norm="a"), "row_norm must be a positive number, not 'a'"),
+        (lambda: IncrementalADMM(order=5).schedule(GRAPH), "the order is the agents of a cycle"),
+        (lambda: IncrementalADMM(order=tuple(np.arange(6.0))).schedule(GRAPH), "an agent of the order must be a whole"),
+        (lambda: Between("a", 1), "between two positive numbers"),
         (lambda: Between(0.0, 1.0), "between two positive numbers"),
         (lambda: Between(2.0, 1.0), "between two positive numbers"),
         (lambda: IncrementalADMM(gamma=Between(0.9, 1.1), deviation=1.0), "one of them"),
@@ -434,7 +448,7 @@ def test_a_penalty_below_the_curvature_is_warned_of_with_the_curvature():
     L = problem.smoothness()[worst]
     X, _y = make_parts("squared")[worst]
     assert pytest.approx(SCALE * np.linalg.norm(X, 2) ** 2 / len(X) + L2) == L
-    with pytest.warns(UserWarning, match=rf"not above L = {L:.4g}, which bounds the curvature of agent {worst}'s"):
+    with pytest.warns(UserWarning, match=rf"not above L = {L:.4g}, which bounds the curvature of every agent's"):
         tacit.simulate(IncrementalADMM(penalty=0.99 * L), problem, GRAPH, rounds=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 
 class TacitError(Exception):
     """Parent of every error that tacit raises on purpose."""
@@ -43,3 +45,15 @@ class Dropout(ExchangeError):  # noqa: N818 (a state of affairs, not a mistake)
     def __init__(self, agents: list[int], message: str) -> None:
         super().__init__(message)
         self.agents = agents
+
+
+def whole(name: str, value: Any, least: int) -> None:
+    """Refuses what is not a whole number, `least` or more; True and 2.0 are none.
+
+    >>> whole("rounds", 1.5, 0)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InputError: rounds must be a whole number, 0 or more, not 1.5
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number, {least} or more, not {value!r}")

@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from tacit.algorithms import DPADMM, AcceleratedDPADMM, hyper
 from tacit.composite import FeatureGraph, Term, clipped, graph_guided, lasso, private_graph, public_graph
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.graph import Graph
 from tacit.noise import Noise, SecureNoise, SeededNoise
 from tacit.privacy.accounting import Totals, delta_warning, gaussian_steps, rounded_up, totals
@@ -188,7 +188,10 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
             if len(known) < 2:
                 raise ValueError("two classes are needed, y has one class only; name both by `classes`")
         else:
-            known = np.unique(np.asarray(self.classes))
+            try:
+                known = np.unique(np.asarray(self.classes))
+            except (TypeError, ValueError):
+                raise InputError(f"classes are two labels of one kind, not {self.classes!r}") from None
             if len(known) != 2:
                 raise InputError(f"classes are two different labels, not {self.classes!r}")
             if not np.all(np.isin(y, known)):
@@ -215,7 +218,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         elif isinstance(self.graph, str):
             raise InputError(f'graph is "path", "private", pairs, a matrix, a FeatureGraph or None, not {self.graph!r}')
         elif isinstance(self.graph, list | tuple):
-            graph = _from_edges(self.graph, d)
+            graph = _from_list(self.graph, d)
         else:
             graph = public_graph(self.graph)
         if graph is not None and graph.W.shape[0] != d:
@@ -225,10 +228,10 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
     def _term(self, graph: FeatureGraph | None, dimension: int) -> Term:
         """The fused lasso on the features, nothing on the intercept."""
         d = self.n_features_in_
+        if (graph is None or graph.W.nnz == 0) and not self.sparsity:
+            raise InputError("the graph has no edges and sparsity is 0: nothing is left of the fused lasso")
         if graph is None:
             term = lasso(d, self.strength * self.sparsity)
-        elif graph.W.nnz == 0 and not self.sparsity:
-            raise InputError("the graph has no edges and sparsity is 0: nothing is left of the fused lasso")
         else:
             term = graph_guided(graph, self.strength, sparsity=self.sparsity)
         free = scipy.sparse.csr_array((term.rows, dimension - d))
@@ -260,7 +263,14 @@ def inverse_covariance_graph(X: Any, alpha: float) -> FeatureGraph:
     """
     hyper.number("alpha", alpha)
     dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
-    precision = GraphicalLasso(alpha=alpha).fit(dense).precision_
+    if not np.all(np.ptp(dense, axis=0) > 0):
+        raise InputError("a feature of the sample is constant, and has no place in a graph: leave it out")
+    try:
+        precision = GraphicalLasso(alpha=alpha).fit(dense).precision_
+    except FloatingPointError:
+        raise InputError(
+            f"the graphical lasso finds no precision of this sample with alpha={alpha}: raise it"
+        ) from None
     W = -np.sign(np.triu(precision, 1))
     return FeatureGraph(W + W.T, Free("public: the graph of features is from a public sample"))
 
@@ -269,6 +279,8 @@ def _checked(model: PrivateFusedLogisticRegression) -> None:
     """Parameters, before anything looks at the records."""
     for name in ("epsilon", "row_norm", "penalty", "strength"):
         hyper.number(name, getattr(model, name))
+    if not 0 < float(model.row_norm) * float(model.row_norm) < np.inf:
+        raise InputError(f"row_norm is squared, which {model.row_norm!r} is too large or too small for")
     hyper.number("sparsity", model.sparsity, zero=True)
     if model.step is not None:
         hyper.number("step", model.step)
@@ -276,16 +288,27 @@ def _checked(model: PrivateFusedLogisticRegression) -> None:
         value = getattr(model, name)
         if not (isinstance(value, int | float | np.number) and 0 < value < 1):
             raise InputError(f"{name} must lie between 0 and 1, not at {value!r}")
-    if not (isinstance(model.rounds, int | np.integer) and model.rounds >= 1):
-        raise InputError(f"rounds must be a whole number, 1 or more, not {model.rounds!r}")
+    whole("rounds", model.rounds, 1)
+
+
+def _from_list(given: Any, features: int) -> FeatureGraph:
+    """A matrix, row by row, or pairs; in two features, where both are two by two, pairs are tuples."""
+    if len(given) == features and all(isinstance(row, list) and len(row) == features for row in given):
+        return public_graph(given)
+    return _from_edges(given, features)
 
 
 def _from_edges(pairs: Any, features: int) -> FeatureGraph:
     """Public, with an edge of weight 1 for each pair."""
     try:
-        places = np.asarray(pairs, dtype=float).reshape(-1, 2)
+        places = np.asarray(pairs, dtype=float) if len(pairs) else np.empty((0, 2))
+        if places.shape != (len(pairs), 2):
+            raise ValueError
     except (TypeError, ValueError):
-        raise InputError(f"edges are pairs of features, such as [(0, 1), (1, 2)], not {pairs!r}") from None
+        raise InputError(
+            f"edges are pairs of features, such as [(0, 1), (1, 2)], and a matrix has a row and a column for each of "
+            f"{features}; neither is {pairs!r}"
+        ) from None
     if not np.all((places == np.floor(places)) & (places >= 0) & (places < features)) or np.any(
         places[:, 0] == places[:, 1]
     ):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.graph import Graph, View
 from tacit.losses import Logistic, Loss
 from tacit.mechanisms import Budget, BudgetTooSmall
@@ -172,8 +172,7 @@ def plan(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> Pla
     """
     if graph.agents != facts.agents:
         raise InputError(f"the graph has {graph.agents} agents, the facts have {facts.agents}")
-    if not isinstance(rounds, int | np.integer) or rounds < 0:
-        raise InputError(f"rounds must be a whole number, zero or more, not {rounds}")
+    whole("rounds", rounds, 0)
     if not isinstance(facts, Facts):
         facts = Facts.of(facts)
     blocks, schedule = Blocks(facts, graph), algorithm.schedule(graph)

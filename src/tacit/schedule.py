@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tacit.errors import GraphError, InputError
+from tacit.errors import GraphError, InputError, whole
 from tacit.graph import Graph
 from tacit.hamilton import hamiltonian_cycle
 
@@ -82,6 +82,8 @@ class Cycle:
     """
 
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
+        for agent in order:
+            whole("an agent of the order", agent, 0)
         if sorted(order) != list(range(graph.agents)):
             raise GraphError(f"a cycle visits each of the {graph.agents} agents once; given was {list(order)}")
         if graph.agents < 2:
@@ -109,6 +111,8 @@ class Walks:
     """
 
     def __init__(self, graph: Graph, seed: int, choice: int = 1, tokens: int = 1) -> None:
+        whole("choice", choice, 1)
+        whole("tokens", tokens, 1)
         self._graph, self._choice = graph, choice
         self._rng = np.random.default_rng(seed)
         self._holders = [int(i) for i in self._rng.permutation(graph.agents)[np.arange(tokens) % graph.agents]]
@@ -140,10 +144,8 @@ class RandomWalk:
     choice: int = 1
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.seed, int) and self.seed >= 0):
-            raise InputError(f"a walk's seed is a whole number, 0 or more, not {self.seed!r}")
-        if not (isinstance(self.choice, int) and self.choice >= 1):
-            raise InputError(f"a walk chooses among 1 or more neighbours, not {self.choice!r}")
+        whole("a walk's seed", self.seed, 0)
+        whole("a walk's choice", self.choice, 1)
 
     def on(self, graph: Graph, tokens: int = 1) -> Walks:
         """The walks on a graph."""
@@ -156,6 +158,8 @@ def way(graph: Graph, order: Sequence[int] | RandomWalk | None) -> Cycle | Walks
     """The way of one token: at random, or round the given cycle, or round one that is found in the graph."""
     if isinstance(order, RandomWalk):
         return order.on(graph)
+    if order is not None and not isinstance(order, list | tuple):
+        raise InputError(f"the order is the agents of a cycle, or a RandomWalk, not {order!r}")
     return Cycle(graph, hamiltonian_cycle(graph) if order is None else order)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.exchange import Exchange, Link, Plain
 from tacit.files import replacing
 from tacit.graph import Graph, View
@@ -82,8 +82,8 @@ class Run:
     def load(cls, path: str | os.PathLike[str]) -> Run:
         """Reads what `save` wrote. The state comes back as a plain mapping until a simulation resumes it."""
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
             meta = json.loads(str(arrays.pop("meta")))
             if meta["format"] != _FORMAT:
                 raise InputError(f"{path} is a run of format {meta['format']}; this version reads {_FORMAT}")
@@ -136,12 +136,16 @@ def simulate(
     """
     if graph.agents != problem.agents:
         raise InputError(f"the graph has {graph.agents} agents, the problem {problem.agents}")
-    if not isinstance(rounds, int | np.integer) or rounds < 0:
-        raise InputError(f"rounds must be a whole number, zero or more, not {rounds}")
+    whole("rounds", rounds, 0)
     if tolerance is not None and not tolerance > 0:
         raise InputError(f"tolerance must be a positive number, not {tolerance}")
-    if not isinstance(measure_every, int | np.integer) or measure_every < 1:
-        raise InputError(f"measure_every must be a whole number of rounds, 1 or more, not {measure_every}")
+    whole("measure_every", measure_every, 1)
+    if resume is not None and not isinstance(resume, Run):
+        raise InputError(f"resume is a Run, such as Run.load reads from a file, not {resume!r}")
+    if exchange is not None and (isinstance(exchange, type) or not hasattr(exchange, "open")):
+        raise InputError(f"exchange is Plain() or SecretSharedSums(), not {exchange!r}")
+    if overheard is not None and not callable(overheard):
+        raise InputError(f"overheard is a function of tick, turn and release, not {overheard!r}")
     if resume is not None and start is not None:
         raise InputError("start is for a new run; a resumed run goes on from where it stopped")
     if overheard is not None and exchange is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.algorithms import Algorithm
 from tacit.data import Classes, Dataset, Schema
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.graph import Graph
 from tacit.losses import Loss
 from tacit.model import Model
@@ -97,8 +97,7 @@ def train(
     A round is as many ticks as let everybody speak once. `prepared` is called once the optimum for comparison is there
     (which compiles the solver on first use).
     """
-    if rounds < 1:
-        raise InputError(f"training takes at least one round, not {rounds}")
+    whole("rounds", rounds, 1)
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
     problem = Problem(data.parts(parts), loss=loss, scale=sizes / sizes.mean(), l2=l2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed, relative
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.graph import Graph, View
 from tacit.mechanisms import gradient_perturbed, post_processed, unprotected
 from tacit.noise import Noise
@@ -47,8 +47,7 @@ class GradientDescent:
     def __post_init__(self) -> None:
         hyper.number("step", self.step)
         hyper.number("mixing", self.mixing, zero=True)
-        if not (isinstance(self.exchanges, int) and self.exchanges >= 1):
-            raise InputError(f"exchanges must be a whole number, 1 or more, not {self.exchanges}")
+        whole("exchanges", self.exchanges, 1)
         if self.budget is not None and not isinstance(self.budget, Gaussian):
             raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
 

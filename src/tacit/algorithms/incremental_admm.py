@@ -39,8 +39,12 @@ class Between:
     high: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
-        if low.shape != high.shape or not np.all((low > 0) & (low <= high) & np.isfinite(high)):
+        try:
+            low, high = np.asarray(self.low, dtype=float), np.asarray(self.high, dtype=float)
+            between = low.shape == high.shape and bool(np.all((low > 0) & (low <= high) & np.isfinite(high)))
+        except (TypeError, ValueError):
+            between = False
+        if not between:
             raise InputError(f"a step size lies between two positive numbers, not between {self.low} and {self.high}")
 
     def drawn(self, noise: Noise, ids: np.ndarray, k: int) -> np.ndarray:
@@ -95,8 +99,10 @@ class IncrementalADMM:
         hyper.number("offset", self.offset, zero=True)
         if self.deviation is not None:
             hyper.number("deviation", self.deviation)
-        if not self.row_norm > 0:
-            raise InputError(f"row_norm must be a positive number, not {self.row_norm!r}")
+        if self.row_norm != math.inf:
+            hyper.number("row_norm", self.row_norm)
+        if self.gamma is not None and not isinstance(self.gamma, Between):
+            raise InputError(f"gamma is Between two numbers, not {self.gamma!r}")
         if self.budget is not None and not isinstance(self.budget, Gaussian):
             raise InputError(f"a visit's budget is Gaussian(multiplier), not {self.budget!r}")
         if self.budget is not None and not math.isfinite(self.row_norm):
@@ -124,10 +130,9 @@ class IncrementalADMM:
         """x_i^0 is the start, y_i^0 = rho x_i^0, z^0 = 0."""
         smoothness = problem.smoothness()
         if np.any(self.penalty <= smoothness):
-            worst = int(np.argmax(smoothness))
             warnings.warn(
-                f"the penalty {self.penalty:g} is not above L = {smoothness[worst]:.4g}, which bounds the curvature of "
-                f"agent {view.ids[worst]}'s objective: the method may not converge",
+                f"the penalty {self.penalty:g} is not above L = {smoothness.max():.4g}, which bounds the curvature of "
+                "every agent's objective: the method may not converge",
                 stacklevel=3,
             )
         return State(start, self._sign * self.penalty * start, np.zeros_like(start), np.full(start.shape, np.nan))

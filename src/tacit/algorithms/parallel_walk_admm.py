@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import relative
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.graph import Graph, View
 from tacit.mechanisms import unprotected
 from tacit.noise import Noise
@@ -58,8 +58,7 @@ class ParallelWalkADMM:
     walk: RandomWalk = RandomWalk(choice=2)  # noqa: RUF009 (it is frozen)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.tokens, int) and self.tokens >= 1):
-            raise InputError(f"tokens must be a whole number, 1 or more, not {self.tokens!r}")
+        whole("tokens", self.tokens, 1)
         hyper.number("penalty", self.penalty)
         hyper.number("proximal", self.proximal, zero=True)
         if not isinstance(self.walk, RandomWalk):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,16 @@ from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import proximal_step, relative_distance, require_stable, warn_of_curvature
 from tacit.algorithms.consensus import TINY, needed
 from tacit.algorithms.hyper import Hyper
-from tacit.errors import GraphError, InputError
+from tacit.errors import GraphError, InputError, whole
 from tacit.graph import Graph, View
 from tacit.mechanisms import Budget, instead, post_processed
 from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
 from tacit.schedule import Broadcast
+
+_EXTREME = 1e100  # an entry whose square, and its inverse, are still numbers
+_ROUNDING = 1e-9  # relative: by how much a constraint that has a solution may be off
 
 
 class State(NamedTuple):
@@ -65,15 +68,19 @@ class SharingADMM:
     row_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        A, c = np.asarray(self.A, dtype=float), np.asarray(self.c, dtype=float)
+        A, c = (_numbers(name, getattr(self, name)) for name in "Ac")
         if A.ndim != 3 or c.shape != A.shape[1:2] or not (np.all(np.isfinite(A)) and np.all(np.isfinite(c))):
             raise InputError(f"A is (N, m, d) and c is (m,), all finite; they have the shapes {A.shape} and {c.shape}")
         if not A.any():
             raise InputError("A is zero: there is no constraint")
-        groups = np.arange(len(c)) if self.groups is None else np.asarray(self.groups)
-        if groups.shape != c.shape or groups.dtype.kind not in "iu" or groups.min() < 0:
+        largest = np.abs(A).max()
+        if not 1 / _EXTREME <= largest <= _EXTREME:
+            raise InputError(f"the largest entry of A is {largest:g}, whose square no step size fits; scale A and c")
+        _require_solution(np.concatenate(list(A), axis=1), c)
+        groups = np.arange(len(c)) if self.groups is None else _numbers("groups", self.groups, kind=None)
+        if groups.shape != c.shape or groups.dtype.kind not in "iu" or groups.min() < 0 or groups.max() >= len(c):
             raise InputError(
-                f"groups gives a whole number, 0 or more, for each of the {len(c)} rows, not {self.groups}"
+                f"groups gives a whole number from 0 to {len(c) - 1} for each of the {len(c)} rows, not {self.groups}"
             )
         for name, value in (("A", A), ("c", c), ("groups", groups)):
             object.__setattr__(self, name, value)
@@ -82,6 +89,8 @@ class SharingADMM:
         if self.dual_step is not None:
             hyper.number("dual_step", self.dual_step)
         if self.rho is not None:
+            if not (isinstance(self.rho, tuple | list) and len(self.rho) == 2):
+                raise InputError(f"rho is two numbers, the ends of a range, not {self.rho!r}")
             low, high = (self._each(x) for x in self.rho)
             if not np.all((low >= 0) & (low <= high) & np.isfinite(high)):
                 raise InputError(
@@ -95,6 +104,11 @@ class SharingADMM:
         **settings: object,
     ) -> SharingADMM:  # fmt: skip
         """All x_i equal, on the edges of a graph: Algorithm 1, with rho_i up to D_i over the degree."""
+        whole("dimension", dimension, 1)
+        hyper.each("penalty", penalty)
+        hyper.fits_each(graph, "penalty", penalty)
+        if graph.agents < 2:
+            raise InputError("one agent has nobody to agree with: there is no constraint")
         A = np.zeros((graph.agents, len(graph.edges), dimension, dimension))
         for e, (i, j) in enumerate(graph.edges):
             A[i, e], A[j, e] = np.eye(dimension), -np.eye(dimension)
@@ -210,3 +224,27 @@ def _times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _norm(A: np.ndarray) -> float:
     """The spectral norm of all the A_i side by side."""
     return float(np.linalg.norm(np.concatenate(list(A), axis=1), 2))
+
+
+def _numbers(name: str, value: Any, kind: type | None = float) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=kind)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers") from None
+
+
+def _require_solution(A: np.ndarray, c: np.ndarray) -> None:
+    """Refuses A x = c without a solution, which no ADMM comes to; rows count alike, whatever their length."""
+    if not c.any():
+        return
+    scale = np.abs(A).max(axis=1)
+    empty = (scale == 0) & (c != 0)
+    if empty.any():
+        row = int(np.argmax(empty))
+        raise InputError(f"nobody takes part in row {row} of the constraint, which asks for {c[row]:g}")
+    scale[scale == 0] = 1.0
+    A, c = A / scale[:, None], c / scale
+    x = np.linalg.lstsq(A, c, rcond=None)[0]
+    rounding = 1e-13 * np.linalg.norm(A) * np.linalg.norm(x)  # which is large where rows are nearly the same
+    if not np.linalg.norm(A @ x - c) <= _ROUNDING * np.linalg.norm(c) + rounding:
+        raise InputError("the rows of the constraint contradict each other: no x has sum_i A_i x_i = c")

@@ -63,4 +63,7 @@ def _solved(A: scipy.sparse.csc_matrix, b: np.ndarray, iterations: int | None) -
         return np.stack([lsqr(A, column, iter_lim=iterations)[0] for column in b.T], axis=1)
     m, n = A.shape  # r + A v = b, A^T r = 0: without squaring the condition number
     augmented = scipy.sparse.bmat([[scipy.sparse.eye(m), A], [A.T, None]]).tocsc()
-    return splu(augmented).solve(np.vstack([b, np.zeros((n, b.shape[1]))]))[m:]
+    try:
+        return splu(augmented).solve(np.vstack([b, np.zeros((n, b.shape[1]))]))[m:]
+    except RuntimeError:  # each visit halves what a start still counts: at some point to nothing
+        raise InputError(f"the equations are singular in floating point: {n} unknowns are too many to solve") from None

@@ -50,7 +50,7 @@ def attack(
     ] = None,
     agent: Annotated[int, typer.Option(help="Whose variables to draw, from 1.")] = 1,
     seed: Annotated[int, typer.Option(help="For data, graph and noise.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for attack.png and attack.csv.")] = None,
+    out: Annotated[str | None, typer.Option(help="Folder for attack.png and attack.csv.")] = None,
 ) -> None:
     """What does somebody learn who overhears the token? Attack a token method in the setting of its paper.
 
@@ -88,10 +88,13 @@ def attack(
                 "--epsilon is for pi-admm2 with --loss logistic: nothing else has noise and bounded slopes"
             )
         algorithm, problem = calibrated(case, epsilon, -(-ticks // agents)), case.problem(agents, seed, row_norm=1.0)
-    if out is not None:
-        names.folder(out)
+    if out == "":
+        raise InputError("--out is empty: name a folder")
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        names.folder(folder)
         for name in ("attack.png", "attack.csv"):
-            writable(out / name)
+            writable(folder / name)
 
     with warnings.catch_warnings(record=True) as caught, err.status("listening") as status:
         warnings.simplefilter("always")
@@ -101,18 +104,20 @@ def attack(
         )  # fmt: skip
         status.update("attacking")
         found = paper.attempts(case, algorithm, overheard)
+    if not all(np.isfinite(part).all() for states in (*found.values(), overheard.truth) for part in states):
+        raise InputError(f"the method diverged, or an attack did, with the penalty {algorithm.penalty:g}: take another")
     for warning in caught:
         warn(str(warning.message))
     screen.print(tables.attacks(rows(overheard, found)))
     screen.print(f"\n{in_words(overheard, found)}", soft_wrap=True)
-    if out is not None:
+    if folder is not None:
         from tacit.report import plots  # matplotlib takes its time to import: not for --help
 
         title = f"{method}, {loss} regression, {agents} agents, {ticks} ticks: what an eavesdropper has"
         exhibit = Exhibit(title, paper.panels(method, [(overheard, found)], agent - 1))
-        plots.exhibit(exhibit, out / "attack.png")
-        write_csv(exhibit, out / "attack.csv")
-        err.print(f"wrote {out / 'attack.png'} and {out / 'attack.csv'}", markup=False, soft_wrap=True)
+        plots.exhibit(exhibit, folder / "attack.png")
+        write_csv(exhibit, folder / "attack.csv")
+        err.print(f"wrote {folder / 'attack.png'} and {folder / 'attack.csv'}", markup=False, soft_wrap=True)
 
 
 def calibrated(case: paper.Case, epsilon: float, visits: int) -> IncrementalADMM:

@@ -15,7 +15,7 @@ from tacit.cli.console import err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, partition
-from tacit.errors import InputError
+from tacit.errors import GraphError, InputError, whole
 from tacit.files import writable
 from tacit.losses import HuberHinge, Logistic, Squared
 from tacit.recipes import RECIPES, RECOMMENDED, Recipe
@@ -69,6 +69,8 @@ def train(
     writable(out.with_suffix(".png"), inputs)
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
+    if rounds is not None:
+        whole("--rounds", rounds, 1)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
         for option, given in settings.items():
@@ -213,8 +215,13 @@ def run(
     kept, held = hold_out(parts, holdout, seed)
     for name in one_sided(data, kept, agent_names, schema):
         warn(f"{name} has rows of one class only")
+    try:
+        ticks = ticks_a_round(method, graph)
+    except GraphError as error:
+        advice = "; take --algorithm w-admm, or another --graph" if graph.agents > 1 else ""
+        raise GraphError(f"{error}{advice}") from None
     waiting = err.status("preparing (the first run on a machine compiles the solver: about half a minute)")
-    with rounds_bar(rounds * ticks_a_round(method, graph)) as bar, warnings.catch_warnings(record=True) as caught:
+    with rounds_bar(rounds * ticks) as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         waiting.start()
         try:

@@ -19,10 +19,11 @@ from tacit.composite.feature_graph import (
     private_graph,
     public_graph,
 )
-from tacit.composite.problem import Composite, clipped
+from tacit.composite.problem import Composite
 from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2
 from tacit.composite.term import Term, generalised_lasso, graph_guided, lasso
 from tacit.composite.theory import paper_sigma, suggested_rounds
+from tacit.data.clipping import clipped
 
 __all__ = [
     "L1",

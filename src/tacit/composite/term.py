@@ -15,7 +15,7 @@ from scipy.sparse.linalg import eigsh
 
 from tacit.composite.feature_graph import FeatureGraph
 from tacit.composite.prox import L1, Proximable
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.privacy.events import Event, Free
 
 _DENSE = 300  # columns up to which the spectral norm is computed by a dense method
@@ -150,6 +150,5 @@ def graph_guided(graph: FeatureGraph, strength: float, *, sparsity: float = 1.0,
 
 
 def _count(name: str, value: Any) -> int:
-    if not (isinstance(value, int | np.integer) and value >= 1):
-        raise InputError(f"{name} must be a whole number, 1 or more, not {value!r}")
+    whole(name, value, 1)
     return int(value)

@@ -91,6 +91,8 @@ def _all_finite(line: str) -> bool:
 
 def _signs(labels: np.ndarray, source: str) -> np.ndarray:
     """Labels as -1 and +1."""
+    if labels.dtype.kind not in "biuf":
+        raise InputError(f"labels must be numbers; those of {source} are {labels.dtype}; write -1 and +1")
     distinct = np.unique(labels)
     if set(distinct) <= {-1.0, 1.0}:
         return labels.astype(np.float64)
@@ -121,14 +123,14 @@ def read_npz(path: str | Path) -> tuple[Dataset, Dataset | None]:
     if not path.is_file():
         raise InputError(f"a file is needed; {path} is none; check the path")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         # Text, a cut archive, pickled objects and a single array fail in as many ways.
         raise InputError(f"the file must be a NumPy archive; {path.name} is not ({error}); fetch it again") from None
     if {"X_times_100", "y"} <= arrays.keys():
         X = arrays["X_times_100"] / 100.0
-        return _dataset(X, _signs(arrays["y"].astype(np.float64), path.name)), None
+        return _dataset(X, _signs(arrays["y"], path.name)), None
     parts = [f"{side}_{part}" for side in ("train", "test") for part in ("data", "indices", "indptr", "shape", "y")]
     lacking = [part for part in parts if part not in arrays]
     if lacking:
@@ -148,7 +150,7 @@ def _sparse_side(arrays: dict[str, np.ndarray], side: str, source: str) -> Datas
     except (ValueError, TypeError) as error:
         raise InputError(f"{side}_* must be a CSR matrix; in {source} it is not ({error}); write it again") from None
     X.sort_indices()
-    return _dataset(X, _signs(arrays[f"{side}_y"].astype(np.float64), source))
+    return _dataset(X, _signs(arrays[f"{side}_y"], source))
 
 
 def load(name_or_path: str | Path, directory: str | Path | None = None) -> tuple[Dataset, Dataset | None]:
@@ -163,6 +165,13 @@ def load(name_or_path: str | Path, directory: str | Path | None = None) -> tuple
     tacit.errors.InputError: the data set must be in the directory; a8a is not in nowhere, which was searched for \
 a8a.npz, a8a, a8a.txt, a8a.bz2; download one of them there
     """
+    train, test = _loaded(name_or_path, directory)
+    if train.y is not None and len(np.unique(train.y)) < 2:
+        raise InputError(f"a classifier learns from both classes; {name_or_path} has one only; check its labels")
+    return train, test
+
+
+def _loaded(name_or_path: str | Path, directory: str | Path | None) -> tuple[Dataset, Dataset | None]:
     name = str(name_or_path)
     if name not in _FEATURES:
         path = Path(name_or_path) if directory is None else Path(directory) / name_or_path

@@ -53,6 +53,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from tacit.data.clipping import clipped
 from tacit.data.columns import Bands, Category, Classes, Number, Target
 from tacit.data.dataset import Dataset
 from tacit.data.schema_toml import write
@@ -235,17 +236,15 @@ class Schema:
             position[:, -1] = first
             value[:, -1] = 1.0
         if self.row_norm:
-            norm = np.sqrt(np.einsum("ij,ij->i", value, value))
-            # A little more than the norm: a rounded row must not come out above the bound that a proof relies on.
-            value /= np.maximum(1.0, norm / self.row_norm * (1 + 1e-15))[:, np.newaxis]
+            value = clipped(value, self.row_norm)
 
         y = None
         if labelled:
             label = self.label.encode(table.cells(self.label.column, kept))
             y = label.value
             outside[self.label.column] = label.outside
-        clipped = {name: int(mask.sum()) for name, mask in outside.items() if mask.any()}
-        return Dataset(_matrix(position, value, self.dimension), y, self.feature_names, kept, clipped)
+        cut = {name: int(mask.sum()) for name, mask in outside.items() if mask.any()}
+        return Dataset(_matrix(position, value, self.dimension), y, self.feature_names, kept, cut)
 
     def _rows_to_keep(self, table: Table, absent: dict[str, np.ndarray], labelled: bool) -> np.ndarray:
         if self.missing == "drop":

@@ -35,6 +35,8 @@ from tacit.privacy.events import Gaussian
 from tacit.problem import ROUNDING, Problem
 
 _LEAST = 1e-100  # a product of contractions below which no more of them are counted
+_MOST = 1e100  # a mu beyond which nothing is hidden
+_EXTREME = np.errstate(over="ignore", invalid="ignore")  # where there is next to no noise, mu is infinite
 _EXACT = 1e-9  # relative: how well a linear system is to be solved
 
 
@@ -99,6 +101,8 @@ def learnt(
     >>> learnt(descent, Facts(sizes=[9] * 4, dimension=3), Graph.ring(4), 8, 1e-5, by=[0, 2]).round(3).tolist()
     [0.0, 1.061, 0.0, 1.061]
     """
+    if not isinstance(by, Collection) or isinstance(by, str):
+        raise InputError(f"a coalition is a list of agents, not {by!r}")
     if any(not (isinstance(j, int | np.integer) and 0 <= j < graph.agents) for j in by):
         raise InputError(f"a coalition is of agents 0 to {graph.agents - 1}, not {list(by)}")
     epsilons = _epsilons(_learnt(algorithm, facts, graph, rounds, grid)(by, published), delta)
@@ -147,10 +151,12 @@ def _steepest(facts: Problem, row_norm: float) -> np.ndarray:
 def _epsilons(mu: np.ndarray, delta: float) -> np.ndarray:
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
-    known = {m: gaussian_epsilon(1 / m, delta) if m > 0 else 0.0 for m in set(mu.tolist())}
+    # What is no number is taken for infinite.
+    known = {m: gaussian_epsilon(1 / m, delta) if 0 < m < _MOST else m and math.inf for m in set(mu.tolist())}
     return np.array([known[m] for m in mu.tolist()])
 
 
+@_EXTREME
 def _descent(tour: _Tour, lipschitz: np.ndarray, diagonal: float, by: Collection[int], published: bool) -> np.ndarray:
     """(N,) mu for gradient descent: the mu^2 of the segments between two tokens that are seen add up."""
     total = np.zeros(len(tour.moved))
@@ -221,6 +227,7 @@ def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, round
     visit = np.array([np.sum(tour.holders[: t + 1] == k) for t, k in enumerate(tour.holders)])
     inexact = 2 * facts.tolerance / convexity[0, 0] + (9 + 4 * visit) * grid * math.sqrt(facts.dimension)
 
+    @_EXTREME
     def mu(by: Collection[int], published: bool) -> np.ndarray:
         seen = tour.seen(by, published)
         until = int(seen[-1]) if len(seen) else 0
