@@ -30,11 +30,13 @@ def seeded(**settings):
 
 
 def test_scikit_learn_takes_it_for_one_of_its_own():
-    """All of its checks hold for repeatable fits. One needs a library that scikit-learn itself does without."""
+    """All of its checks hold for repeatable fits. Two need libraries that scikit-learn itself does without."""
     results = check_estimator(seeded(rounds=3), on_skip=None, on_fail=None)
     assert len(results) > 40
     other = {r["check_name"]: r["status"] for r in results if r["status"] != "passed"}
-    assert other == {"check_array_api_input": "skipped"}
+    assert (
+        other.items() <= {"check_array_api_input": "skipped", "check_classifier_data_not_an_array": "skipped"}.items()
+    )
 
 
 def test_noise_that_protects_is_not_repeatable_and_says_so():
@@ -189,6 +191,7 @@ def test_it_works_where_scikit_learn_looks_for_parameters():
         ({"graph": [0, 1, 2, 3]}, "pairs of features"),
         ({"graph": [[0, 1, 0], [1, 0, 1], [0, 1, 0]]}, "pairs of features"),
         ({"graph": None, "sparsity": 0.0}, "nothing is left"),
+        ({"graph": "private", "sparsity": 0.0}, "without edges"),
         (
             {"graph": graph_as_printed(tacit.Problem([(clipped(X, 1.0), np.ones(400))]), 0.3, as_printed=True)},
             "no positive parameter keeps the total",

@@ -282,6 +282,8 @@ def _checked(model: PrivateFusedLogisticRegression) -> None:
     if not 0 < float(model.row_norm) * float(model.row_norm) < np.inf:
         raise InputError(f"row_norm is squared, which {model.row_norm!r} is too large or too small for")
     hyper.number("sparsity", model.sparsity, zero=True)
+    if model.sparsity == 0 and isinstance(model.graph, str) and model.graph == "private":
+        raise InputError("a private graph may come out without edges: it needs a sparsity above 0")
     if model.step is not None:
         hyper.number("step", model.step)
     for name in ("delta", "graph_share", "threshold"):

@@ -281,10 +281,7 @@ FIGURES: Figures = {"fig1": fig1, "fig2": fig2, "figB": figB, "figC": figC, "fig
 
 
 def _run(method: Algorithm, trial: Trial, rounds: int) -> Run:
-    return simulate(
-        method, trial.problem, trial.graph, rounds=rounds, noise=SeededNoise(trial.seed), record=True,
-        measure_every=rounds,
-    )  # fmt: skip
+    return simulate(method, trial.problem, trial.graph, rounds=rounds, noise=SeededNoise(trial.seed), record=True)
 
 
 def _away(run: Run, trial: Trial) -> np.ndarray:
