@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.consensus import needed
 from tacit.algorithms.hyper import Hyper
 from tacit.errors import InputError
 from tacit.graph import View
@@ -149,8 +149,3 @@ def warn_of_curvature(problem: Problem, D: np.ndarray, row_norm: float) -> None:
 def neighbours_mean(inbox: Inbox, own: np.ndarray) -> np.ndarray:
     """The mean of what the neighbours said, (n, d); an agent alone has its own."""
     return np.where(inbox.counts > 0, inbox.sum() / np.maximum(inbox.counts, 1), own)
-
-
-def relative_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """||a_i - b_i|| relative to ||b_i||, (n, 1)."""
-    return np.linalg.norm(a - b, axis=1, keepdims=True) / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), TINY)

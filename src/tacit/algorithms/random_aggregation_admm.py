@@ -13,10 +13,10 @@ from tacit.algorithms.aggregation import (
     drawn_weights,
     neighbours_mean,
     proximal_step,
-    relative_distance,
     require_stable,
     warn_of_curvature,
 )  # fmt: skip
+from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Hyper
 from tacit.errors import InputError
 from tacit.graph import Graph, View
@@ -98,7 +98,7 @@ class RandomAggregationADMM:
             problem, noise, D=hyper.of(self.penalty, view.ids), pull=s.dual, towards=w * s.x + (1 - w) * s.near, at=s.x,
             exact=self.exact, beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=t,
         )  # fmt: skip
-        return s._replace(x=release.value, moved=relative_distance(s.x, release.value)), release
+        return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The dual step, from what was released."""
@@ -111,7 +111,7 @@ class RandomAggregationADMM:
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """How far the neighbours' mean is, and how far the last step went, both relative: at zero x is optimal."""
-        return relative_distance(s.near, s.x)[:, 0], s.moved[:, 0]
+        return relative(s.near - s.x, s.x)[:, 0], s.moved[:, 0]
 
     def interval(self, s: State, problem: Problem, view: View, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The ends of the interval in which the random weights put x_i^{k+1} before the noise, (n, d) each, and the

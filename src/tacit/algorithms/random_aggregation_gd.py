@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.aggregation import checked_weights, drawn_weights, gradient_step, relative_distance
+from tacit.algorithms.aggregation import checked_weights, drawn_weights, gradient_step
+from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Hyper
 from tacit.graph import Graph, View
 from tacit.mechanisms import Budget
@@ -78,7 +79,7 @@ class RandomAggregationGD:
             problem, noise, towards=w * s.high + (1 - w) * s.low, at=self._at(s), step=self._eta(view, t),
             beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=t,
         )  # fmt: skip
-        return s._replace(x=release.value, moved=relative_distance(s.x, release.value)), release
+        return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """Between which points the next step starts."""
@@ -90,7 +91,7 @@ class RandomAggregationGD:
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """How far the neighbourhood's mean is, and how far the last step went, both relative."""
-        return relative_distance(s.mean, s.x)[:, 0], s.moved[:, 0]
+        return relative(s.mean - s.x, s.x)[:, 0], s.moved[:, 0]
 
     def interval(self, s: State, problem: Problem, view: View, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The ends of the interval in which the random weights put x_i^{k+1} before the noise, (n, d) each, and the

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.aggregation import relative_distance, stated_law
-from tacit.algorithms.consensus import needed
+from tacit.algorithms.aggregation import stated_law
+from tacit.algorithms.consensus import needed, relative
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import Budget, coordinate_step_perturbed, gradient_sensitivity, unprotected
@@ -93,7 +93,7 @@ class RandomCoordinateDescent:
                 problem, needed(noise), law, s.mean, coordinate, eta, charge=counts[coordinate] == counts.max(),
                 row_norm=self.row_norm, ids=view.ids, t=t,
             )  # fmt: skip
-        return s._replace(x=release.value, moved=relative_distance(s.mean, release.value)), release
+        return s._replace(x=release.value, moved=relative(s.mean - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The mean, of released values."""
@@ -107,7 +107,7 @@ class RandomCoordinateDescent:
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
         """How far the agent's own step has led from the mean, and how far the step went, both relative. The step went
         in one coordinate, so that a small one says little."""
-        return relative_distance(s.x, s.mean)[:, 0], s.moved[:, 0]
+        return relative(s.x - s.mean, s.mean)[:, 0], s.moved[:, 0]
 
     def _eta(self, problem: Problem) -> np.ndarray:
         if self.step is not None:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.aggregation import proximal_step, relative_distance, require_stable, warn_of_curvature
-from tacit.algorithms.consensus import TINY, needed
+from tacit.algorithms.aggregation import proximal_step, require_stable, warn_of_curvature
+from tacit.algorithms.consensus import TINY, needed, relative
 from tacit.algorithms.hyper import Hyper
 from tacit.errors import GraphError, InputError, whole
 from tacit.graph import Graph, View
@@ -166,7 +166,7 @@ class SharingADMM:
             beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=k,
         )  # fmt: skip
         x = release.value
-        return s._replace(x=x, moved=relative_distance(s.x, x)), instead(release, _times(A, x))
+        return s._replace(x=x, moved=relative(s.x - x, x)), instead(release, _times(A, x))
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """The dual step."""
