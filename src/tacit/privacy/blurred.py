@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from tacit.errors import InputError
@@ -72,6 +71,8 @@ def amplification(width: float, shift: float) -> float:
         return float(np.exp(log_density(np.array(x), h)) * loss(np.array(x), h, shift)) / shift
 
     kinks = [k for k in (h - shift, h - _FAR) if 0 < k < h]
+    from scipy.integrate import quad  # takes a fifth of a second to import, and only this function needs it
+
     within = quad(density_of_loss, 0, h, points=kinks or None, epsabs=1e-13, epsrel=1e-12, limit=400)[0]
     return float(2 * (within + cdf(np.array(-h), h)))
 
