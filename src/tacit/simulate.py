@@ -233,16 +233,20 @@ def simulate(
 
 
 class Blocks:
-    """The agents of a network in blocks: what each block holds and knows. Those of one agent are kept, for tokens."""
+    """The agents of a network in blocks: what each block holds and knows. Those of one agent are kept, for tokens, and
+    the last of several, since who broadcasts has the same turn again and again."""
 
     def __init__(self, problem: Problem, graph: Graph) -> None:
         self.problem, self.graph, self.view = problem, graph, graph.view()
         self._alone: dict[int, tuple[Problem, View]] = {}
+        self._ids, self._several = self.view.ids, (problem, self.view)
 
     def of(self, ids: np.ndarray) -> tuple[Problem, View]:
         """The problem of these agents, and their view of the graph."""
         if len(ids) != 1:
-            return self.problem.take(ids), self.graph.view(ids)
+            if ids is not self._ids:
+                self._ids, self._several = ids, (self.problem.take(ids), self.graph.view(ids))
+            return self._several
         agent = int(ids[0])
         if agent not in self._alone:
             self._alone[agent] = self.problem.take(ids), self.graph.view(ids)
