@@ -25,7 +25,7 @@ import numpy as np
 
 from tacit.agent.federation import Federation, Member, Plain
 from tacit.agent.identity import Identity
-from tacit.data import Classes, Number, Schema
+from tacit.data import Classes, Dataset, Number, Schema
 from tacit.graph import Graph, View
 from tacit.mechanisms import post_processed
 from tacit.plan import Facts
@@ -85,16 +85,17 @@ def made(folder: Path, agents: int) -> Federation:
 
 def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None, results: Any) -> None:
     """One agent; reports the median time of a round."""
-    from tacit.agent.run import Seat, take_part
+    from tacit.agent.run import take_part
+    from tacit.agent.seat import Seat
     from tacit.agent.store import Store
     from tacit.noise import SecureNoise
 
     facts = Facts(sizes=[2] * len(federation.members), dimension=DIMENSION, l2=1.0)
     federation.__dict__["setting"] = Setting(Talk(), ROUNDS, facts)
     name = federation.names[me]
-    problem = Problem([(np.zeros((2, DIMENSION)), [1, -1])], l2=1.0)
+    data = Dataset(np.zeros((2, DIMENSION)), np.array([1.0, -1.0]), federation.schema.feature_names, np.arange(2))
     store = Store(stores / f"{name}.store", federation.run, name, ROUNDS)
-    seat = Seat(federation, me, Identity.load(folder / name), problem, store, None, SecureNoise())
+    seat = Seat(federation, me, Identity.load(folder / name), data, store, None, SecureNoise())
     begun: dict[int, float] = {}
 
     def watch(doing: str, t: int) -> None:

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import threading
+import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 
 import agent_worker as worker
 import numpy as np
@@ -14,9 +16,11 @@ from conftest import SIZES, make_parts
 
 import tacit
 from tacit.agent.identity import Identity
+from tacit.agent.seat import left_over_store
 from tacit.agent.store import Store, status
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import InputError
+from tacit.exchange import SecretSharedSums
 from tacit.privacy import filters
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Cap, Ledger
@@ -74,8 +78,11 @@ class Network:
 
     def tick(self, i):
         """The last one in which an agent spoke; -1 before."""
+        return self._tick(self.folder / f"{NAMES[i]}.store")
+
+    def _tick(self, store):
         try:
-            return status(self.folder / f"{NAMES[i]}.store").tick
+            return status(store).tick
         except InputError:  # it has not made its store yet
             return -1
 
@@ -90,10 +97,22 @@ class Network:
                 rows[tick, i] = np.frombuffer(Message.FromString(raw).payload)
         return rows
 
-    def ledger(self, i):
+    def reaches(self, i, tick, run=None, within=240):
+        """Waits until an agent has spoken at this tick, of the run or of another that its federation has become."""
+        path = self.folder / f"{NAMES[i]}.store"
+        path = path if run is None else left_over_store(path, run)
+        deadline = time.monotonic() + within
+        while self._tick(path) < tick:
+            assert time.monotonic() < deadline, self.log(i)
+            time.sleep(0.05)
+
+    def entries(self, i):
         with Ledger(self.folder / f"{NAMES[i]}.ledger", cost=filters.epsilon) as ledger:
             ledger.verify()
-            return [(entry.kind, entry.tick, entry.body) for entry in ledger.entries()]
+            return list(ledger.entries())
+
+    def ledger(self, i):
+        return [(entry.kind, entry.tick, entry.body) for entry in self.entries(i)]
 
     def versions(self):
         """How many different answers each (tick, agent) was ever given."""
@@ -101,19 +120,40 @@ class Network:
         return Counter((tick, agent) for tick, agent, _ in lines)
 
 
-class Relay:
-    """A bad line in front of an agent: it can be cut, so that connections break and nobody answers; or held, so that
-    connections stay but nothing passes. It is never faster than one piece in 20 ms."""
+class OnTheLine:
+    """Somebody between an agent and all others, with an event loop of its own: `_open` and `_close` are coroutines."""
 
-    def __init__(self, address, hidden):
-        self._address, self._hidden, self._writers = address.split(":"), hidden.split(":"), set()
+    def __enter__(self):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         self._run(self._open())
+        return self
 
     def _run(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+
+    async def _end(self):
+        await self._close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def __exit__(self, *_):
+        self._run(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Relay(OnTheLine):
+    """A bad line in front of an agent: it can be cut, so that connections break and nobody answers; or held, so that
+    connections stay but nothing passes. It is never faster than one piece in 20 ms. It records the first connection."""
+
+    def __init__(self, address, hidden):
+        self._address, self._hidden, self._writers = address.split(":"), hidden.split(":"), set()
+        self.recorded, self._recorder = b"", None
 
     async def _open(self):
         self._flowing = asyncio.Event()
@@ -127,11 +167,13 @@ class Relay:
             writer.close()
             return
         self._writers |= {writer, back}
+        self._recorder = self._recorder or reader
         await asyncio.gather(self._passed(reader, back), self._passed(there, writer))
 
     async def _passed(self, reader, writer):
         with suppress(ConnectionError):
             while raw := await reader.read(65536):
+                self.recorded += raw if reader is self._recorder else b""
                 await asyncio.sleep(0.02)
                 await self._flowing.wait()
                 writer.write(raw)
@@ -159,18 +201,71 @@ class Relay:
     def let_go(self):
         self._run(self._held(False))
 
-    async def _end(self):
-        await self._broken()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    _close = _broken
 
-    def close(self):
-        self._run(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+
+class Meddler(OnTheLine):
+    """Has everybody's keys and sits in front of an agent: every question is passed on twice, after delays that bring
+    those of one neighbour out of order; and every third answer is first that of an earlier question."""
+
+    def __init__(self, federation, name, hidden, identities, rng):
+        self._federation, self._name, self._hidden, self._rng = federation, name, hidden, rng
+        self._identities = {each: Identity.load(identities / each) for each in federation.names}
+        self._channels, self._before = {}, {}
+        self.repeated = self.replayed = 0
+
+    async def _open(self):
+        import grpc
+
+        own = self._identities[self._name]
+        self._server = grpc.aio.server()
+        handlers = {
+            method: grpc.unary_unary_rpc_method_handler(partial(self._passed, method))
+            for method in ("Greet", "Ask", "Leave")
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
+        roots = "".join(identity.certificate for identity in self._identities.values()).encode()
+        pair = [(own.key, own.certificate.encode())]
+        address = self._federation.members[self._federation.names.index(self._name)].address
+        self._server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
+        await self._server.start()
+        for each, identity in self._identities.items():
+            credentials = grpc.ssl_channel_credentials(
+                own.certificate.encode(), identity.key, identity.certificate.encode()
+            )
+            options = [("grpc.ssl_target_name_override", self._name)]
+            self._channels[each] = grpc.aio.secure_channel(self._hidden, credentials, options=options)
+
+    async def _passed(self, method, raw, context):
+        import grpc
+
+        (caller,) = (name.decode() for name in context.auth_context()["x509_common_name"])
+
+        async def pass_on():
+            await asyncio.sleep(self._rng.uniform(0.0, 0.05))
+            return await self._channels[caller].unary_unary(f"/tacit.Agent/{method}")(raw, wait_for_ready=True)
+
+        try:
+            if method == "Leave":  # who has left does not answer twice
+                return await pass_on()
+            answer, again = await asyncio.gather(pass_on(), pass_on())
+        except grpc.aio.AioRpcError as error:
+            await context.abort(error.code(), error.details())
+        if method == "Greet":
+            return answer
+        assert answer == again
+        self.repeated += 1
+        before = self._before.get(caller)
+        self._before[caller] = answer
+        if before is not None and before != answer and self._rng.random() < 1 / 3:
+            self.replayed += 1
+            return before
+        return answer
+
+    async def _close(self):
+        await self._server.stop(0)
+        for channel in self._channels.values():
+            await channel.close()
 
 
 @pytest.fixture
@@ -197,7 +292,10 @@ def simulated(kind):
     def overheard(t, turn, release):
         said.update({(t, int(i)): row.copy() for i, row in zip(turn.speakers, release.value, strict=True)})
 
-    run = tacit.simulate(algorithm, problem, graph, rounds=rounds, noise=tacit.SeededNoise(SEED), overheard=overheard)
+    again = {"rounds": rounds, "noise": tacit.SeededNoise(SEED)}
+    run = tacit.simulate(algorithm, problem, graph, **again, overheard=overheard)
+    if kind in worker.SHARED:
+        run = tacit.simulate(algorithm, problem, graph, **again, exchange=SecretSharedSums())
     return run, said
 
 

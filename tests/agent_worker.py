@@ -55,10 +55,25 @@ SETTINGS: dict[str, tuple[Any, int]] = {
     "broadcast": (ConsensusADMM(penalty=0.5), 12),
     "silent": (SometimesSilent(penalty=0.5), 8),
     "recycled": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
+    "recycled, long": (RecycledADMM(penalty=Geometric(0.8, 1.005), budget=GAUSS), 50),
     "token": (IncrementalADMM(penalty=5.0, budget=GAUSS), 17),
     "token, prepared": (IncrementalADMM(penalty=5.0, offset=0.5), 9),
+    "secret-shared": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
 }
-PRIVATE = ("recycled", "token")  # these are paid for from a ledger
+PRIVATE = (
+    "recycled",
+    "recycled, long",
+    "token",
+    "secret-shared",
+    "going on, private",
+)  # these are paid for from a ledger
+SHARED = ("secret-shared",)
+# Methods as a federation file has them; the others go on after ten seconds without one of them.
+GOING_ON: dict[str, tuple[Any, int]] = {
+    "going on": (("admm", 0.5, L2, "logistic"), 30),
+    "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
+    "going on, private": (("dvp", 2.0, 1e-5), 32),
+}
 Fault = tuple[str, int] | None
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["agent_warm", "tacit.recipes", "agent_worker"])
@@ -77,14 +92,20 @@ def facts(sizes: list[int]) -> Facts:
 
 def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], identities: Path) -> Any:
     """Writes the file that all hold."""
-    from tacit.agent.federation import Federation, Member, Plain
+    from tacit.agent.federation import ROWS, SUMS, Federation, Member, Plain, Private
 
     certificates = [(identities / name / "certificate.pem").read_text() for name in NAMES]
     members = [
         Member(name, f"127.0.0.1:{port}", rows, certificate)
         for name, port, rows, certificate in zip(NAMES, ports, sizes, certificates, strict=True)
     ]
-    made = Federation(kind, tuple(members), EDGES, Plain("admm", 0.5, L2, "logistic"), SETTINGS[kind][1], SCHEMA)
+    if kind in GOING_ON:
+        method, rounds = GOING_ON[kind]
+        agreed = Private(*method) if kind in PRIVATE else Plain(*method)
+        made = Federation(kind, tuple(members), EDGES, agreed, rounds, SCHEMA, go_on_after=10.0)
+    else:
+        plain, exchange = Plain("admm", 0.5, L2, "logistic"), SUMS if kind in SHARED else ROWS
+        made = Federation(kind, tuple(members), EDGES, plain, SETTINGS[kind][1], SCHEMA, exchange)
     (folder / "fed.toml").write_text(made.to_toml())
     return made
 
@@ -94,6 +115,8 @@ def loaded(folder: Path, kind: str) -> Any:
     from tacit.agent.federation import Federation
 
     read = Federation.load(folder / "fed.toml")
+    if kind in GOING_ON:
+        return read
     algorithm, rounds = SETTINGS[kind]
     read.__dict__["setting"] = Setting(algorithm, rounds, facts([member.rows for member in read.members]))
     return read
@@ -101,7 +124,7 @@ def loaded(folder: Path, kind: str) -> Any:
 
 def seat(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
     from tacit.agent.identity import Identity
-    from tacit.agent.run import Seat, own_problem
+    from tacit.agent.seat import Seat
     from tacit.agent.store import Store
 
     agreed, name = loaded(folder, kind), NAMES[me]
@@ -110,8 +133,7 @@ def seat(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
     data = Dataset(X, y, SCHEMA.feature_names, np.arange(len(y)))
     ledger = Ledger(folder / f"{name}.ledger", cost=filters.epsilon) if kind in PRIVATE else None
     store = Store(folder / f"{name}.store", agreed.run, name, agreed.rounds)
-    problem = own_problem(agreed, me, data)
-    return Seat(agreed, me, Identity.load(identities / name), problem, store, ledger, noise)
+    return Seat(agreed, me, Identity.load(identities / name), data, store, ledger, noise)
 
 
 def agent(
@@ -126,33 +148,42 @@ def agent(
 ) -> None:
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point. `slow` is
     the time that it takes to compute. Every number of a life has its own noise."""
-    os.environ["GRPC_VERBOSITY"] = "INFO"
+    from tacit.agent import doorstep
+
+    doorstep.trace()
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
-    from tacit.agent.run import take_part
+    from tacit.agent.run import _Part, take_part
     from tacit.agent.store import Store
     from tacit.agent.transport import Peer, Server
     from tacit.agent.wire_pb2 import Question
 
     logging.basicConfig(format="tacit: %(message)s")
 
-    algorithm = type(SETTINGS[kind][0])
+    algorithm = type(loaded(folder, kind).setting.algorithm)
     answered, computed = Server._ask, algorithm.speak
     uncommitted: dict[int, bytes] = {}
+    answers, left = itertools.count(), itertools.count()
 
-    async def witnessed(self: Any, raw: bytes, context: Any) -> bytes:
+    async def witnessed(self: Any, stream: Any, context: Any) -> bytes:
         """What the world sees: lines in a plain file, on the disk before the answer is."""
-        answer, question = await answered(self, raw, context), Question.FromString(raw)
+        asked = [raw async for raw in stream]
+        answer, question = await answered(self, _streamed(asked), context), Question.FromString(*asked)
         with (folder / "sent").open("a") as seen:
-            seen.write(f"{question.tick} {me} {sha256(answer).hexdigest()}\n")
+            # Everybody gets the same row; shares and partial sums are everybody's own.
+            what = f"{question.run.hex()}:{question.tick}"
+            what += f":{question.phase}:{question.sender}" if kind in SHARED else ""
+            seen.write(f"{what} {me} {sha256(answer).hexdigest()}\n")
             os.fsync(seen.fileno())
-        if question.tick in uncommitted:
+        if question.tick in uncommitted or (fault == ("answering", next(answers))):
             os.kill(os.getpid(), signal.SIGKILL)
+        if fault is not None and fault[0] == "answered" and fault[1] == next(left):
+            asyncio.get_running_loop().call_later(0.005, os.kill, os.getpid(), signal.SIGKILL)
         return answer
 
-    def slowly(*args: Any) -> Any:
-        time.sleep(slow)
-        return computed(*args)
+    def slowly(self: Any, state: Any, problem: Any, view: Any, noise: Any, t: int) -> Any:
+        time.sleep(slow if noise is taken.noise else 0.0)  # a plan is fast
+        return computed(self, state, problem, view, noise, t)
 
     Server._ask, algorithm.speak = witnessed, slowly  # type: ignore[method-assign]
     if fault is not None and fault[0] == "forgets to commit":  # the planted bug
@@ -166,21 +197,27 @@ def agent(
 
         Store.commit = forgetful  # type: ignore[method-assign]
         Store.message = lambda self, tick: uncommitted.get(tick) or message(self, tick)  # type: ignore[method-assign]
-    elif fault is not None:
+    elif fault is not None and fault[0] not in ("answering", "answered"):
         point, at = fault
         owner, method = {
             "paid": (Ledger, "reserve_run"),
             "computed": (algorithm, "speak"),
             "committed": (Store, "commit"),
             "told the ledger": (Ledger, "store"),
-            "may leave": (Server, "said"),
+            "may leave": (_Part, "_open_all"),
             "asked": (Peer, "ask"),
             "finished": (Store, "finish"),
         }[point]
         _fatal(owner, method, at)
     taken = seat(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
-    model = asyncio.run(take_part(taken, listen=listen, linger=60.0))
+    with doorstep.watched():
+        model = asyncio.run(take_part(taken, listen=listen, linger=60.0))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
+
+
+async def _streamed(messages: list[bytes]) -> Any:
+    for message in messages:
+        yield message
 
 
 def _fatal(owner: Any, method: str, at: int) -> None:

@@ -13,8 +13,8 @@ from agent_worker import D
 
 from tacit.agent import transport
 from tacit.agent.identity import Identity
-from tacit.agent.transport import Peer
-from tacit.agent.wire import BadMessage, largest, packed, unpacked
+from tacit.agent.transport import Peer, largest_answer
+from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -49,7 +49,7 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     unavailable, code = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode
 
     async def attacks():
-        assert b"rounds" in await call(federation, elm, "Greet", Greeting(sender=ELM, parts=parts))
+        assert b"rounds" in await call(federation, elm, "Greet", Greeting(name="elm", parts=parts))
         refused = {
             unavailable: [(None, ask), (mallory, ask), (cedar, ask), (false_birch, Question(run=run, sender=BIRCH))],
             code.PERMISSION_DENIED: [(elm, Question(run=run, sender=BIRCH)), (elm, Question(run=run, sender=99))],
@@ -64,9 +64,10 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
                 assert found.code() == expected, found
 
     asyncio.run(attacks())
-    idle = [
-        socket.create_connection(("127.0.0.1", int(federation.members[0].address.split(":")[1]))) for _ in range(100)
-    ]
+    door = ("127.0.0.1", int(federation.members[ALDER].address.split(":")[1]))
+    idle = [socket.create_connection(door) for _ in range(100)]
+    with socket.create_connection(door) as browser:
+        browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
     net.start(4)
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
     for each in idle:
@@ -74,16 +75,22 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     assert_as_simulated(net)
     lines = net.log(0).splitlines()
     for text, count in {
-        "PEER_DID_NOT_RETURN_A_CERTIFICATE": 1,
-        "CERTIFICATE_VERIFY_FAILED": 3,  # mallory, cedar (no neighbour of alder), who made itself a certificate
+        "tacit: somebody at 127.0.0.1 showed no certificate: turned away": 1,
+        # mallory, cedar (no neighbour of alder), who made itself a certificate
+        "tacit: somebody at 127.0.0.1 showed a certificate that no neighbour of ours has: turned away": 3,
+        "tacit: somebody at 127.0.0.1 does not speak TLS as it should: turned away": 1,
+        "tacit: somebody at 127.0.0.1 did not finish the handshake: turned away": 9,
+        "tacit: somebody at 127.0.0.1 did not finish the handshake: turned away (10 times)": 1,
+        "tacit: somebody at 127.0.0.1 did not finish the handshake: turned away (100 times)": 1,
+        "tacit: elm: a Question of more bytes than one can have: refused": 1,
         "tacit: elm speaks in the name of birch: refused": 1,
         "tacit: elm speaks in the name of member 99: refused": 1,
         "tacit: elm: what it sends is no Question: refused": 1,
         "tacit: elm asks about another run: refused": 1,
         "tacit: elm: nothing is said to elm at tick 1000000": 1,
-        "tacit: elm holds another federation file: rounds differs": 1,
+        "tacit: elm: it holds another federation file: rounds differs": 1,
     }.items():
-        assert sum(text in line for line in lines) == count, (text, net.log(0))
+        assert lines.count(text) == count, (text, net.log(0))
 
 
 def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog, monkeypatch):
@@ -95,14 +102,14 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
     nan = row.copy()
     nan[3] = np.nan
     answers = [
-        packed(run, BIRCH, 5, nan),
-        packed(run, BIRCH, 5, row[:-1]),
-        packed(run, BIRCH, 6, row),
-        packed(run, CEDAR, 5, row),
-        packed("00" * 32, BIRCH, 5, row),
-        packed(run, BIRCH, 5, np.ones(10 * largest(D))),
+        packed_row(run, BIRCH, 5, nan),
+        packed_row(run, BIRCH, 5, row[:-1]),
+        packed_row(run, BIRCH, 6, row),
+        packed_row(run, CEDAR, 5, row),
+        packed_row("00" * 32, BIRCH, 5, row),
+        packed_row(run, BIRCH, 5, np.ones(10 * largest_answer(federation))),
         b"\xff" * 40,
-        packed(run, BIRCH, 5, row),
+        packed_row(run, BIRCH, 5, row),
     ]
 
     async def conversation():
@@ -120,7 +127,7 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
         await server.start()
         peer = Peer(federation, ALDER, BIRCH, Identity.load(identities / "alder"), lambda j: None)
         try:
-            return await asyncio.wait_for(peer.ask(5), 60)
+            return await asyncio.wait_for(peer.ask(5, lambda message: row_of(message, D)), 60)
         finally:
             await peer.close()
             await server.stop(0)
@@ -136,14 +143,15 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
 
 def test_a_message_is_read_as_it_was_written_or_refused():
     run, row = "ab" * 32, np.array([1.5, -0.0, 3e-308])
-    raw = packed(run, 1, 7, row)
-    assert unpacked(raw, run, 1, 7, 3).tobytes() == row.tobytes()
-    assert unpacked(packed(run, 1, 7, None), run, 1, 7, 3) is None
-    assert len(raw) <= largest(3)
+    raw = packed_row(run, 1, 7, row)
+    assert row_of(unpacked(raw, run, 1, 7), 3).tobytes() == row.tobytes()
+    assert row_of(unpacked(packed_row(run, 1, 7, None), run, 1, 7), 3) is None
+    with pytest.raises(BadMessage, match="it answers another question"):
+        unpacked(raw, run, 1, 7, phase=1)
     wrong = Message.FromString(raw)
     wrong.shape[:] = [3, 1]
     with pytest.raises(BadMessage, match="its shape is"):
-        unpacked(wrong.SerializeToString(), run, 1, 7, 3)
+        row_of(unpacked(wrong.SerializeToString(), run, 1, 7), 3)
     wrong.shape[:] = [2**31]
     with pytest.raises(BadMessage, match="its shape is"):
-        unpacked(wrong.SerializeToString(), run, 1, 7, 3)
+        row_of(unpacked(wrong.SerializeToString(), run, 1, 7), 3)

@@ -1,6 +1,7 @@
 """Secret-shared sums: exact, hiding, and refused rather than wrong."""
 
 import itertools
+import os
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -106,10 +107,11 @@ class Listed:
 
     def __init__(self, agent, arrays, book):
         self.names = [bytes([agent, k]) + bytes(KEY_BYTES - 2) for k in range(len(arrays))]
-        self.book, self.left, self.seen = book, iter(self.names), []
+        key = os.urandom(KEY_BYTES)  # asked for first: it seals the partial sum
+        self.book, self.left, self.seen = book, iter([key, *self.names]), []
         book.update(zip(self.names, arrays, strict=True))
 
-    def seed(self):
+    def seed(self, about):
         return next(self.left)
 
     def add(self, seed, total):
@@ -183,7 +185,7 @@ def test_planted_bugs_show(bug):
 def test_secure_words_are_uniform_to_the_bit():
     """Each of 64 bits in 2^16 words: false alarm below 1e-6 by a union of 64 normal tails at 6 deviations."""
     words, total = SecureWords(), np.zeros(2**16, dtype=np.uint64)
-    words.add(words.seed(), total)
+    words.add(words.seed(b""), total)
     ones = np.unpackbits(total.view(np.uint8)).reshape(-1, 64).sum(axis=0).astype(int)
     assert np.all(np.abs(ones - 2**15) < 6 * 2**7)
     biased = total & np.uint64(2**63 - 1)

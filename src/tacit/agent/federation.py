@@ -6,6 +6,8 @@
     rounds = 64
     dimension = 12               # of the model: what the schema comes to
     edges = [["alder", "birch"], ["birch", "cedar"]]
+    exchange = "rows"            # or "secret-shared sums": nobody sees a single row (docs/secret-sharing.md)
+    go_on_after = 0              # seconds without a member after which the others go on without it; 0: they wait
 
     [method]                     # private, by a recipe: every setting follows from the budget and the numbers of rows
     name = "mr-admm"
@@ -37,9 +39,10 @@ say which part differs.
 from __future__ import annotations
 
 import json
+import math
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -60,6 +63,8 @@ from tacit.plan import Facts
 from tacit.recipes import RECIPES, Setting
 
 _VERSION = 1
+ROWS, SUMS = "rows", "secret-shared sums"  # what neighbours get to know of each other
+LEAST_ABSENCE = 10.0  # seconds: several times what passes between two signs of life (`tacit.agent.run`)
 
 PLAIN_METHODS: dict[str, Callable[[float], Algorithm]] = {
     "admm": lambda penalty: ConsensusADMM(penalty=penalty),
@@ -137,6 +142,9 @@ class Federation:
     method: Private | Plain
     rounds: int
     schema: Schema
+    exchange: str = ROWS
+    go_on_after: float = 0.0
+    agreed: Federation | None = None  # what the file says, if this is what is left of it: see `without`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda member: member.name)))
@@ -149,7 +157,16 @@ class Federation:
             values = [getattr(member, what) for member in self.members]
             if twice := [value for k, value in enumerate(values) if value in values[:k]]:
                 raise InputError(f"two members have the same {what}: {twice[0]}")
-        _ = self.graph
+        if self.exchange not in (ROWS, SUMS):
+            raise InputError(f"the exchange is {ROWS!r} or {SUMS!r}, not {self.exchange!r}")
+        if not (self.go_on_after == 0 or LEAST_ABSENCE <= self.go_on_after < math.inf):
+            raise InputError(f"go_on_after is 0, or {LEAST_ABSENCE:g} seconds or more, not {self.go_on_after}")
+        degree = self.graph.degree
+        if self.exchange == SUMS and (few := degree < 2).any():
+            raise InputError(
+                f"{self.names[int(few.argmax())]} has one neighbour, whose row would be its sum: in secret-shared sums "
+                "every member needs two"
+            )
         if isinstance(self.method, Private):
             _check_private(self.schema)
         elif (self.method.loss == "squared") == isinstance(self.schema.label, Classes):
@@ -176,30 +193,67 @@ class Federation:
     @cached_property
     def setting(self) -> Setting:
         """The algorithm with all its parameters, the rounds and the public facts: a function of the file alone."""
-        rows = np.array([member.rows for member in self.members])
         if isinstance(self.method, Private):
-            recipe = RECIPES[self.method.name]
-            found = recipe.setting(rows, self.schema.dimension, self.graph, self.method.epsilon, self.method.delta)
+            found = self._recipe_setting()
             if found.rounds != self.rounds:
                 raise InputError(
                     f"the file says rounds = {self.rounds}; {self.method.name} takes {found.rounds} with this budget"
                 )
             return found
+        rows = np.array([member.rows for member in self.members])
         facts = Facts(
             sizes=rows, dimension=self.schema.dimension, loss=PLAIN_LOSSES[self.method.loss](),
             scale=rows / rows.mean(), l2=self.method.l2,
         )  # fmt: skip
         return Setting(PLAIN_METHODS[self.method.name](self.method.penalty), self.rounds, facts)
 
+    @property
+    def absent(self) -> list[str]:
+        """The members without whom the others go on."""
+        return [] if self.agreed is None else [name for name in self.agreed.names if name not in self.names]
+
+    def without(self, names: Iterable[str]) -> Federation:
+        """What is left if these members stay away: a run of its own, from the start, with a setting of its own.
+
+        A message of the one run is none of the other: their hashes differ. Refused is what cannot be done without them.
+        """
+        agreed, gone = self.agreed or self, {*self.absent, *names}
+        left = tuple(member for member in agreed.members if member.name not in gone)
+        if len(left) < 2:
+            raise InputError("fewer than two members are left")
+        if self.exchange == SUMS and isinstance(self.method, Plain):
+            raise InputError("the sum of the same exact rows with and without a member would give its row away")
+        edges = tuple(edge for edge in agreed.edges if gone.isdisjoint(edge))
+        return replace(agreed, members=left, edges=edges, agreed=agreed).with_rounds()
+
+    def with_rounds(self) -> Federation:
+        """With as many rounds as the recipe takes, if there is one."""
+        if not isinstance(self.method, Private):
+            return self
+        found = self._recipe_setting()
+        made = replace(self, rounds=found.rounds)
+        made.__dict__["setting"] = found  # found once: the calibration takes seconds
+        return made
+
+    def _recipe_setting(self) -> Setting:
+        assert isinstance(self.method, Private)
+        rows = np.array([member.rows for member in self.members])
+        recipe, method = RECIPES[self.method.name], self.method
+        return recipe.setting(rows, self.schema.dimension, self.graph, method.epsilon, method.delta)
+
     @cached_property
     def parts(self) -> dict[str, bytes]:
-        """A hash of every part."""
+        """A hash of every part of the file."""
+        if self.agreed is not None:
+            return self.agreed.parts
         content: dict[str, Any] = {
             "tacit": __version__,
             "title": self.title,
             "edges": self.edges,
             "method": {key: _same(value) for key, value in asdict(self.method).items()},
             "rounds": self.rounds,
+            "exchange": self.exchange,
+            "go_on_after": _same(self.go_on_after),
             "schema": self.schema.to_dict(),
             **{f"member {member.name}": asdict(member) for member in self.members},
         }
@@ -207,8 +261,9 @@ class Federation:
 
     @cached_property
     def run(self) -> str:
-        """The hash of all parts, which names the run."""
-        return sha256(_canonical({part: value.hex() for part, value in self.parts.items()})).hexdigest()
+        """The hash of all parts, and of who is absent, which names the run."""
+        content: dict[str, Any] = {part: value.hex() for part, value in self.parts.items()}
+        return sha256(_canonical(content | ({"absent": self.absent} if self.absent else {}))).hexdigest()
 
     def place(self, name: str, certificate: str) -> int:
         """The id of the member who has this name and this certificate."""
@@ -231,6 +286,7 @@ class Federation:
         head = {
             "version": _VERSION, "tacit": __version__, "title": self.title, "rounds": self.rounds,
             "dimension": self.schema.dimension, "edges": [list(edge) for edge in self.edges],
+            "exchange": self.exchange, "go_on_after": self.go_on_after,
         }  # fmt: skip
         blocks = [schema_toml.lines(head), schema_toml.lines(asdict(self.method), "method")]
         for member in self.members:
@@ -255,8 +311,8 @@ class Federation:
 
     @classmethod
     def _from_plain(cls, plain: dict[str, Any]) -> Federation:
-        own = ("version", "tacit", "title", "rounds", "dimension", "edges", "method", "members", "schema")
-        _check_keys(plain, own, "a federation")
+        own = ("version", "tacit", "title", "rounds", "dimension", "edges", "exchange", "go_on_after")
+        _check_keys(plain, (*own, "method", "members", "schema"), "a federation")
         if plain["version"] != _VERSION:
             raise InputError(f"version must be {_VERSION}; got {plain['version']!r}")
         if plain["tacit"] != __version__:
@@ -268,6 +324,8 @@ class Federation:
             raise InputError(f'edges are pairs of names, [["alder", "birch"], ...]; got {edges!r}')
         if not (isinstance(members, list) and all(isinstance(member, dict) for member in members)):
             raise InputError("members are tables; write [[members]]")
+        if type(plain["go_on_after"]) not in (int, float):
+            raise InputError(f"go_on_after is a number of seconds, not {plain['go_on_after']!r}")
         if not isinstance(method, dict):
             raise InputError("method is a table; write [method]")
         schema = Schema.from_dict(plain["schema"])
@@ -281,6 +339,8 @@ class Federation:
             method=_made(kind, method, "the method"),
             rounds=plain["rounds"],
             schema=schema,
+            exchange=plain["exchange"],
+            go_on_after=plain["go_on_after"],
         )
 
 

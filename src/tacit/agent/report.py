@@ -1,7 +1,8 @@
 """What an agent has done, in a file that only it can have signed: what it released, when, and at what cost.
 
 JSON with two fields: `report`, and `signature`, the ECDSA signature (base64) over the canonical text of the first. The
-certificate that it is checked with is in the federation file. Messages stand in it by their hashes.
+certificate that it is checked with is in the federation file. Messages stand in it by their hashes. `without` names
+the members without whom the others went on.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from tacit import __version__
-from tacit.agent.federation import Federation, Private
+from tacit.agent.federation import ROWS, Federation, Private
 from tacit.agent.identity import signed_by
-from tacit.agent.run import Seat, planned
+from tacit.agent.seat import Seat, planned
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing
@@ -35,6 +36,12 @@ _FORMAT = "tacit-report"
 def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
     """The signed report of a part that is over."""
     federation, releases = seat.federation, seat.store.releases()
+
+    def digest(message: bytes) -> str:
+        """Rows that are summed in secret leave no hash by which a guess could be checked without the store's secret."""
+        known = message if federation.exchange == ROWS else seat.store.secret + message
+        return sha256(known).hexdigest()
+
     method, ledger = federation.method, seat.ledger
     spent = totals(Counter(event for _, _, event in releases), method.delta) if isinstance(method, Private) else None
     report: dict[str, Any] = {
@@ -43,6 +50,7 @@ def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
         "title": federation.title,
         "run": federation.run,
         "member": seat.name,
+        "without": federation.absent,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "rounds": federation.rounds,
         "private": spent is not None and seat.noise.private,
@@ -51,8 +59,7 @@ def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
         "ledger": None if ledger is None else {"dataset": ledger.dataset, "head": ledger.head()},
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
         "releases": [
-            {"tick": tick, "sha256": sha256(message).hexdigest(), "event": to_plain(event)}
-            for tick, message, event in releases
+            {"tick": tick, "sha256": digest(message), "event": to_plain(event)} for tick, message, event in releases
         ],
     }
     signature = base64.b64encode(seat.identity.sign(canonical(report))).decode()
@@ -65,10 +72,12 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
     try:
         plain = json.loads(read_text(path))
         report, signature = plain["report"], base64.b64decode(plain["signature"])
-        member, run = report["member"], report["run"]
+        member, run, without = report["member"], report["run"], report["without"]
         released = [(release["tick"], release["event"]) for release in report["releases"]]
     except (ValueError, KeyError, TypeError, NotBase64):
         raise InputError(f"{path} is not a report of an agent") from None
+    if without:
+        federation = federation.without(without)
     if run != federation.run:
         raise InputError(f"{path} is about the run {str(run)[:12]}, the federation file is {federation.run[:12]}")
     if member not in federation.names:

@@ -3,91 +3,50 @@
 At every tick in which it speaks, the agent computes, commits (`tacit.agent.store`), and lets its neighbours ask. At
 every tick in which it listens, it asks those that it listens to, and waits. Ticks in which it does neither pass by. A
 restart begins after the last tick that was committed.
+
+**A neighbour that is away** is waited for; or, if the federation says so, for `go_on_after` seconds without a sign of
+life. Then the agent leaves the run for that of the federation without it (`Federation.without`), which begins anew:
+another graph is another problem for the method, with other settings, and costs what it costs. Agents tell each other
+when they meet without whom they go on, so that all who are left come to the same run; who is told that the others go on
+without it stops. Two who find each other away, because the line between them is cut, are both left out.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from tacit.agent.federation import Federation
-from tacit.agent.identity import Identity
-from tacit.agent.store import Arrays, Store
-from tacit.agent.transport import Peer, Server
-from tacit.agent.wire import packed
-from tacit.data import Dataset
+from tacit.agent.federation import SUMS, difference
+from tacit.agent.line import Rows, Sums
+from tacit.agent.seat import Seat
+from tacit.agent.store import Arrays
+from tacit.agent.transport import News, Peer, Server, log
+from tacit.agent.wire import BadMessage
+from tacit.agent.wire_pb2 import Greeting, Question
 from tacit.errors import InputError, TacitError
-from tacit.noise import Noise
-from tacit.plan import plan
-from tacit.privacy.events import Event
-from tacit.privacy.ledger import Ledger
-from tacit.problem import Problem
 from tacit.release import Inbox
 from tacit.schedule import Role, role
 
-_HEARTBEAT = 2.0  # seconds
-_LAST_WORDS = "last words"  # beside the arrays of the state: no field can have this name
+_HEARTBEAT = 2.0  # seconds: between two signs of life
+_AGAIN = 0.2  # seconds after which who has not met all yet is greeted again
 _FAREWELL = 30.0  # seconds in which to tell a neighbour that all was heard
 
 Watch = Callable[[str, int], None]  # what the agent is doing, and how many ticks are behind it
+Finished = Callable[[Seat, np.ndarray], None]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Seat:
-    """One member's place in a federation, and what it brings."""
+class _Absent(Exception):  # noqa: N818 (a state of affairs, not a mistake)
+    """These members are away, and the others are to go on."""
 
-    federation: Federation
-    me: int
-    identity: Identity
-    problem: Problem  # of this member alone
-    store: Store
-    ledger: Ledger | None  # None only where exact values are exchanged, which no budget could pay for
-    noise: Noise
-
-    @property
-    def name(self) -> str:
-        return self.federation.names[self.me]
-
-
-def own_problem(federation: Federation, me: int, data: Dataset) -> Problem:
-    """This member's objective, from its own records; they must be as many as the federation file says."""
-    member, facts = federation.members[me], federation.setting.facts
-    if len(data) != member.rows:
-        raise InputError(
-            f"the federation file promises {member.rows:,} rows of {member.name}; the data has {len(data):,}"
-        )
-    return Problem([(data.X, data.y)], loss=facts.loss, scale=facts.scale[me : me + 1], l2=facts.l2)
-
-
-def planned(federation: Federation, me: int) -> dict[int, Event]:
-    """What each release of this member will cost, by ticks: a function of the federation file alone."""
-    setting = federation.setting
-    schedule = setting.algorithm.schedule(federation.graph)
-    ticks = [t for t in range(setting.rounds) if role(schedule.turn(t), me).speaks]
-    events = plan(setting.algorithm, setting.facts, federation.graph, setting.rounds).events[me]
-    return dict(zip(ticks, events, strict=True))
-
-
-def check_budget(seat: Seat, events: dict[int, Event]) -> None:
-    """Refuses, before anything is done, a run that the ledger would refuse; or whose store is lost."""
-    ledger, run = seat.ledger, seat.federation.run
-    if ledger is None:
-        return
-    reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
-    ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
-    first = min(events, default=0)
-    if ledger.payload(run, first) is not None and seat.store.message(first) is None:
-        raise TacitError(
-            f"the ledger knows that {seat.name} has spoken in this run, but {seat.store.path} does not: put that file "
-            "back, or agree on a new run under another title"
-        )
+    def __init__(self, names: frozenset[str], reason: str) -> None:
+        super().__init__(reason)
+        self.names = names
 
 
 async def take_part(
@@ -97,36 +56,67 @@ async def take_part(
     patience: float | None = None,
     linger: float = 600.0,
     watch: Watch = lambda doing, done: None,
-    finished: Callable[[np.ndarray], None] = lambda model: None,
+    finished: Finished = lambda seat, model: None,
 ) -> np.ndarray:
     """Runs this member's part to the end, from wherever an earlier process left it; gives its model, (d,).
 
-    It waits for neighbours for ever, or stops after `patience` seconds without one that it needs. `finished` is called
-    with the model; after that the agent stays for neighbours that still need its words, at most `linger` seconds.
+    It waits for neighbours for ever, or stops after `patience` seconds without one that it needs, or goes on without
+    it. `finished` is called with the model and the seat in the run that it is of; after that the agent stays for
+    neighbours that still need its words, at most `linger` seconds.
     """
-    events = planned(seat.federation, seat.me)
-    check_budget(seat, events)
-    part = _Part(seat, events, watch)
+    while left := seat.store.without():
+        seat = _left_over(seat, left, f"{seat.store.path} has gone on before")
+    while True:
+        try:
+            return await _take_part(seat, listen, patience, linger, watch, finished)
+        except _Absent as absence:
+            left_over = _left_over(seat, absence.names, str(absence))
+            seat.store.go_on(absence.names)
+            seat = left_over
+            gone = ", ".join(seat.federation.absent)
+            log.warning(f"{absence}; goes on without {gone}, from the start, as the run {seat.federation.run[:16]}")
+
+
+def _left_over(seat: Seat, names: Collection[str], reason: str) -> Seat:
+    """The seat in the run without these members; refused is what cannot be done or paid for without them."""
+    who = ", ".join(sorted(names))
+    if seat.name in names:
+        raise TacitError(f"the others go on without {seat.name}: {reason}")
+    try:
+        left = seat.without(names)
+        left.check()
+    except TacitError as error:
+        raise TacitError(f"{reason}; the run cannot go on without {who}: {error}") from None
+    return left
+
+
+async def _take_part(
+    seat: Seat, listen: str | None, patience: float | None, linger: float, watch: Watch, finished: Finished
+) -> np.ndarray:
+    """In this run, until it is over or left."""
+    seat.check()
+    part = _Part(seat, watch)
     async with AsyncExitStack() as stack:
         server = Server(
-            seat.federation,
-            seat.me,
-            seat.identity,
-            find=part.find,
-            heard=part.heard,
-            left=part.left,
+            seat.federation, seat.me, seat.identity,
+            find=part.find, news=part.news, greeting=part.greeting, greeted=part.greeted, left=part.left,
             contact=part.contact,
-        )
+        )  # fmt: skip
         await server.start(listen or seat.federation.members[seat.me].address)
         stack.push_async_callback(server.stop)
         for j in part.neighbours:
             part.peers[j] = Peer(seat.federation, seat.me, j, seat.identity, part.contact)
             stack.push_async_callback(part.peers[j].close)
-        heart = asyncio.create_task(part.beat())
-        stack.callback(heart.cancel)
-        part.said = server.said
-        model = await part.run(patience)
-        finished(model)
+        for task in (part.beat(), *(part.keep_in_touch(j) for j in part.neighbours)):
+            stack.callback(asyncio.create_task(task).cancel)
+        work = asyncio.create_task(part.run(patience))
+        stack.callback(work.cancel)
+        either: tuple[asyncio.Future[Any], ...] = (work, part.absence)
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise part.absence.result()
+        model = work.result()
+        finished(seat, model)
         await part.part_company(linger)
         part.doing = "finished"
         seat.store.beat(part.contacts(), part.doing)
@@ -136,52 +126,86 @@ async def take_part(
 class _Part:
     """What one run of the loop knows: where it is, and whom it has heard."""
 
-    def __init__(self, seat: Seat, events: dict[int, Event], watch: Watch) -> None:
-        self.seat, self.events, self._watch = seat, events, watch
+    def __init__(self, seat: Seat, watch: Watch) -> None:
+        self.seat, self._watch = seat, watch
         federation, setting = seat.federation, seat.federation.setting
         self.algorithm, self.rounds = setting.algorithm, setting.rounds
         self.schedule = self.algorithm.schedule(federation.graph)
         self.neighbours = federation.graph.neighbours(seat.me).tolist()
         self.peers: dict[int, Peer] = {}
         self.doing = "starting"
-        self.said: Callable[[], None] = lambda: None
-        self._last_contact: dict[int, float | None] = dict.fromkeys(self.neighbours)
+        self.news = News()
+        self.absence: asyncio.Future[_Absent] = asyncio.get_running_loop().create_future()
+        self._line = (Sums if federation.exchange == SUMS else Rows)(seat, self.peers)
+        self._began = time.monotonic()
+        self._contacts: dict[str, float] = {}  # when there was a sign of life of a neighbour
         self._view = federation.graph.view(np.array([seat.me]))
-        # Starts are public, and zero: neighbours know each other's.
-        start = np.zeros((1, seat.problem.dimension))
-        self._rows = dict.fromkeys(self.neighbours, start[0])  # what each neighbour said last: it may keep silent
-        self._state = self.algorithm.init(seat.problem, self._view, start, self._inbox(self.neighbours))
+        start = np.zeros((1, seat.problem.dimension))  # public: neighbours know each other's
+        starts = Inbox(np.repeat(start, len(self.neighbours), axis=0), np.array([0, len(self.neighbours)]))
+        self._state = self.algorithm.init(seat.problem, self._view, start, starts)
         self._spoken = -1  # the last tick that was committed
         self._open = -1  # the last tick whose bytes may leave
         if (saved := seat.store.state()) is not None:
             self._spoken, arrays = saved
-            self._rows = dict(zip(self.neighbours, arrays.pop(_LAST_WORDS), strict=True))
+            self._line.remember({name: arrays.pop(name) for name in self._line.memory})
             self._state = type(self._state)(**arrays)
-        self._heard = dict.fromkeys(self.neighbours, max(self._spoken, 0))
+        near = [federation.names[j] for j in self.neighbours]
+        self._heard = dict.fromkeys(near, max(self._spoken, 0))
+        self._ready = set(federation.names if self._spoken >= 0 else ())  # who has met all its neighbours
 
     # What the server asks
 
-    def find(self, tick: int, member: int) -> bytes | None:
-        """The bytes said to a member at a tick; None if they are still to come."""
+    def find(self, question: Question) -> bytes | None:
+        """The bytes that answer a question; None if they are still to come."""
+        tick, member = question.tick, question.sender
         if not (tick < self.rounds and member in self._role(tick).heard_by):
             raise InputError(f"nothing is said to {self.seat.federation.names[member]} at tick {tick}")
-        return self.seat.store.message(tick) if tick <= self._open else None
+        message = self._message(tick)
+        return None if message is None else self._line.answer(question, message)
 
-    def heard(self, member: int) -> int:
-        """The tick before which all was heard that this member had to say."""
-        return self._heard[member]
+    def greeting(self, name: str) -> Greeting:
+        """What a neighbour has to know of this agent."""
+        federation = self.seat.federation
+        return Greeting(
+            name=self.seat.name,
+            parts=federation.parts,
+            without=federation.absent,
+            ready=sorted(self._ready),
+            heard=self._heard.get(name, 0),  # all that it said to this agent before this tick
+            key=self._line.own_key,
+            keys=self._line.keys,
+        )
 
-    def left(self, member: int) -> None:
-        """This member needs no more."""
-        self.seat.store.left(self.seat.federation.names[member])
+    def greeted(self, name: str, greeting: Greeting) -> None:
+        """What a neighbour has to say of itself."""
+        federation = self.seat.federation
+        if differs := difference(federation.parts, dict(greeting.parts)):
+            shown = ", ".join(differs[:5]) + ", ..." * (len(differs) > 5)
+            raise BadMessage(f"it holds another federation file: {shown} differ{'s' * (len(differs) == 1)}")
+        agreed, without = (federation.agreed or federation).names, set(greeting.without)
+        if more := (without & set(agreed)) - set(federation.absent):
+            text = f"{name} goes on without {', '.join(sorted(more))}"
+            if not federation.go_on_after:
+                raise BadMessage(f"{text}, which was not agreed upon")
+            self._lost(more, text)
+        if without == set(federation.absent):  # it means the same run
+            self._ready |= set(greeting.ready) & set(federation.names)
+            for key in (greeting.key, *greeting.keys):
+                self._line.take_key(key)
+            self.news.tell()
 
-    def contact(self, member: int) -> None:
+    def left(self, name: str) -> None:
+        """This neighbour needs no more."""
+        self.seat.store.left(name)
+
+    def contact(self, name: str) -> None:
         """There was a sign of life."""
-        self._last_contact[member] = time.time()
+        self._contacts[name] = time.monotonic()
 
     def contacts(self) -> dict[str, float | None]:
         """The last sign of life of each neighbour, by name."""
-        return {self.seat.federation.names[j]: when for j, when in self._last_contact.items()}
+        clock = time.time() - time.monotonic()
+        return {name: self._contacts[name] + clock if name in self._contacts else None for name in self._heard}
 
     # What the agent does
 
@@ -203,19 +227,18 @@ class _Part:
 
     async def _tick(self, t: int, patience: float | None) -> None:
         mine = self._role(t)
-        coming = [asyncio.create_task(self._hear(j, t)) for j in mine.hears]  # asked now, answered when they speak
+        coming = asyncio.create_task(self._hear(t, mine.hears)) if mine.hears else None
         try:
             if mine.speaks and t > self._spoken:
                 self._tell("computing", t)
                 await self._speak(t)
-            if coming:
-                waiting = ", ".join(self.seat.federation.names[j] for j in mine.hears)
-                self._tell(f"waiting for {waiting}", t)
-                await self._within(patience, asyncio.gather(*coming), t)
-                self._state = self.algorithm.listen(self._state, self._inbox(mine.hears), self._view, t)
+            if coming is not None:
+                self._tell(f"waiting for {', '.join(self.seat.federation.names[j] for j in mine.hears)}", t)
+                inbox = await self._within(patience, coming, t)
+                self._state = self.algorithm.listen(self._state, inbox, self._view, t)
         finally:
-            for task in coming:
-                task.cancel()
+            if coming is not None:
+                coming.cancel()
 
     async def _speak(self, t: int) -> None:
         """Compute, commit, and only then let anybody ask."""
@@ -224,74 +247,98 @@ class _Part:
             self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t
         )
         (event,) = release.events
-        if event != self.events[t]:
+        if event != seat.events[t]:
             raise TacitError(
-                f"tick {t} would cost {event}, but {self.events[t]} was planned and paid for; nothing was sent"
+                f"tick {t} would cost {event}, but {seat.events[t]} was planned and paid for; nothing was sent"
             )
         silent = release.silent is not None and bool(release.silent[0])
-        message = packed(seat.federation.run, seat.me, t, None if silent else release.value[0])
-        seat.store.commit(t, self._arrays(), message, event)
+        seat.store.commit(t, self._arrays(), self._line.message(t, release.value[0], silent), event)
         self._spoken = t
         self._open_all()
 
     def _open_all(self) -> None:
         """What is committed may leave; the ledger learns of the first bytes before anybody else can."""
-        first = min(self.events, default=-1)
+        first = min(self.seat.events, default=-1)
         if self.seat.ledger is not None and self._open < first <= self._spoken:
             message = self.seat.store.message(first)
             assert message is not None
             self.seat.ledger.store(self.seat.federation.run, first, message)
         self._open = self._spoken
-        self.said()
+        self.news.tell()
 
-    async def _hear(self, j: int, t: int) -> None:
-        row = await self.peers[j].ask(t)
-        self._heard[j] = max(self._heard[j], t + 1)
-        if row is not None:
-            self._rows[j] = row
+    async def _hear(self, t: int, senders: Sequence[int]) -> Inbox:
+        def heard(j: int) -> None:
+            name = self.seat.federation.names[j]
+            self._heard[name] = max(self._heard[name], t + 1)
+
+        async def own() -> bytes:
+            while (message := self._message(t)) is None:
+                await self.news.wait()
+            return message
+
+        return await self._line.hear(t, senders, own, heard)
 
     async def _meet(self, patience: float | None) -> None:
-        """All neighbours are there, hold the same file, and have heard nothing that this agent does not know of."""
-        gone = self.seat.store.marked("gone")
-        missing = {
-            j: self.seat.federation.names[j] for j in self.neighbours if self.seat.federation.names[j] not in gone
-        }
+        """All neighbours are there, hold the same file, and have heard nothing that this agent does not know of.
+
+        And all members have met theirs, of which they tell each other: nobody pays for a run to which somebody never
+        came.
+        """
+        gone, names = self.seat.store.marked("gone"), self.seat.federation.names
+        missing = {j: names[j] for j in self.neighbours if names[j] not in gone}
 
         async def meet(j: int) -> None:
-            heard = await self.peers[j].greet()
+            heard = await self._greet(j)
             for t in range(heard - 1, self._spoken, -1):
                 if j in self._role(t).heard_by:
                     raise TacitError(
-                        f"{missing[j]} has heard {self.seat.name} at tick {t}, which {self.seat.store.path} has not: "
+                        f"{names[j]} has heard {self.seat.name} at tick {t}, which {self.seat.store.path} has not: "
                         "it is an old copy; put the newest back, or agree on a new run under another title"
                     )
             del missing[j]
             self._tell(f"waiting for {', '.join(missing.values())}" if missing else "met all neighbours", 0)
 
+        async def meet_all() -> None:
+            await asyncio.gather(*(meet(j) for j in list(missing)))
+            self._ready.add(self.seat.name)
+            while not (self._line.complete and self._ready >= set(names)):
+                self._tell("waiting until all have met", 0)
+                await asyncio.sleep(_AGAIN)
+                await asyncio.gather(*(self._greet(j) for j in self.neighbours))
+
         self._tell(f"waiting for {', '.join(missing.values())}", 0)
-        meetings = [asyncio.create_task(meet(j)) for j in list(missing)]
-        try:
-            await self._within(patience, asyncio.gather(*meetings), 0)
-        finally:
-            for task in meetings:
-                task.cancel()
+        await self._within(patience, meet_all(), 0)
+
+    async def _greet(self, j: int) -> int:
+        """Waits until a neighbour is there and means the same run; gives the tick before which it has heard all."""
+
+        peer = self.peers[j]
+
+        def same(answer: Greeting) -> int:
+            self.greeted(peer.name, answer)
+            if set(answer.without) != set(self.seat.federation.absent):
+                raise BadMessage("it has not yet gone on without who is absent")
+            return answer.heard
+
+        return await peer.greet(self.greeting(peer.name), same)
 
     def _pay(self) -> None:
         """For the whole run, before its first noise is drawn; again after a restart, at no further cost."""
         if self.seat.ledger is not None:
-            self.seat.ledger.reserve_run(self.seat.federation.run, self.events)
+            self.seat.ledger.reserve_run(self.seat.federation.run, self.seat.events)
 
-    async def _within(self, patience: float | None, coming: Any, t: int) -> None:
+    async def _within(self, patience: float | None, coming: Awaitable[T], t: int) -> T:
         try:
             async with asyncio.timeout(patience):
-                await coming
+                return await coming
         except TimeoutError:
             raise TacitError(
                 f"tick {t}: {self.doing} for {patience:g} s in vain; stopped. Nothing is lost: start again to go on"
             ) from None
 
     async def part_company(self, linger: float) -> None:
-        """Tells the neighbours that all was heard, and stays until they say so, too."""
+        """Tells the neighbours that all was heard, and stays until they say so, too; or go on without somebody, in a
+        run that this agent is not of."""
         names = self.seat.federation.names
 
         async def farewell(peer: Peer) -> None:
@@ -302,16 +349,39 @@ class _Part:
         farewells = [asyncio.create_task(farewell(peer)) for peer in self.peers.values() if peer.name not in told]
         with suppress(TimeoutError):
             async with asyncio.timeout(linger):
-                while waiting := {names[j] for j in self.neighbours} - self.seat.store.marked("gone"):
+                while not self.absence.done() and (
+                    waiting := {names[j] for j in self.neighbours} - self.seat.store.marked("gone")
+                ):
                     self._tell(f"staying for {', '.join(sorted(waiting))}", self.rounds)
                     await asyncio.sleep(0.05)
         await asyncio.gather(*farewells)
+
+    # Signs of life
 
     async def beat(self) -> None:
         """For `tacit agent status`."""
         while True:
             self.seat.store.beat(self.contacts(), self.doing)
             await asyncio.sleep(_HEARTBEAT)
+
+    async def keep_in_touch(self, j: int) -> None:
+        """Greets a neighbour that has been quiet, and notices if it is away."""
+        name, limit = self.seat.federation.names[j], self.seat.federation.go_on_after
+        while True:
+            await asyncio.sleep(_HEARTBEAT)
+            if time.monotonic() - self._contacts.get(name, self._began) > _HEARTBEAT:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_HEARTBEAT):
+                        await self._greet(j)
+            quiet = time.monotonic() - self._contacts.get(name, self._began)
+            if limit and quiet > limit and name not in self.seat.store.marked("gone") and self._spoken < self.rounds:
+                self._lost({name}, f"{name} has given no sign of life for {quiet:.0f} s")
+
+    def _lost(self, names: Iterable[str], reason: str) -> None:
+        if not self.absence.done():
+            self.absence.set_result(_Absent(frozenset(names), reason))
+
+    # Inside
 
     def _tell(self, doing: str, done: int) -> None:
         self.doing = doing
@@ -320,9 +390,8 @@ class _Part:
     def _role(self, t: int) -> Role:
         return role(self.schedule.turn(t), self.seat.me)
 
-    def _inbox(self, senders: Any) -> Inbox:
-        rows = np.array([self._rows[j] for j in senders]).reshape(-1, self.seat.problem.dimension)
-        return Inbox(rows, np.array([0, len(rows)]))
+    def _message(self, tick: int) -> bytes | None:
+        return self.seat.store.message(tick) if tick <= self._open else None
 
     def _arrays(self) -> Arrays:
-        return {**self._state._asdict(), _LAST_WORDS: self._inbox(self.neighbours).rows}
+        return {**self._state._asdict(), **self._line.memory}

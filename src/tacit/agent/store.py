@@ -30,7 +30,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,9 @@ from tacit.privacy.events import Event, from_plain, to_plain
 
 _SCHEMA = """
 CREATE TABLE run (run TEXT NOT NULL, member TEXT NOT NULL, rounds INTEGER NOT NULL);
+CREATE TABLE secret (secret BLOB NOT NULL);
+CREATE TABLE without (name TEXT PRIMARY KEY);
+CREATE TABLE keys (member INTEGER PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE state (tick INTEGER NOT NULL, arrays BLOB NOT NULL);
 CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
 CREATE TABLE peers (name TEXT PRIMARY KEY, contact REAL, gone INTEGER DEFAULT 0, told INTEGER DEFAULT 0);
@@ -64,6 +67,7 @@ class Status:
     beat: float | None  # when the process last said that it was alive, and what it was doing
     doing: str
     events: list[Event]  # of what was released
+    without: list[str]  # the members without whom it goes on, in another run
 
 
 class Store:
@@ -82,6 +86,7 @@ class Store:
                     for statement in _SCHEMA.split(";"):
                         self._db.execute(statement)
                     self._db.execute("INSERT INTO run VALUES (?, ?, ?)", (run, member, rounds))
+                    self._db.execute("INSERT INTO secret VALUES (?)", (os.urandom(32),))
             found = self._db.execute("SELECT * FROM run").fetchone()
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"{path} cannot be used as an agent's store: {error}") from None
@@ -123,7 +128,30 @@ class Store:
         """This neighbour knows that this agent needs no more of it."""
         self._mark(name, "told")
 
+    def go_on(self, without: Iterable[str]) -> None:
+        """This run is given up: the others, and this agent, go on without these members, in another run."""
+        with self._transaction():
+            self._db.executemany("INSERT INTO without VALUES (?)", [(name,) for name in sorted(without)])
+
+    def keep_key(self, member: int, key: bytes) -> None:
+        """What a member's words are sealed with in this run."""
+        with self._transaction():
+            self._db.execute("INSERT INTO keys VALUES (?, ?)", (member, key))
+
     # Reading
+
+    @property
+    def secret(self) -> bytes:
+        """32 bytes that nobody else knows: what is drawn from them is the same after a crash."""
+        return bytes(self._db.execute("SELECT secret FROM secret").fetchone()[0])
+
+    def without(self) -> list[str]:
+        """The members without whom this agent goes on in another run; none, if it has not left this one."""
+        return [name for (name,) in self._db.execute("SELECT name FROM without ORDER BY name")]
+
+    def keys(self) -> dict[int, bytes]:
+        """The members' keys."""
+        return {member: bytes(key) for member, key in self._db.execute("SELECT * FROM keys ORDER BY member")}
 
     def state(self) -> tuple[int, Arrays] | None:
         """The last tick that was committed, and the state after it; None if there is none."""
@@ -178,11 +206,12 @@ def status(path: Path) -> Status:
         pulse = db.execute("SELECT * FROM pulse").fetchone()
         peers = dict(db.execute("SELECT name, contact FROM peers ORDER BY name"))
         events = [from_plain(json.loads(event)) for (event,) in db.execute("SELECT event FROM releases ORDER BY tick")]
+        without = [name for (name,) in db.execute("SELECT name FROM without ORDER BY name")]
         db.close()
     except (sqlite3.Error, TypeError) as error:
         raise InputError(f"{path} is not an agent's store: {error}; has the agent been started?") from None
     beat, doing = pulse or (None, "not started")
-    return Status(run, member, -1 if tick is None else tick[0], rounds, peers, beat, doing, events)
+    return Status(run, member, -1 if tick is None else tick[0], rounds, peers, beat, doing, events, without)
 
 
 def _packed(arrays: Arrays) -> bytes:

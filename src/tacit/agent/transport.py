@@ -10,8 +10,7 @@ any byte of the protocol. Then every question is checked: the certificate of its
 it says it is from, the run must be this one, and the tick must be one at which this agent speaks to that member. A
 client trusts exactly the one certificate of the neighbour that it calls. Every kind of refusal is logged once.
 
-gRPC itself logs failed handshakes, one line each, at GRPC_VERBOSITY=INFO, which `tacit agent run` sets. It turns away a
-question that is too long without a line.
+Who fails in the handshake gets its line from `tacit.agent.doorstep`.
 """
 
 from __future__ import annotations
@@ -19,20 +18,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
-import numpy as np
 
-from tacit.agent.federation import Federation, difference
+from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, read_certificate
-from tacit.agent.wire import BadMessage, largest, parsed, unpacked
-from tacit.agent.wire_pb2 import Greeting, Nothing, Question
-from tacit.errors import InputError
+from tacit.agent.wire import ENVELOPE, BadMessage, parsed, unpacked
+from tacit.agent.wire_pb2 import Greeting, Message, Nothing, Question
+from tacit.errors import ExchangeError, InputError, TacitError
+
+Answer = TypeVar("Answer")
 
 _SERVICE = "tacit.Agent"
+_NOT_YET = grpc.StatusCode.NOT_FOUND
+_HANDSHAKE = 10_000  # milliseconds in which a caller has to show who it is
+_KEY_SIZE = 160  # bytes: more than a signed key, or a sealed share, can take
 _HOLD = 20.0  # seconds for which a server keeps a question that it cannot answer yet; then it is asked again
 _DEADLINE = 30.0  # seconds that a client gives a question
 _WAITING = 8  # questions of one neighbour that may wait at once
@@ -54,12 +57,26 @@ class Refusals:
             log.warning(text)
 
 
+class News:
+    """Wakes all who wait for something new."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def tell(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
 class Server:
     """Answers the neighbours' questions.
 
-    `find` gives the bytes said at a tick to a member, None if that is still to come; it raises InputError if this agent
-    says nothing to that member then. `heard` says up to which tick this agent has heard a member, `left` is told of who
-    has heard all, `contact` of every question.
+    `find` gives the bytes that answer a question, None if they are still to come, of which `news` tells; it raises a
+    TacitError if there is no such answer. `greeting` gives ours, and `greeted` is told of a neighbour's. `left` is told
+    of who has heard all, `contact` of every question.
     """
 
     def __init__(
@@ -68,16 +85,21 @@ class Server:
         me: int,
         identity: Identity,
         *,
-        find: Callable[[int, int], bytes | None],
-        heard: Callable[[int], int],
-        left: Callable[[int], None],
-        contact: Callable[[int], None],
+        find: Callable[[Question], bytes | None],
+        news: News,
+        greeting: Callable[[str], Greeting],
+        greeted: Callable[[str, Greeting], None],
+        left: Callable[[str], None],
+        contact: Callable[[str], None],
     ) -> None:
         self._federation, self._me, self._identity = federation, me, identity
-        self._find, self._heard, self._left, self._contact = find, heard, left, contact
-        self._neighbours = {int(j): federation.members[j].certificate for j in federation.graph.neighbours(me)}
+        self._find, self._greeting, self._greeted, self._left, self._contact = find, greeting, greeted, left, contact
+        # Also those without whom the others go on: if they come back they are told so, and no more.
+        agreed, own = federation.agreed or federation, federation.names[me]
+        near = agreed.graph.neighbours(agreed.names.index(own))
+        self._neighbours = {agreed.members[j].certificate: agreed.names[j] for j in near}
         self._run = bytes.fromhex(federation.run)
-        self._news = asyncio.Event()
+        self._news = news
         self._waiting: Counter[int] = Counter()
         self._refusals = Refusals()
 
@@ -85,19 +107,21 @@ class Server:
         """Listens at HOST:PORT."""
         options = [
             ("grpc.so_reuseport", 0),  # a port in use is an error, not shared
-            ("grpc.max_receive_message_length", _greeting_size(self._federation)),
+            ("grpc.max_receive_message_length", largest_question(self._federation)),
             ("grpc.max_concurrent_streams", 4 * _WAITING),
+            ("grpc.server_handshake_timeout_ms", _HANDSHAKE),
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             *_KEEPALIVE,
         ]
         self._server = grpc.aio.server(options=options)
-        # Bytes in and out: what they mean is read in `_admitted`, where there is somebody to name.
+        # Bytes in and out: what they mean is read in `_admitted`, where there is somebody to name. As streams of one
+        # message: gRPC does not read a question that is too long, and tells only who reads a stream.
         answers = {"Greet": self._greet, "Ask": self._ask, "Leave": self._leave}
-        handlers = {name: grpc.unary_unary_rpc_method_handler(answer) for name, answer in answers.items()}
+        handlers = {name: grpc.stream_unary_rpc_method_handler(answer) for name, answer in answers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
         credentials = grpc.ssl_server_credentials(
             [(self._identity.key, self._identity.certificate.encode())],
-            root_certificates="".join(self._neighbours.values()).encode(),
+            root_certificates="".join(self._neighbours).encode(),
             require_client_auth=True,
         )
         try:
@@ -111,62 +135,60 @@ class Server:
     async def stop(self) -> None:
         await self._server.stop(grace=1.0)
 
-    def said(self) -> None:
-        """There is something new to find."""
-        self._news.set()
-        self._news = asyncio.Event()
-
-    async def _greet(self, raw: bytes, context: Any) -> bytes:
-        name, greeting = await self._admitted(Greeting, raw, context)
-        if differs := difference(self._federation.parts, dict(greeting.parts)):
-            self._refusals.say(
-                f"{name} holds another federation file: {_listed(differs)} differ{'s' * (len(differs) == 1)}"
-            )
+    async def _greet(self, stream: Any, context: Any) -> bytes:
+        name, greeting = await self._admitted(Greeting, stream, context)
+        try:
+            self._greeted(name, greeting)
+        except BadMessage as error:
+            self._refusals.say(f"{name}: {error}")
         # Both sides compare: a greeting is answered with ours, whatever theirs is.
-        answer = Greeting(sender=self._me, parts=self._federation.parts, heard=self._heard(greeting.sender))
-        return bytes(answer.SerializeToString())
+        return bytes(self._greeting(name).SerializeToString())
 
-    async def _ask(self, raw: bytes, context: Any) -> bytes:
-        name, question = await self._admitted(Question, raw, context)
+    async def _ask(self, stream: Any, context: Any) -> bytes:
+        name, question = await self._admitted(Question, stream, context)
         if self._waiting[question.sender] >= _WAITING:
             await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} asks too much at once")
         self._waiting[question.sender] += 1
         try:
             async with asyncio.timeout(_HOLD):
-                while (found := self._find(question.tick, question.sender)) is None:
+                while (found := self._find(question)) is None:
                     await self._news.wait()
             return found
         except TimeoutError:
-            return await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "not yet")
-        except InputError as error:
+            return await context.abort(_NOT_YET, "not yet")
+        except TacitError as error:
             await self._refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"{name}: {error}")
             raise
         finally:
             self._waiting[question.sender] -= 1
 
-    async def _leave(self, raw: bytes, context: Any) -> bytes:
-        _, question = await self._admitted(Question, raw, context)
-        self._left(question.sender)
+    async def _leave(self, stream: Any, context: Any) -> bytes:
+        name, _ = await self._admitted(Question, stream, context)
+        self._left(name)
         return bytes(Nothing().SerializeToString())
 
-    async def _admitted(self, kind: type[Any], raw: bytes, context: Any) -> tuple[str, Any]:
+    async def _admitted(self, kind: type[Any], stream: Any, context: Any) -> tuple[str, Any]:
         """The name of the member who asks, if it is the one that it says it is, and what it asks."""
         (shown,) = context.auth_context()["x509_pem_cert"]
-        (holder,) = (j for j, pinned in self._neighbours.items() if pinned == _canonical(shown))  # others fail in TLS
+        holder = self._neighbours[_canonical(shown)]  # others fail in TLS
         names, code = self._federation.names, grpc.StatusCode
         try:
+            raw = await anext(stream, None)
+            if raw is None:
+                raise BadMessage(f"a {kind.DESCRIPTOR.name} of more bytes than one can have")
             question = parsed(kind, raw)
         except BadMessage as error:
-            await self._refuse(context, code.INVALID_ARGUMENT, f"{names[holder]}: {error}: refused")
-        if question.sender != holder:
-            claimed = names[question.sender] if question.sender < len(names) else f"member {question.sender}"
-            await self._refuse(
-                context, code.PERMISSION_DENIED, f"{names[holder]} speaks in the name of {claimed}: refused"
-            )
+            await self._refuse(context, code.INVALID_ARGUMENT, f"{holder}: {error}: refused")
         if kind is Question and question.run != self._run:
-            await self._refuse(context, code.FAILED_PRECONDITION, f"{names[holder]} asks about another run: refused")
+            await self._refuse(context, code.FAILED_PRECONDITION, f"{holder} asks about another run: refused")
+        if kind is Question:
+            claimed = names[question.sender] if question.sender < len(names) else f"member {question.sender}"
+        else:
+            claimed = question.name if question.name in self._neighbours.values() else "somebody else"
+        if claimed != holder:
+            await self._refuse(context, code.PERMISSION_DENIED, f"{holder} speaks in the name of {claimed}: refused")
         self._contact(holder)
-        return names[holder], question
+        return holder, question
 
     async def _refuse(self, context: Any, code: grpc.StatusCode, text: str) -> None:
         self._refusals.say(text)
@@ -177,7 +199,7 @@ class Peer:
     """A neighbour, as seen from here: asks it, until it answers as it should."""
 
     def __init__(
-        self, federation: Federation, me: int, peer: int, identity: Identity, contact: Callable[[int], None]
+        self, federation: Federation, me: int, peer: int, identity: Identity, contact: Callable[[str], None]
     ) -> None:
         member = federation.members[peer]
         self.name, self._me, self._peer = member.name, me, peer
@@ -185,10 +207,9 @@ class Peer:
         credentials = grpc.ssl_channel_credentials(
             member.certificate.encode(), identity.key, identity.certificate.encode()
         )
-        size = max(largest(federation.schema.dimension), _greeting_size(federation))
         options = [
             ("grpc.ssl_target_name_override", member.name),
-            ("grpc.max_receive_message_length", size),
+            ("grpc.max_receive_message_length", largest_answer(federation)),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.min_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),
@@ -197,23 +218,17 @@ class Peer:
         ]
         self._channel = grpc.aio.secure_channel(member.address, credentials, options=options)
 
-    async def greet(self) -> int:
-        """Waits until the neighbour is there and holds the same file; gives the tick before which it has heard us."""
-        mine = Greeting(sender=self._me, parts=self._federation.parts)
+    async def greet(self, mine: Greeting, read: Callable[[Greeting], Answer]) -> Answer:
+        """Waits until the neighbour is there, and `read` agrees with its greeting."""
+        return await self._until("Greet", mine, lambda raw: read(parsed(Greeting, raw)))
 
-        def agreed(raw: bytes) -> int:
-            answer = parsed(Greeting, raw)
-            if differs := difference(self._federation.parts, dict(answer.parts)):
-                raise BadMessage(f"holds another federation file: {_listed(differs)} differ{'s' * (len(differs) == 1)}")
-            return int(answer.heard)
-
-        return await self._until("Greet", mine, agreed)
-
-    async def ask(self, tick: int) -> np.ndarray | None:
-        """What the neighbour said at this tick: a row, or None if it kept silent."""
-        run, d = self._federation.run, self._federation.schema.dimension
-        question = Question(run=bytes.fromhex(run), sender=self._me, tick=tick)
-        return await self._until("Ask", question, lambda raw: unpacked(raw, run, self._peer, tick, d))
+    async def ask(
+        self, tick: int, read: Callable[[Message], Answer], *, phase: int = 0, shares: Sequence[bytes] = ()
+    ) -> Answer:
+        """What `read` makes of what the neighbour said at this tick."""
+        run, peer = self._federation.run, self._peer
+        question = Question(run=bytes.fromhex(run), sender=self._me, tick=tick, phase=phase, shares=shares)
+        return await self._until("Ask", question, lambda raw: read(unpacked(raw, run, peer, tick, phase)))
 
     async def leave(self, within: float) -> bool:
         """Tells the neighbour that all was heard; False if it could not be told in that time."""
@@ -228,20 +243,22 @@ class Peer:
     async def close(self) -> None:
         await self._channel.close()
 
-    async def _until(self, name: str, question: Any, read: Callable[[bytes], Any]) -> Any:
+    async def _until(self, name: str, question: Any, read: Callable[[bytes], Answer]) -> Answer:
         pause, most = _BACK_OFF
         method, raw = self._channel.unary_unary(f"/{_SERVICE}/{name}"), question.SerializeToString()
         while True:
             try:
                 found = read(await method(raw, timeout=_DEADLINE, wait_for_ready=True))
-                self._contact(self._peer)
+                self._contact(self.name)
                 return found
-            except BadMessage as error:
+            except (BadMessage, ExchangeError) as error:
                 self._refusals.say(f"{self.name}: {error}; asking again")
             except grpc.aio.AioRpcError as error:
+                if error.code() == _NOT_YET:
+                    self._contact(self.name)
+                    continue
                 if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-                    pause = _BACK_OFF[0]
-                    continue  # it is not there, or has nothing to say yet
+                    continue  # it is not there
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
                     self._refusals.say(f"{self.name} answers: {error.details()}; asking again")
             await asyncio.sleep(pause)
@@ -254,10 +271,13 @@ def _canonical(shown: bytes) -> str:
     return canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
 
 
-def _greeting_size(federation: Federation) -> int:
-    """The most bytes that a greeting, the longest question, can have."""
-    return 256 + sum(64 + len(part) for part in federation.parts)
+def largest_question(federation: Federation) -> int:
+    """The most bytes that a greeting, or a question with shares, can have."""
+    members = federation.agreed.members if federation.agreed is not None else federation.members
+    greeting = sum(64 + len(part) for part in federation.parts) + 2 * sum(8 + len(member.name) for member in members)
+    return 512 + greeting + _KEY_SIZE * len(members)
 
 
-def _listed(parts: list[str]) -> str:
-    return ", ".join(parts[:5]) + (", ..." if len(parts) > 5 else "")
+def largest_answer(federation: Federation) -> int:
+    """The most bytes that an answer can have, by the model's dimension and the number of members."""
+    return max(8 * federation.schema.dimension + ENVELOPE, largest_question(federation))

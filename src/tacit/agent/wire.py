@@ -1,12 +1,12 @@
-"""A row of numbers as a message, and back; whatever is not exactly what was expected is refused.
+"""What agents say as bytes, and back; whatever is not exactly what was expected is refused.
 
-The generated protobuf code is in `wire_pb2.py`; wire.proto says how it was made. (run, tick, sender) names a message: a
-tick is what other protocols call a round and a phase, for a method with two exchanges in an iteration has two ticks.
+The generated protobuf code is in `wire_pb2.py`; wire.proto says how it was made. (run, tick, phase, sender) names a
+message. A tick is one exchange: a method with two of them in an iteration has two ticks. Only secret-shared sums, in
+which a tick takes two questions, have a second phase.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -22,22 +22,21 @@ class BadMessage(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
     """What a peer sent is not what it may send."""
 
 
-def largest(dimension: int) -> int:
-    """The most bytes that a message of the model's dimension can have."""
-    return 8 * dimension + ENVELOPE
+def packed(run: str, sender: int, tick: int, payload: bytes, *, phase: int = 0, shape: tuple[int, ...] = ()) -> bytes:
+    """The bytes of a message."""
+    message = Message(run=bytes.fromhex(run), sender=sender, tick=tick, phase=phase, shape=shape, payload=payload)
+    return message.SerializeToString(deterministic=True)
 
 
-def packed(run: str, sender: int, tick: int, row: np.ndarray | None) -> bytes:
-    """The bytes that leave: a row, or, from who keeps silent, none.
+def packed_row(run: str, sender: int, tick: int, row: np.ndarray | None) -> bytes:
+    """A row as a message; from who keeps silent, none.
 
-    >>> len(packed("00" * 32, 3, 7, np.ones(104))) - 8 * 104
+    >>> len(packed_row("00" * 32, 3, 7, np.ones(104))) - 8 * 104
     44
     """
-    said = np.empty(0) if row is None else row
-    shape = list(said.shape) if row is not None else []
-    payload = np.ascontiguousarray(said, dtype="<f8").tobytes()
-    message = Message(run=bytes.fromhex(run), sender=sender, tick=tick, shape=shape, payload=payload)
-    return message.SerializeToString(deterministic=True)
+    if row is None:
+        return packed(run, sender, tick, b"")
+    return packed(run, sender, tick, np.ascontiguousarray(row, dtype="<f8").tobytes(), shape=row.shape)
 
 
 def parsed(kind: type[Any], raw: bytes) -> Any:
@@ -48,16 +47,23 @@ def parsed(kind: type[Any], raw: bytes) -> Any:
         raise BadMessage(f"what it sends is no {kind.DESCRIPTOR.name}") from None
 
 
-def unpacked(raw: bytes, run: str, sender: int, tick: int, dimension: int) -> np.ndarray | None:
-    """The row of a message, if it is the one that was asked for; None of who kept silent."""
+def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Message:
+    """A message, if it is the one that was asked for."""
     message = parsed(Message, raw)
-    if (message.run.hex(), message.sender, message.tick) != (run, sender, tick):
-        raise BadMessage(f"it answers another question: sender {message.sender}, tick {message.tick}")
-    shape = tuple(message.shape)
-    if shape not in ((), (dimension,)) or len(message.payload) != 8 * (math.prod(shape) if shape else 0):
-        raise BadMessage(f"its shape is {shape} with {len(message.payload)} bytes; {dimension} numbers were expected")
-    if not shape:
+    if (message.run.hex(), message.sender, message.tick, message.phase) != (run, sender, tick, phase):
+        raise BadMessage(
+            f"it answers another question: sender {message.sender}, tick {message.tick}, phase {message.phase}"
+        )
+    return message
+
+
+def row_of(message: Message, dimension: int) -> np.ndarray | None:
+    """The row of a message; None of who kept silent."""
+    shape, size = tuple(message.shape), len(message.payload)
+    if (shape, size) == ((), 0):
         return None
+    if (shape, size) != ((dimension,), 8 * dimension):
+        raise BadMessage(f"its shape is {shape} with {size} bytes; {dimension} numbers were expected")
     row = np.frombuffer(message.payload, dtype="<f8").astype(float)
     if not np.isfinite(row).all():
         raise BadMessage(f"number {int(np.argmin(np.isfinite(row)))} of it is not finite")

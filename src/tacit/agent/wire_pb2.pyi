@@ -2,12 +2,12 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Greeting(_message.Message):
-    __slots__ = ("sender", "parts", "heard")
+    __slots__ = ("name", "parts", "without", "ready", "heard", "key", "keys")
     class PartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -15,37 +15,61 @@ class Greeting(_message.Message):
         key: str
         value: bytes
         def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
-    SENDER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
-    sender: int
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    name: str
     parts: _containers.ScalarMap[str, bytes]
+    without: _containers.RepeatedScalarFieldContainer[str]
+    ready: _containers.RepeatedScalarFieldContainer[str]
     heard: int
-    def __init__(self, sender: _Optional[int] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., heard: _Optional[int] = ...) -> None: ...
+    key: Key
+    keys: _containers.RepeatedCompositeFieldContainer[Key]
+    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., ready: _Optional[_Iterable[str]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ...) -> None: ...
+
+class Key(_message.Message):
+    __slots__ = ("member", "public", "signature")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    member: int
+    public: bytes
+    signature: bytes
+    def __init__(self, member: _Optional[int] = ..., public: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("run", "sender", "tick")
+    __slots__ = ("run", "sender", "tick", "phase", "shares")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     TICK_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     run: bytes
     sender: int
     tick: int
-    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ...) -> None: ...
+    phase: int
+    shares: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ..., phase: _Optional[int] = ..., shares: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("run", "sender", "tick", "shape", "payload")
+    __slots__ = ("run", "sender", "tick", "phase", "shape", "payload")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     TICK_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     run: bytes
     sender: int
     tick: int
+    phase: int
     shape: _containers.RepeatedScalarFieldContainer[int]
     payload: bytes
-    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ..., phase: _Optional[int] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Nothing(_message.Message):
     __slots__ = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json as json_format
 import logging
-import os
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tacit.agent.federation import Federation
-    from tacit.agent.run import Seat
-    from tacit.privacy.events import Event
+    from tacit.agent.seat import Seat
 
 app = typer.Typer(help="Take part in a federation, with your own records.", no_args_is_help=True)
 
@@ -62,9 +60,11 @@ def run(
     Example: `tacit agent run --federation fed.toml --identity alder --data alder.csv --ledger alder.ledger`
     """
     names.require_agent()
-    os.environ.setdefault("GRPC_VERBOSITY", "INFO")  # a line for every TLS handshake that failed; read at import
+    from tacit.agent import doorstep
+
+    doorstep.trace()
     from tacit.agent import report
-    from tacit.agent.run import check_budget, planned, take_part
+    from tacit.agent.run import take_part
 
     inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
     report_file = out.with_suffix(".report.json")
@@ -72,15 +72,14 @@ def run(
     writable(report_file, inputs)
     seat = _seat(federation, identity, data, ledger, store, exact)
     logging.getLogger("tacit.agent").addHandler(_Warnings())
-    events = planned(seat.federation, seat.me)
-    check_budget(seat, events)
-    _tell_plan(seat, events)
-    with rounds_bar(seat.federation.rounds) as bar:
+    seat.check()
+    _tell_plan(seat)
+    with doorstep.watched(), rounds_bar(seat.federation.rounds) as bar:
 
         def watch(doing: str, done: int) -> None:
             bar.update(bar.task_ids[0], description=doing, completed=done)
 
-        def finished(model: np.ndarray) -> None:
+        def finished(seat: Seat, model: np.ndarray) -> None:
             _model(seat, model).save(out)
             report.write(seat, model, report_file)
             err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
@@ -102,11 +101,15 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     from tacit.agent import store as stores
     from tacit.agent.federation import Federation, Private
     from tacit.agent.identity import Identity
+    from tacit.agent.seat import left_over_store
     from tacit.privacy.accounting import totals
 
     agreed, who = Federation.load(federation), Identity.load(identity)
     agreed.place(who.name, who.certificate)
-    found = stores.status(_store_path(store, identity, agreed))
+    path = _store_path(store, identity, agreed)
+    while (found := stores.status(path)).without:
+        agreed = agreed.without(found.without)
+        path = left_over_store(path, agreed)
     method, now = agreed.method, time.time()
     alive = found.beat is not None and now - found.beat < _ALIVE
     spent = totals(Counter(found.events), method.delta).best if isinstance(method, Private) and found.events else None
@@ -114,10 +117,13 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     done = min(max(found.tick, 0), found.rounds)
     if json:
         result = {"member": found.member, "run": found.run, "round": done, "rounds": found.rounds, "alive": alive}
-        typer.echo(json_format.dumps(result | {"doing": found.doing, "seconds_since": peers, "epsilon": spent}))
+        result |= {"doing": found.doing, "seconds_since": peers, "epsilon": spent, "without": agreed.absent}
+        typer.echo(json_format.dumps(result))
         return
     doing = found.doing if alive or found.doing == "finished" else f"not running; it was {found.doing}"
     screen.print(f"{found.member}: round {done} of {found.rounds}; {doing}", markup=False)
+    if agreed.absent:
+        screen.print(f"  goes on without {', '.join(agreed.absent)}", markup=False)
     for name, ago in peers.items():
         screen.print(f"  {name}: {'never heard of' if ago is None else f'heard of {ago:.0f} s ago'}", markup=False)
     cost = "" if spent is None else f", epsilon = {spent:.4g} so far (the whole run is paid for)"
@@ -135,7 +141,7 @@ def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, stor
     """Everything that is needed, checked."""
     from tacit.agent.federation import Federation, Private
     from tacit.agent.identity import Identity
-    from tacit.agent.run import Seat, own_problem
+    from tacit.agent.seat import Seat
     from tacit.agent.store import Store
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
@@ -153,25 +159,24 @@ def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, stor
     if private == (ledger is None):
         raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
     records = encoded(names.records(data), agreed.schema, " (keep this to yourself)")
-    problem = own_problem(agreed, me, records)
-    if private:
-        problem.require_row_norm(1.0)
     book = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
     kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
-    return Seat(agreed, me, who, problem, kept, book, SecureNoise())
+    seat = Seat(agreed, me, who, records, kept, book, SecureNoise())
+    _ = seat.problem  # checked
+    return seat
 
 
 def _store_path(given: Path | None, identity: Path, federation: Federation) -> Path:
     return identity / f"{federation.run[:16]}.store" if given is None else given
 
 
-def _tell_plan(seat: Seat, events: dict[int, Event]) -> None:
+def _tell_plan(seat: Seat) -> None:
     """What the run will cost, and what the ledger allows."""
     from tacit.agent.federation import Private
     from tacit.privacy.accounting import totals
     from tacit.privacy.events import Free
 
-    method = seat.federation.method
+    method, events = seat.federation.method, seat.events
     screen.print(f"{seat.name} in {seat.federation.title!r}, run {seat.federation.run[:16]}", markup=False)
     if not isinstance(method, Private) or seat.ledger is None:
         warn("exact values leave: nothing of this run is private")
@@ -196,6 +201,7 @@ def _model(seat: Seat, weights: np.ndarray) -> Model:
         "rounds": federation.rounds,
         "agents": [{"name": member.name, "rows": member.rows} for member in federation.members],
         "edges": [list(edge) for edge in federation.graph.edges],
+        "without": federation.absent,
         "federation": federation.run,
         "member": seat.name,
     }

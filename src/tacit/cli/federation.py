@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +22,8 @@ app.command()(demo)
 
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE: one for every member."
 _METHOD = f"With --epsilon one of: {', '.join(RECIPES)}; without it admm or i-admm (a token)."
+_SECRET = "Neighbours learn the sum of each other's rows, and no single row."
+_GO_ON = "Seconds without a member after which the others start again without it; 0: they wait for it."
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
 
 
@@ -39,6 +40,8 @@ def new(
     l2: Annotated[float, typer.Option(help="Without --epsilon: regularisation.")] = 3e-5,
     loss: Annotated[str, typer.Option(help="Without --epsilon: logistic, huber or squared.")] = "logistic",
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many (200).")] = None,
+    secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
+    go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
 ) -> None:
     """Write down what is agreed: members, edges, method, rounds, schema, privacy. Every member gets the same file.
@@ -50,7 +53,8 @@ def new(
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
     """
     names.require_agent()
-    from tacit.agent.federation import Federation, Member, Plain, Private
+    from tacit.agent.federation import ROWS, SUMS, Federation, Member, Plain, Private
+    from tacit.agent.seat import check_sums
 
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
@@ -63,12 +67,16 @@ def new(
     else:
         agreed = Private(method or RECOMMENDED, epsilon, delta)
     made = Federation(
-        title, tuple(members), tuple(edges), agreed, 200 if rounds is None else rounds, Schema.from_toml(schema)
-    )
-    if epsilon is not None:
-        sizes = [each.rows for each in members]
-        found = RECIPES[agreed.name].setting(sizes, made.schema.dimension, made.graph, epsilon, delta)
-        made = replace(made, rounds=found.rounds)
+        title=title,
+        members=tuple(members),
+        edges=tuple(edges),
+        method=agreed,
+        rounds=200 if rounds is None else rounds,
+        schema=Schema.from_toml(schema),
+        exchange=SUMS if secret_shared else ROWS,
+        go_on_after=go_on_after,
+    ).with_rounds()
+    check_sums(made)
     with replacing(out) as draft:
         draft.write_text(made.to_toml(), encoding="utf-8")
     _tell(made)
@@ -115,7 +123,7 @@ def _parts(text: str) -> tuple[str, str, int, str]:
 
 
 def _tell(federation: object) -> None:
-    from tacit.agent.federation import Federation, Private
+    from tacit.agent.federation import ROWS, Federation, Private
 
     assert isinstance(federation, Federation)
     method = federation.method
@@ -128,3 +136,7 @@ def _tell(federation: object) -> None:
     if isinstance(method, Private):
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
     screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")
+    if federation.exchange != ROWS:
+        screen.print("secret-shared sums: nobody sees a single row")
+    if federation.go_on_after:
+        screen.print(f"after {federation.go_on_after:g} s without a member the others start again without it")

@@ -5,6 +5,7 @@ X25519, HKDF-SHA256, AES-256-GCM, and AES-256 in counter mode as generator.
 
 from __future__ import annotations
 
+import hmac
 import os
 
 import numpy as np
@@ -26,10 +27,10 @@ def fresh_key() -> bytes:
 
 
 class KeyPair:
-    """An agent's ephemeral X25519 keys for one run."""
+    """An agent's X25519 keys for one run: fresh, or again the same, from a secret that has no other use."""
 
-    def __init__(self) -> None:
-        self._private = X25519PrivateKey.generate()
+    def __init__(self, secret: bytes | None = None) -> None:
+        self._private = X25519PrivateKey.from_private_bytes(fresh_key() if secret is None else secret)
         self.public = self._private.public_key().public_bytes_raw()
 
     def agree(self, public: bytes) -> bytes:
@@ -71,8 +72,8 @@ class SecureWords:
     def __init__(self, chunk: int = 2**14) -> None:
         self._zeros, self._words = bytes(8 * chunk), np.empty(chunk, dtype="<u8")  # small enough for a fast cache
 
-    def seed(self) -> bytes:
-        """A fresh one."""
+    def seed(self, about: bytes) -> bytes:
+        """A fresh one, whatever it is for."""
         return fresh_key()
 
     def add(self, seed: bytes, total: np.ndarray) -> None:
@@ -85,6 +86,19 @@ class SecureWords:
             words = self._words[: len(part)]
             stream.update_into(memoryview(self._zeros)[: words.nbytes], words.data.cast("B"))
             part += words
+
+
+class RepeatableWords(SecureWords):
+    """Seeds that only who has the secret can tell from fresh ones, and that are the same when they are asked for again:
+    an agent that was killed and goes on repeats its messages to the last bit. No two seeds may be about the same."""
+
+    def __init__(self, secret: bytes) -> None:
+        super().__init__()
+        self._secret = secret
+
+    def seed(self, about: bytes) -> bytes:
+        """HMAC-SHA256 of what it is for."""
+        return hmac.digest(self._secret, about, "sha256")
 
 
 def _opened(aead: AESGCM, nonce: bytes, sealed: bytes, about: bytes) -> bytes:

@@ -45,7 +45,7 @@ import numpy as np
 
 from tacit.errors import Dropout, ExchangeError, InputError
 from tacit.exchange.fixed_point import FixedPoint
-from tacit.exchange.keys import KEY_BYTES, Channel, KeyPair, SecureWords, fresh_key, open_once, seal_once
+from tacit.exchange.keys import KEY_BYTES, Channel, KeyPair, SecureWords, open_once, seal_once
 
 LEAST = 3  # of two members each would learn the other's row from the sum
 _SHARE, _PARTIAL = 0, 1  # kinds of messages
@@ -54,8 +54,8 @@ _SHARE, _PARTIAL = 0, 1  # kinds of messages
 class Words(Protocol):
     """Where uniform words come from: `SecureWords`, but for tests that enumerate them."""
 
-    def seed(self) -> bytes:
-        """A fresh seed."""
+    def seed(self, about: bytes) -> bytes:
+        """A seed for the one use that `about` says, unknown to all others."""
         ...
 
     def add(self, seed: bytes, total: np.ndarray) -> None:
@@ -74,17 +74,25 @@ class Member:
     """One agent in one run: its keys, agreed on with every peer once.
 
     `run` is a public name that no other run has. The peers' public keys must be authentic: who relays them could
-    otherwise put its own in their place. They are fresh in every run, also in one that is resumed.
+    otherwise put its own in their place. Keys and words are fresh; or they are the same as before, in a process that
+    goes on where another was killed, which has to repeat all that may have left to the last bit (`tacit.agent`).
     """
 
     def __init__(
-        self, agent: int, run: bytes, point: FixedPoint, *, least: int = LEAST, words: Words | None = None
+        self,
+        agent: int,
+        run: bytes,
+        point: FixedPoint,
+        *,
+        least: int = LEAST,
+        words: Words | None = None,
+        keys: KeyPair | None = None,
     ) -> None:
         if not (isinstance(least, int | np.integer) and least >= LEAST):
             raise InputError(f"a secret-shared sum has at least {LEAST} members, so least cannot be {least!r}")
         self.agent, self.run, self.point, self.least = agent, run, point, least
         self.words: Words = SecureWords() if words is None else words
-        self._keys = KeyPair()
+        self._keys = KeyPair() if keys is None else keys
         self._peers: dict[int, tuple[bytes, bytes]] = {}  # public key and shared secret
         self._seats: dict[Group, Seat] = {}
         # round -> agent -> whether the sums that this member has helped with count it
@@ -176,11 +184,12 @@ class Seat:
         self._at, self._spoken, self._members = (round, attempt), False, members
         self._own, self._held = own, np.zeros_like(own)
         self._context = self._member.run + _digest(self.group) + _numbers(*self._at, len(members), *members)
-        self._key, self._keys = fresh_key(), dict[int, bytes]()  # for the own partial sum, and for the others'
+        # For the own partial sum, and for the others'.
+        self._key, self._keys = self._member.words.seed(self._about(_PARTIAL, self.agent)), dict[int, bytes]()
         self._awaited = [j for j in members if j != self.agent]
         sealed = {}
         for j in self._awaited:
-            seed = self._member.words.seed()
+            seed = self._member.words.seed(self._about(_SHARE, self.agent, j))
             self._member.words.add(seed, self._held)
             message = seed + self._key if j in self.group.listeners else seed
             sealed[j] = self._to[j].seal(self._nonce(), message, self._about(_SHARE, self.agent, j))

@@ -57,9 +57,13 @@ class SecretSharedSums:
     bound: float = 2.0**16  # no entry of a message is larger in absolute value; public
     least: int = 3  # members of a group
 
+    def point(self, graph: Graph) -> FixedPoint:
+        """How numbers are written: such that the largest group's sums fit."""
+        return FixedPoint(self.bound, 1 + int(graph.degree.max()))
+
     def open(self, graph: Graph) -> SecretSharedLink:
         """Every agent makes its keys, and agrees on secrets with all it shares a group with: once a run."""
-        return SecretSharedLink(graph, FixedPoint(self.bound, 1 + int(graph.degree.max())), self.least)
+        return SecretSharedLink(graph, self.point(graph), self.least)
 
 
 class SecretSharedLink:

@@ -1,0 +1,89 @@
+"""Who does not get past the TLS handshake, in the log.
+
+gRPC turns such callers away by itself and tells its server nothing. Only its tracing, on the error stream, says who it
+was and why. `watched` reads that stream and makes clear lines of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import UnsupportedOperation
+
+log = logging.getLogger("tacit.agent")
+
+_OWN = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d")  # how gRPC's lines begin
+_MORE = (b"=== Source Location", b"src/core/", b" shutdown=", b"\n")  # and how those that go on do
+_FAILED = re.compile(rb"CallNextHandshakerLocked: error=U")  # UNKNOWN, UNAVAILABLE
+_CALLER = re.compile(rb"endpoint_peer_address=(?:ipv[46]:)?(\S+):\d+,.*server_credentials")
+_REASONS = {
+    b"PEER_DID_NOT_RETURN_A_CERTIFICATE": "showed no certificate",
+    b"CERTIFICATE_VERIFY_FAILED": "showed a certificate that no neighbour of ours has",
+    b"Handshake read failed": "did not finish the handshake",
+}
+
+
+def trace() -> None:
+    """Asks gRPC to say what `watched` needs to know; before gRPC is imported."""
+    os.environ.setdefault("GRPC_VERBOSITY", "INFO")
+    os.environ.setdefault("GRPC_TRACE", "handshaker")
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """While this lasts, gRPC's lines on the error stream are read and not shown; all else passes."""
+    shown, (reading, writing) = os.dup(2), os.pipe()
+    python = sys.stderr
+    if _is_the_stream(python):
+        sys.stderr = open(shown, "w", buffering=1, closefd=False)  # noqa: SIM115 (it is put back below)
+    reader = threading.Thread(target=_read, args=(reading, shown), daemon=True)
+    reader.start()
+    os.dup2(writing, 2)
+    os.close(writing)
+    try:
+        yield
+    finally:
+        os.dup2(shown, 2)  # the last end to write to is gone: the reader ends
+        reader.join(timeout=1.0)
+        sys.stderr = python
+        os.close(shown)
+
+
+def _is_the_stream(stream: object) -> bool:
+    try:
+        return stream.fileno() == 2  # type: ignore[attr-defined]
+    except (AttributeError, UnsupportedOperation):
+        return False
+
+
+def _read(reading: int, shown: int) -> None:
+    seen: Counter[str] = Counter()
+    reason = None  # of the handshake whose lines are being read
+    inside = False
+    with open(reading, "rb") as lines:
+        for line in lines:
+            if _OWN.match(line):
+                inside = True
+                reason = _reason(line) if _FAILED.search(line) else None
+            elif not (inside and line.startswith(_MORE)):
+                inside = False
+                os.write(shown, line)
+                continue
+            if reason is not None and (caller := _CALLER.search(line)):
+                text = f"somebody at {caller[1].decode(errors='replace')} {reason}: turned away"
+                reason = None
+                seen[text] += 1
+                if seen[text] < 10:
+                    log.warning(text)
+                elif str(seen[text]).strip("0") == "1":  # who comes again and again fills no disk
+                    log.warning(f"{text} ({seen[text]} times)")
+
+
+def _reason(line: bytes) -> str:
+    return next((text for mark, text in _REASONS.items() if mark in line), "does not speak TLS as it should")

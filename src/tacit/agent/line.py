@@ -1,0 +1,217 @@
+"""How what is said at a tick reaches an agent: its neighbours' rows, or their sum, of which nobody sees a row.
+
+Either is asked for, like everything (`tacit.agent.transport`). `message` is what the agent itself has committed at a
+tick: its row. `answer` makes of it what a neighbour gets who asks, None if it cannot be said yet. `hear` asks the
+neighbours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from tacit.agent.identity import signed_by
+from tacit.agent.seat import Seat
+from tacit.agent.store import Arrays
+from tacit.agent.transport import Peer
+from tacit.agent.wire import BadMessage, packed, packed_row, row_of, unpacked
+from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.errors import InputError
+from tacit.exchange import SecretSharedSums
+from tacit.exchange.keys import KEY_BYTES, KeyPair, RepeatableWords
+from tacit.exchange.member import Group, Member
+from tacit.exchange.secret_shared import SummedInbox
+from tacit.release import Inbox
+
+Own = Callable[[], Awaitable[bytes]]  # what this agent says at the tick, once it is committed
+Heard = Callable[[int], None]  # told of a neighbour that was heard
+
+_SEAL = 16  # bytes
+_SHARES, _PARTIAL = 0, 1  # phases
+
+
+class Rows:
+    """Everybody tells its neighbours its row."""
+
+    keys: tuple[Key, ...] = ()
+    own_key: Key | None = None
+    complete = True
+
+    def __init__(self, seat: Seat, peers: Mapping[int, Peer]) -> None:
+        self._seat, self._peers = seat, peers
+        self._dimension = seat.federation.schema.dimension
+        # What each neighbour said last: it may keep silent. Starts are public, and zero.
+        self._last = dict.fromkeys(seat.federation.graph.neighbours(seat.me).tolist(), np.zeros(self._dimension))
+
+    @property
+    def memory(self) -> Arrays:
+        """What has to be known again after a crash."""
+        return {"last words": np.array(list(self._last.values()))}
+
+    def remember(self, memory: Arrays) -> None:
+        """After a crash."""
+        self._last = dict(zip(self._last, memory["last words"], strict=True))
+
+    def take_key(self, key: Key) -> None:
+        """Nothing is sealed here."""
+
+    def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
+        """What is committed, and leaves."""
+        return packed_row(self._seat.federation.run, self._seat.me, tick, None if silent else row)
+
+    def answer(self, question: Question, message: bytes) -> bytes | None:
+        """The row itself."""
+        if question.phase or question.shares:
+            raise InputError("this run has no sums")
+        return message
+
+    async def hear(self, t: int, senders: Sequence[int], own: Own, heard: Heard) -> Inbox:
+        """Asks at once, and is answered when they have spoken."""
+
+        async def ask(j: int) -> None:
+            row = await self._peers[j].ask(t, lambda message: row_of(message, self._dimension))
+            heard(j)
+            if row is not None:
+                self._last[j] = row
+
+        await asyncio.gather(*(ask(j) for j in senders))
+        return Inbox(np.array([self._last[j] for j in senders]), np.array([0, len(senders)]))
+
+
+class Sums:
+    """Everybody hears the sum of its neighbours' rows: `tacit.exchange.member`, between processes.
+
+    Every agent k is the listener of one group, itself and its neighbours, and carries the shares between its members,
+    of whom it is the only one to know all. A tick takes two questions of k to each neighbour i:
+
+    0. What are your shares? i answers with one for every other member of the group, sealed for that member.
+    1. What is your partial sum? The question brings i the shares of the others, the answer is sigma_i.
+
+    **After a crash** nothing may be said in two ways. So nothing is drawn: all seeds, and the key pair of the run, are
+    functions of a secret in the agent's store, and of what they are for. What an agent answers is then a function of
+    its store and of the question, and after a crash the same bytes leave as before. Seeds must not be used for two
+    rows: the row of a tick is committed before its first share leaves, and does not change.
+
+    **Keys.** Members of a group who are not neighbours get to know each other's public keys through the listener. It
+    cannot put its own in their place: each is signed by the identity of its member, for this run.
+    """
+
+    def __init__(self, seat: Seat, peers: Mapping[int, Peer]) -> None:
+        self._seat, self._peers = seat, peers
+        federation, me = seat.federation, seat.me
+        graph = federation.graph
+        near = {k: graph.neighbours(k).tolist() for k in (me, *graph.neighbours(me).tolist())}
+        self._groups = {k: Group(tuple(sorted((k, *others))), (k,)) for k, others in near.items()}
+        keys = KeyPair(hmac.digest(seat.store.secret, b"key pair", "sha256"))
+        words = RepeatableWords(hmac.digest(seat.store.secret, b"words", "sha256"))
+        self._member = Member(
+            me, bytes.fromhex(federation.run), SecretSharedSums().point(graph), words=words, keys=keys
+        )
+        self.own_key = Key(member=me, public=keys.public, signature=seat.identity.sign(_signed(seat, me, keys.public)))
+        self._needed = {j for group in self._groups.values() for j in group.members} - {me}
+        self._known = {j: Key.FromString(raw) for j, raw in seat.store.keys().items()}
+        for j, key in self._known.items():
+            self._member.meet(j, key.public)
+        self.memory: Arrays = {}  # a store has all
+        self._said: dict[int, bytes] = {}  # by listeners: the shares of the tick at which its seat is,
+        self._added: dict[int, bytes] = {}  # and the partial sum, once it has been asked for
+
+    def remember(self, memory: Arrays) -> None:
+        """Nothing."""
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The neighbours', to whom they introduce each other."""
+        return tuple(self._known[j] for j in self._groups[self._seat.me].members if j in self._known)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all keys are known that are needed."""
+        return self._needed <= self._known.keys()
+
+    def take_key(self, key: Key) -> None:
+        """Notes a member's key, if that member has signed it."""
+        j, federation = key.member, self._seat.federation
+        if j not in self._needed or (j in self._known and self._known[j].public == key.public):
+            return
+        name = federation.names[j]
+        if not signed_by(federation.members[j].certificate, _signed(self._seat, j, key.public), key.signature):
+            raise BadMessage(f"{name} has not signed the key that is said to be its own")
+        if j in self._known:
+            raise BadMessage(f"{name} has another key than before: it has lost its store, and cannot go on in this run")
+        self._member.meet(j, key.public)
+        self._seat.store.keep_key(j, key.SerializeToString())
+        self._known[j] = key
+
+    def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
+        """What is committed; it never leaves as it is. Who keeps silent takes part with the row that others have."""
+        return packed_row(self._seat.federation.run, self._seat.me, tick, row)
+
+    def answer(self, question: Question, message: bytes) -> bytes | None:
+        """This agent's shares, or its partial sum, in the group of who asks."""
+        if not self.complete:
+            return None
+        run, me, t, listener = self._seat.federation.run, self._seat.me, question.tick, question.sender
+        group = self._groups[listener]
+        seat = self._member.seat(group)
+        if seat.round != t:  # rounds only grow: who has asked about a tick has committed it, and asks about none before
+            sealed = seat.shares(self._row(message), t)
+            self._said[listener] = packed(run, me, t, b"".join(sealed[j] for j in sorted(sealed)))
+            self._added.pop(listener, None)
+        if question.phase == _SHARES:
+            return self._said[listener]
+        if question.phase != _PARTIAL or len(question.shares) != len(group.members) - 1:
+            raise InputError(f"phase {question.phase} with {len(question.shares)} shares is no question")
+        if listener not in self._added:
+            others = [j for j in group.members if j != me]
+            for j, share in zip(others, question.shares, strict=True):
+                if j in seat.missing:
+                    seat.receive(j, share)
+            self._added[listener] = packed(run, me, t, seat.partial(), phase=_PARTIAL)
+        return self._added[listener]
+
+    async def hear(self, t: int, senders: Sequence[int], own: Own, heard: Heard) -> Inbox:
+        """The sum of what the neighbours said, once this agent has spoken, too."""
+        me = self._seat.me
+        row = self._row(await own())
+        group = self._groups[me]
+        seat = self._member.seat(group)
+        shares = {me: seat.shares(row, t)}
+
+        def take_shares(j: int, message: Message) -> None:
+            sizes = {i: KEY_BYTES * (1 + (i == me)) + _SEAL for i in group.members if i != j}  # a listener's has a key
+            ends = np.cumsum(list(sizes.values()))
+            if len(message.payload) != ends[-1]:
+                raise BadMessage(f"its shares have {len(message.payload)} bytes, not {ends[-1]}")
+            found = {i: message.payload[end - size : end] for (i, size), end in zip(sizes.items(), ends, strict=True)}
+            seat.receive(j, found[me])
+            shares[j] = found
+
+        def take_partial(j: int, message: Message) -> None:
+            collector.receive(j, message.payload)
+            heard(j)
+
+        await asyncio.gather(*(self._peers[j].ask(t, partial(take_shares, j)) for j in senders))
+        collector = seat.collect()
+        for_each = {j: [shares[i][j] for i in group.members if i != j] for j in senders}
+        await asyncio.gather(
+            *(self._peers[j].ask(t, partial(take_partial, j), phase=_PARTIAL, shares=for_each[j]) for j in senders)
+        )
+        return SummedInbox(seat.heard(collector.total())[None], np.array([[len(senders)]]))
+
+    def _row(self, message: bytes) -> np.ndarray:
+        federation = self._seat.federation
+        own = unpacked(message, federation.run, self._seat.me, Message.FromString(message).tick)
+        row = row_of(own, federation.schema.dimension)
+        assert row is not None
+        return row
+
+
+def _signed(seat: Seat, member: int, public: bytes) -> bytes:
+    """What a member signs of its key."""
+    run = bytes.fromhex(seat.federation.run)
+    return b"tacit: key for secret-shared sums" + run + member.to_bytes(4, "big") + public

@@ -1,0 +1,113 @@
+"""One member's place in a federation: what it brings, and what its part will cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from tacit.agent.federation import SUMS, Federation, Private
+from tacit.agent.identity import Identity
+from tacit.agent.store import Store
+from tacit.data import Dataset
+from tacit.errors import InputError, TacitError
+from tacit.exchange.secret_shared import SummedInbox
+from tacit.noise import Noise
+from tacit.plan import plan
+from tacit.privacy.events import Event
+from tacit.privacy.ledger import Ledger
+from tacit.problem import Problem
+from tacit.release import Inbox
+from tacit.schedule import Broadcast, role
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What a member brings to a run."""
+
+    federation: Federation
+    me: int
+    identity: Identity
+    data: Dataset
+    store: Store
+    ledger: Ledger | None  # None only where exact values are exchanged, which no budget could pay for
+    noise: Noise
+
+    @property
+    def name(self) -> str:
+        return self.federation.names[self.me]
+
+    @cached_property
+    def problem(self) -> Problem:
+        """This member's objective, from its own records; they must be as many as the federation file says."""
+        member, facts = self.federation.members[self.me], self.federation.setting.facts
+        if len(self.data) != member.rows:
+            raise InputError(
+                f"the federation file promises {member.rows:,} rows of {member.name}; the data has {len(self.data):,}"
+            )
+        scale = facts.scale[self.me : self.me + 1]
+        problem = Problem([(self.data.X, self.data.y)], loss=facts.loss, scale=scale, l2=facts.l2)
+        if isinstance(self.federation.method, Private):
+            problem.require_row_norm(1.0)
+        return problem
+
+    @cached_property
+    def events(self) -> dict[int, Event]:
+        """What each release of this member will cost, by ticks."""
+        return planned(self.federation, self.me)
+
+    def check(self) -> None:
+        """Refuses, before anything is done, a method that cannot run on this graph or cannot do with sums; a run that
+        the ledger would refuse, or whose store is lost."""
+        check_sums(self.federation)
+        events, ledger, run = self.events, self.ledger, self.federation.run
+        if ledger is None:
+            return
+        reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
+        ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
+        first = min(events, default=0)
+        if ledger.payload(run, first) is not None and self.store.message(first) is None:
+            raise TacitError(
+                f"the ledger knows that {self.name} has spoken in this run, but {self.store.path} does not: put that "
+                "file back, or agree on a new run under another title"
+            )
+
+    def without(self, names: Iterable[str]) -> Seat:
+        """The place in the run of those who are left, with a store of its own."""
+        federation = self.federation.without(names)
+        store = Store(left_over_store(self.store.path, federation), federation.run, self.name, federation.rounds)
+        return replace(self, federation=federation, me=federation.names.index(self.name), store=store)
+
+
+def left_over_store(path: Path, federation: Federation) -> Path:
+    """Beside the store of a run, that of the run in which those who are left go on."""
+    return path.with_name(f"{path.stem}.{federation.run[:8]}.store")
+
+
+def planned(federation: Federation, me: int) -> dict[int, Event]:
+    """What each release of a member will cost, by ticks: a function of the federation file alone."""
+    setting = federation.setting
+    schedule = setting.algorithm.schedule(federation.graph)
+    ticks = [t for t in range(setting.rounds) if role(schedule.turn(t), me).speaks]
+    events = plan(setting.algorithm, setting.facts, federation.graph, setting.rounds).events[me]
+    return dict(zip(ticks, events, strict=True))
+
+
+def check_sums(federation: Federation) -> None:
+    """Refuses secret-shared sums of a method in which not everybody speaks, or that looks at single rows."""
+    if federation.exchange != SUMS:
+        return
+    algorithm, graph = federation.setting.algorithm, federation.graph
+    if not isinstance(algorithm.schedule(graph), Broadcast):
+        raise InputError(f"{federation.method.name} has no sums to share: one member speaks at a time")
+    facts, view = federation.setting.facts, graph.view(np.arange(1))
+    start = np.zeros((1, facts.dimension))
+    toy = Problem([(start, [1.0])], loss=facts.loss, scale=facts.scale[:1], l2=facts.l2)
+    near = int(graph.degree[0])
+    state = algorithm.init(toy, view, start, Inbox(np.repeat(start, near, axis=0), np.array([0, near])))
+    for t in range(2):
+        state = algorithm.listen(state, SummedInbox(start, view.degree), view, t)

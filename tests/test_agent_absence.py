@@ -1,0 +1,109 @@
+"""A member that stays away: the others go on without it, all in the same run, or stop and say why they cannot."""
+
+import json
+from dataclasses import replace
+
+import agent_network
+import agent_worker as worker
+import numpy as np
+import pytest
+from agent_network import PARTS
+from agent_worker import NAMES, SEED
+
+import tacit
+from tacit.agent.federation import SUMS
+from tacit.agent.run import _left_over
+from tacit.agent.store import status
+from tacit.errors import InputError, NotConnected, TacitError
+from tacit.privacy.ledger import Cap
+
+identities, network = agent_network.identities, agent_network.network  # fixtures
+ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
+
+
+def assert_as_simulated_without(net, *absent):
+    """Who is left has the models of a simulation in which the absent never were, and has told the ledger so."""
+    federation = net.federation.without([NAMES[i] for i in absent])
+    setting, left = federation.setting, [i for i in range(5) if i not in absent]
+    problem = tacit.Problem(
+        [PARTS[i] for i in left], loss=setting.facts.loss, scale=setting.facts.scale, l2=setting.facts.l2
+    )
+    run = tacit.simulate(
+        setting.algorithm, problem, federation.graph, rounds=setting.rounds, noise=tacit.SeededNoise(SEED)
+    )
+    models = [json.loads((net.folder / f"{NAMES[i]}.json").read_text()) for i in left]
+    np.testing.assert_allclose(models, run.estimate, rtol=0, atol=1e-9)
+    assert set(net.versions().values()) == {1}
+    for i in left:
+        (store,) = net.folder.glob(f"{NAMES[i]}.{federation.run[:8]}.store")
+        assert status(store).tick == setting.rounds
+        if net.kind in worker.PRIVATE:
+            runs = {entry.run for entry in net.entries(i) if entry.kind == "reserve"}
+            assert runs == {federation.run}  # the run that nobody spoke in costs nothing
+    return federation
+
+
+def test_a_member_dies_and_the_others_go_on(network):
+    net = network("going on")
+    net.start(*range(5), slow=0.05)
+    net.reaches(DOGWOOD, 3)
+    net.lives[DOGWOOD].kill()
+    without = net.federation.without(["dogwood"])
+    net.reaches(BIRCH, 3, run=without)
+    net.lives[BIRCH].kill()  # and finds its way back to the others
+    assert net.ended(BIRCH) == -9
+    net.start(BIRCH, DOGWOOD, slow=0.05)
+    assert net.ended(DOGWOOD) == 1
+    assert "the others go on without dogwood" in net.log(DOGWOOD)
+    assert [net.ended(i) for i in (ALDER, BIRCH, CEDAR, ELM)] == [0] * 4, net.log(BIRCH)
+    assert "dogwood has given no sign of life" in net.log(CEDAR)
+    assert_as_simulated_without(net, DOGWOOD)
+
+
+@pytest.mark.parametrize("kind", ["going on, token", "going on, private"])
+def test_a_member_never_comes(network, kind):
+    """A token's cycle is repaired; what is paid for is one run."""
+    net = network(kind)
+    net.start(BIRCH, CEDAR, DOGWOOD, ELM)
+    assert [net.ended(i) for i in (BIRCH, CEDAR, DOGWOOD, ELM)] == [0] * 4, net.log(BIRCH)
+    federation = assert_as_simulated_without(net, ALDER)
+    assert federation.absent == ["alder"]
+
+
+def test_what_cannot_go_on_says_why(network, identities):
+    federation = network("going on").federation
+    star = [("alder", name) for name in NAMES[1:]]
+    with pytest.raises(NotConnected):
+        replace(federation, edges=tuple(star)).without(["alder"])
+    with pytest.raises(InputError, match="fewer than two members are left"):
+        federation.without(NAMES[1:])
+    with pytest.raises(InputError, match="would give its row away"):
+        replace(federation, exchange=SUMS, go_on_after=0.0).without(["dogwood"])
+    with pytest.raises(InputError, match="go_on_after is 0, or 10 seconds or more"):
+        replace(federation, go_on_after=9.0)
+
+    token = network("going on, token", "token")
+    seat = worker.seat(token.folder, token.kind, CEDAR, identities, tacit.SecureNoise())
+    with pytest.raises(TacitError, match=r"it is away; the run cannot go on without dogwood: .*Hamiltonian cycle"):
+        _left_over(seat, ["dogwood"], "it is away")
+    with pytest.raises(TacitError, match="the others go on without cedar"):
+        _left_over(seat, ["cedar"], "birch says so")
+
+
+def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
+    net = network("going on, private")
+    seat = worker.seat(net.folder, net.kind, CEDAR, identities, tacit.SecureNoise())
+    seat.ledger.reserve_run(seat.federation.run, seat.events)
+    seat.ledger.store(seat.federation.run, 0, b"the first bytes")
+    left = _left_over(seat, ["dogwood"], "it is away")
+    spent = seat.ledger.epsilon()
+    left.ledger.reserve_run(left.federation.run, left.events)
+    assert spent == pytest.approx(2.0, rel=1e-3)
+    assert 1.2 * spent < seat.ledger.epsilon() < 2.5 * spent
+
+    poor = worker.seat(net.folder, net.kind, ELM, identities, tacit.SecureNoise())
+    poor.ledger.set_cap(Cap(2.01, 1e-5))
+    poor.ledger.reserve_run(poor.federation.run, poor.events)
+    poor.ledger.store(poor.federation.run, 0, b"the first bytes")
+    with pytest.raises(TacitError, match=r"cannot go on without dogwood: the run is refused: epsilon = 1\.98"):
+        _left_over(poor, ["dogwood"], "it is away")

@@ -1,0 +1,122 @@
+"""Agents that are killed and start again: the same models, the same ledgers, no message with two versions.
+
+The points of death: "committed" and "may leave" lie between the commit and the first time that somebody can be told,
+"answering" between the commit and the sending, "answered" a moment after the bytes were sent, when nobody knows whether
+they have arrived.
+"""
+
+import random
+import sqlite3
+import time
+
+import agent_network
+import pytest
+from agent_network import assert_as_simulated, assert_consistent
+
+identities, network = agent_network.identities, agent_network.network  # fixtures
+
+FAULTS = {
+    "recycled": [
+        ("paid", 0), ("computed", 0), ("committed", 0), ("told the ledger", 0), ("may leave", 0), ("asked", 2),
+        ("committed", 1), ("may leave", 2), ("asked", 4), ("computed", 1), ("committed", 0), ("answering", 0),
+        ("answered", 1), ("finished", 0),
+        ("told the ledger", 3),
+    ],
+    "token": [
+        ("paid", 0), ("asked", 0), ("computed", 0), ("committed", 0), ("told the ledger", 0), ("may leave", 0),
+        ("asked", 0), ("computed", 0), ("may leave", 1), ("committed", 0), ("finished", 0), ("told the ledger", 2),
+    ],
+    "secret-shared": [
+        ("paid", 0), ("committed", 0), ("answering", 0), ("answering", 1), ("may leave", 0), ("answered", 0),
+        ("asked", 1), ("answered", 2), ("asked", 3), ("computed", 1), ("finished", 0), ("told the ledger", 3),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_an_agent_that_dies_at_every_point_of_its_way(network, kind):
+    """Once with the noise that the simulation has; the token with other noise in every life, as it really is."""
+    net, fresh = network(kind), kind == "token"
+    net.start(0, 2, 3, 4)
+    for life, fault in enumerate(FAULTS[kind], start=1):
+        net.start(1, fault=fault, life=life * fresh)
+        assert net.ended(1) == -9, fault
+    net.start(1)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(1)
+    if fresh:
+        assert_consistent(net)
+    else:
+        assert_as_simulated(net)
+
+
+def test_what_leaves_before_it_is_committed_is_caught(network):
+    """The test above can fail: a planted bug gives a message two versions."""
+    net = network("token")
+    net.start(0, 2, 3, 4)
+    net.start(1, fault=("forgets to commit", 1))
+    assert net.ended(1) == -9
+    net.start(1, life=1)
+    assert net.ended(1) == 0
+    assert max(net.versions().values()) == 2
+
+
+def test_agents_that_are_killed_at_20_random_moments_of_the_run(network):
+    """Between two deaths everybody gets at least one tick further."""
+    net, rng = network("recycled, long"), random.Random(5)
+    net.start(*range(5), slow=0.05)
+    moments = []
+    while len(moments) < 20:
+        reached = min(net.tick(i) for i in range(5))
+        for i in range(5):
+            net.reaches(i, reached + 1)
+        time.sleep(rng.uniform(0.0, 0.3))
+        victim = rng.randrange(5)
+        net.lives[victim].kill()
+        assert net.ended(victim) == -9
+        moments.append(net.tick(victim))
+        net.start(victim, slow=0.05)
+    assert len(set(moments)) >= 10, moments  # spread over the run
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(1)
+    assert_as_simulated(net)
+
+
+@pytest.mark.parametrize("kind", ["token", "secret-shared"])
+def test_agents_that_are_killed_as_soon_as_they_come_back(network, kind):
+    net, rng = network(kind), random.Random(6)
+    net.start(*range(5), slow=0.1)
+    killed = 0
+    while killed < 20:
+        time.sleep(rng.uniform(0.0, 0.8))
+        victim = rng.randrange(5)
+        net.lives[victim].kill()
+        killed += net.ended(victim) == -9  # or it had ended by itself
+        net.start(victim, slow=0.1)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(1)
+    assert_as_simulated(net)
+
+
+def test_an_old_copy_of_a_store_is_noticed(network):
+    net = network("recycled")
+    net.start(0, 2, 3, 4)
+    net.start(1, fault=("may leave", 3))
+    assert net.ended(1) == -9
+    store = sqlite3.connect(net.folder / "birch.store")
+    store.execute("DELETE FROM releases WHERE tick > 0")  # forgets ticks 1 and 2, and its state after them
+    store.execute("UPDATE state SET tick = 0")
+    store.commit()
+    store.close()
+    net.start(1)
+    assert net.ended(1) == 1
+    assert "is an old copy" in net.log(1)
+
+
+def test_a_lost_store_is_noticed(network):
+    net = network("recycled")
+    net.start(0, 2, 3, 4)
+    net.start(1, fault=("may leave", 3))
+    assert net.ended(1) == -9
+    for path in net.folder.glob("birch.store*"):
+        path.unlink()
+    net.start(1)
+    assert net.ended(1) == 1
+    assert "the ledger knows that birch has spoken in this run" in net.log(1)
