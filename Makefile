@@ -13,11 +13,13 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $(READY)
 
-demo: $(READY)    ## five organisations train one classifier on the embedded Adult data
+demo: $(READY)    ## five organisations train one classifier on the embedded Adult data; then each in a process of its own
 	$(BIN)/tacit demo --out out/demo
+	rm -rf out/federation
+	$(BIN)/tacit federation demo --out out/federation
 
-test: $(READY)    ## the whole test suite
-	$(BIN)/python -m pytest
+test: $(READY)    ## the whole test suite, two files at a time
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: $(READY)   ## style and types
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Greeting, Question
 from tacit.errors import InputError, TacitError
 from tacit.release import Inbox
-from tacit.schedule import Role, role
+from tacit.schedule import role
 
 _HEARTBEAT = 2.0  # seconds: between two signs of life
 _AGAIN = 0.2  # seconds after which who has not met all yet is greeted again
@@ -143,6 +144,8 @@ class _Part:
         start = np.zeros((1, seat.problem.dimension))  # public: neighbours know each other's
         starts = Inbox(np.repeat(start, len(self.neighbours), axis=0), np.array([0, len(self.neighbours)]))
         self._state = self.algorithm.init(seat.problem, self._view, start, starts)
+        self._role = lru_cache(maxsize=8)(lambda t: role(self.schedule.turn(t), seat.me))
+        self._message = lru_cache(maxsize=8)(seat.store.message)  # is written once
         self._spoken = -1  # the last tick that was committed
         self._open = -1  # the last tick whose bytes may leave
         if (saved := seat.store.state()) is not None:
@@ -160,7 +163,7 @@ class _Part:
         tick, member = question.tick, question.sender
         if not (tick < self.rounds and member in self._role(tick).heard_by):
             raise InputError(f"nothing is said to {self.seat.federation.names[member]} at tick {tick}")
-        message = self._message(tick)
+        message = self._committed(tick)
         return None if message is None else self._line.answer(question, message)
 
     def greeting(self, name: str) -> Greeting:
@@ -272,7 +275,7 @@ class _Part:
             self._heard[name] = max(self._heard[name], t + 1)
 
         async def own() -> bytes:
-            while (message := self._message(t)) is None:
+            while (message := self._committed(t)) is None:
                 await self.news.wait()
             return message
 
@@ -387,11 +390,9 @@ class _Part:
         self.doing = doing
         self._watch(doing, done)
 
-    def _role(self, t: int) -> Role:
-        return role(self.schedule.turn(t), self.seat.me)
-
-    def _message(self, tick: int) -> bytes | None:
-        return self.seat.store.message(tick) if tick <= self._open else None
+    def _committed(self, tick: int) -> bytes | None:
+        """What was said at a tick, if it may leave."""
+        return self._message(tick) if tick <= self._open else None
 
     def _arrays(self) -> Arrays:
         return {**self._state._asdict(), **self._line.memory}

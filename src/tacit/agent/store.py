@@ -46,7 +46,7 @@ CREATE TABLE run (run TEXT NOT NULL, member TEXT NOT NULL, rounds INTEGER NOT NU
 CREATE TABLE secret (secret BLOB NOT NULL);
 CREATE TABLE without (name TEXT PRIMARY KEY);
 CREATE TABLE keys (member INTEGER PRIMARY KEY, key BLOB NOT NULL);
-CREATE TABLE state (tick INTEGER NOT NULL, arrays BLOB NOT NULL);
+CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), tick INTEGER NOT NULL, arrays BLOB NOT NULL);
 CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
 CREATE TABLE peers (name TEXT PRIMARY KEY, contact REAL, gone INTEGER DEFAULT 0, told INTEGER DEFAULT 0);
 CREATE TABLE pulse (beat REAL NOT NULL, doing TEXT NOT NULL);
@@ -180,8 +180,7 @@ class Store:
             self._db.execute(mark, (name,))
 
     def _put(self, tick: int, state: Arrays) -> None:
-        self._db.execute("DELETE FROM state")
-        self._db.execute("INSERT INTO state VALUES (?, ?)", (tick, _packed(state)))
+        self._db.execute("INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (tick, _packed(state)))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
