@@ -120,7 +120,7 @@ def agreed(tacit, *more, rows=None):
     ]
     options = [word for member in members for word in ("--member", member)]
     return tacit(
-        "federation", "new", "--title", "spring", "--schema", "schema.toml", *options, *more, "--out", "federation.toml"
+        "federation", "new", "--title", "spring", "--schema", "schema.toml", *options, "--out", "federation.toml", *more
     )
 
 
@@ -141,9 +141,17 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
         busy.listen()
         port = busy.getsockname()[1]
         assert "the port is in use" in run(*own, "--exact", "--listen", f"127.0.0.1:{port}")
+    assert "patience must be a positive number" in run(*own, "--exact", "--patience", "nan")
     assert "waiting for birch, cedar for 0.2 s in vain" in run(*own, "--exact", "--patience", "0.2")
     os.chmod("alder/key.pem", 0o644)
     assert "can be read by others" in run(*own, "--exact")
+
+
+def test_a_federation_file_does_not_destroy_what_it_is_made_from(hospitals, tacit):
+    certificate = Path("alder/certificate.pem").read_text()
+    for name in ("schema.toml", "alder/certificate.pem"):
+        assert "writing to it would destroy it" in agreed(tacit, "--out", name)[2]
+    assert Path("alder/certificate.pem").read_text() == certificate
 
 
 def test_a_ledger_that_cannot_pay(hospitals, tacit):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tacit.algorithms.hyper import number
 from tacit.cli import names
 from tacit.cli.console import err, rounds_bar, warn
 from tacit.cli.console import out as screen
@@ -66,6 +67,8 @@ def run(
     from tacit.agent import report
     from tacit.agent.run import take_part
 
+    if patience is not None:
+        number("patience", patience)
     inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
     report_file = out.with_suffix(".report.json")
     writable(out, inputs)
@@ -83,12 +86,13 @@ def run(
             _model(seat, model).save(out)
             report.write(seat, model, report_file)
             err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
+            without = f", without {', '.join(seat.federation.absent)}" if seat.federation.absent else ""
+            screen.print(f"{seat.name}: {seat.federation.rounds} rounds done{without}", markup=False)
 
         try:
             asyncio.run(take_part(seat, listen=listen, patience=patience, watch=watch, finished=finished))
         except KeyboardInterrupt:
             raise TacitError("stopped by you; nothing is lost, start again to go on") from None
-    screen.print(f"{seat.name}: {seat.federation.rounds} rounds done", markup=False)
 
 
 @app.command()

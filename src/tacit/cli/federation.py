@@ -14,7 +14,7 @@ from tacit.cli.federation_demo import demo
 from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
-from tacit.files import replacing
+from tacit.files import replacing, writable
 from tacit.recipes import RECIPES, RECOMMENDED
 
 app = typer.Typer(help="The file that every member of a federation holds.", no_args_is_help=True)
@@ -56,6 +56,7 @@ def new(
     from tacit.agent.federation import ROWS, SUMS, Federation, Member, Plain, Private
     from tacit.agent.seat import check_sums
 
+    writable(out, [schema, *(text.split(",")[-1] for text in member)])
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
     edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0).edges]
@@ -112,7 +113,8 @@ def verify(
     if found["epsilon"] is not None:
         cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
     count = len(found["releases"])
-    screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}", soft_wrap=True)
+    without = f"; without {', '.join(found['without'])}" if found["without"] else ""
+    screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
 
 
 def _parts(text: str) -> tuple[str, str, int, str]:
