@@ -2,9 +2,9 @@
 
     python benchmarks/token_recipe.py
 
-The 40,000 records of `tuning.py`, of other seeds, shared out among 5 and among 10 agents on a ring; epsilon = 1, delta =
-1e-5. Printed are mean test errors over data sets and noise seeds: of the agents' average model, and of their own
-models, which is what each has at the end of a federation's run.
+The 40,000 records of `tuning.py`, of other seeds, shared out among 5 and among 10 agents on a ring; epsilon = 1,
+delta = 1e-5. Printed are mean test errors over data sets and noise seeds: of the agents' average model, and of their
+own models, which is what each has at the end of a federation's run.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from tacit.model import Model
+from tacit.recipes import RECIPES
 
 PUBLIC = """
 version = 1
@@ -191,6 +192,7 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
     assert model.privacy["private"] is True
     assert 2.9 < model.privacy["epsilon"] <= 3
     assert model.training["algorithm"] == "IncrementalADMM"
+    assert model.training["rounds"] == RECIPES["pi-admm"].solves  # in which everybody spoke once
     (tmp_path / "model.json").unlink()
     code, out, err = tacit(*args, "--algorithm", "pi-admm", "--graph", "star")
     assert (code, out) == (2, "")
