@@ -7,6 +7,7 @@ import shlex
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +17,9 @@ import pytest
 from tacit.agent import identity
 from tacit.agent.federation import Federation, difference
 from tacit.agent.identity import Identity, check_dates, read_certificate
-from tacit.errors import InputError
+from tacit.agent.seat import planned
+from tacit.errors import GraphError, InputError
+from tacit.recipes import RECIPES
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
 SCHEMA = """
@@ -255,6 +258,26 @@ def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
     assert old in text
     with pytest.raises(InputError if "connected" not in reason else Exception, match=reason):
         Federation.from_toml(text.replace(old, new))
+
+
+def test_a_private_token_needs_a_cycle(hospitals, tacit):
+    code, out, err = agreed(tacit, "--epsilon", 2, "--method", "pi-admm")
+    assert code == 0, err
+    federation = Federation.load(Path("federation.toml"))
+    assert f"pi-admm, {federation.rounds} rounds" in out
+    assert federation.rounds == 3 * RECIPES["pi-admm"].solves
+    for me in range(3):
+        assert len(planned(federation, me)) == RECIPES["pi-admm"].solves
+    with pytest.raises(GraphError, match="no Hamiltonian cycle"):
+        replace(federation, edges=federation.edges[:2]).with_rounds()
+    two = federation.without(["cedar"])  # who pass it to and fro
+    assert two.rounds == 2 * RECIPES["pi-admm"].solves
+    code, _, err = agreed(tacit, "--epsilon", 2, "--method", "pi-admm", "--graph", "path")
+    assert code == 2
+    assert "no Hamiltonian cycle: agent 0 has only one neighbour" in err
+    code, _, err = agreed(tacit, "--epsilon", 2, "--method", "pi-admm", "--secret-shared")
+    assert code == 2
+    assert "one member speaks at a time" in err
 
 
 def test_a_private_federation_needs_public_bounds(hospitals, tacit):

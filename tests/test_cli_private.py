@@ -7,6 +7,7 @@ import math
 import pytest
 
 from tacit.model import Model
+from tacit.recipes import RECIPES
 
 PUBLIC = """
 version = 1
@@ -93,6 +94,8 @@ def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
         (["dvp", "--epsilon", 1, "--penalty", 1, "--loss", "squared"], "no bound on its slope"),
         (["dvp", "--epsilon", 1, "--penalty", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
         (["mr-admm", "--epsilon", 1, "--penalty", 1], "must be one of dvp, pvp, m-admm, r-admm"),
+        (["pi-admm", "--epsilon", 1, "--penalty", 1], "must be one of dvp, pvp, m-admm, r-admm"),
+        (["pi-admm", "--epsilon", 1, "--graph", "path"], "no Hamiltonian cycle: agent 0 has only one neighbour"),
         (["dvp", "--alpha", -1], "alpha must be positive"),
         (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "what is paid apart from it"),
     ],
@@ -111,7 +114,7 @@ def test_compare(tacit, patients, schema, tmp_path):
     found = json.loads(out)
     methods = {method["name"]: method for method in found["methods"]}
     assert {"dvp", "pvp", "m-admm", "r-admm", "mr-admm", "one-shot", "alone", "gradient-descent"} <= methods.keys()
-    assert {"early-stopping", "central", "no-privacy", "majority"} <= methods.keys()
+    assert {"pi-admm", "early-stopping", "central", "no-privacy", "majority"} <= methods.keys()
     for name, method in methods.items():
         assert 0 <= method["error"] <= 1
         assert math.isfinite(method["loss"])
@@ -137,6 +140,9 @@ def test_compare(tacit, patients, schema, tmp_path):
     )
     assert code == 0, err
     assert {method["messages"] % 6 for method in json.loads(out)["methods"]} == {0}  # three hospitals on a ring
+    code, out, err = tacit(*args, "--seeds", 1, "--graph", "path", "--json")
+    assert code == 0, err
+    assert {m["name"] for m in json.loads(out)["methods"]} == methods.keys() - {"pi-admm"}  # no way for a token
 
 
 @pytest.mark.parametrize(
@@ -175,6 +181,23 @@ def test_private_training(tacit, patients, schema, tmp_path):
     again = Model.load(tmp_path / "model.json")
     tacit(*args, "--algorithm", "one-shot", "--out", "other.json")
     assert (again.weights != Model.load(tmp_path / "other.json").weights).all()  # fresh noise, not the seed's
+
+
+def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
+    args = ("train", patients, "--schema", schema, "--site", "hospital", "--epsilon", 3, "--delta", 1e-3)
+    code, out, err = tacit(*args, "--algorithm", "pi-admm")
+    assert code == 0, err
+    assert "not above L" not in err  # that would tell about the records
+    model = Model.load(tmp_path / "model.json")
+    assert model.privacy["private"] is True
+    assert 2.9 < model.privacy["epsilon"] <= 3
+    assert model.training["algorithm"] == "IncrementalADMM"
+    assert model.training["rounds"] == RECIPES["pi-admm"].solves  # in which everybody spoke once
+    (tmp_path / "model.json").unlink()
+    code, out, err = tacit(*args, "--algorithm", "pi-admm", "--graph", "star")
+    assert (code, out) == (2, "")
+    assert "no Hamiltonian cycle" in err
+    assert not (tmp_path / "model.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -453,6 +453,8 @@ def test_a_penalty_below_the_curvature_is_warned_of_with_the_curvature():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tacit.simulate(IncrementalADMM(penalty=1.01 * L), problem, GRAPH, rounds=0)
+        noisy = IncrementalADMM(penalty=0.99 * L, deviation=1.0)  # L would tell about what the noise is to hide
+        tacit.simulate(noisy, problem, GRAPH, rounds=0, noise=tacit.SeededNoise(0))
 
 
 def test_two_agents_pass_the_token_to_and_fro():

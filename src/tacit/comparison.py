@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from tacit.data import Dataset
-from tacit.errors import InputError
+from tacit.errors import GraphError, InputError
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic
 from tacit.noise import SeededNoise
@@ -140,13 +140,13 @@ def compare(
     delta: float,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Contender]:
-    """Runs every method in every trial; a method that cannot keep the budget is left out."""
+    """Runs every method in every trial; left out is what cannot keep the budget, or finds no cycle for its token."""
     for name, (title, decentralised, run) in contenders(graph, epsilon, delta).items():
         if progress is not None:
             progress(name)
         try:
             outcomes = [run(trial) for trial in trials]
-        except CannotKeep:
+        except (CannotKeep, GraphError):
             continue
         yield Contender(
             name, title,

@@ -25,6 +25,7 @@ from tacit.algorithms import (
     DualPerturbedADMM,
     Geometric,
     GradientDescent,
+    IncrementalADMM,
     OneShotAveraging,
     PenaltyPerturbedADMM,
     PrimalPerturbedADMM,
@@ -32,6 +33,7 @@ from tacit.algorithms import (
 )
 from tacit.errors import InputError
 from tacit.graph import Graph
+from tacit.hamilton import hamiltonian_cycle
 from tacit.losses import HuberHinge, Loss
 from tacit.mechanisms import Budget
 from tacit.plan import Facts, calibrate
@@ -145,12 +147,21 @@ def _descent(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
     return lambda budget: GradientDescent(step=step, mixing=graph.mixing, budget=budget), steps, _L2
 
 
+def _token(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
+    # A visit is a step of proximal weight rho, and once round, the token has moved by about the mean of these steps.
+    # The steps are exact: rho lies below the curvature of the loss, where first-order steps overshoot.
+    rho, order = recipe.reach * recipe.solves * noise.deviation, hamiltonian_cycle(graph)
+    visits = recipe.solves * graph.agents
+    return lambda budget: IncrementalADMM(penalty=rho, order=order, budget=budget), visits, _L2
+
+
 RECIPES: dict[str, Recipe] = {
     "dvp": Recipe("ADMM, dual perturbation", 32, 1.0, HuberHinge(1.0), _dual),
     "pvp": Recipe("ADMM, primal perturbation", 64, 0.7, HuberHinge(1.0), _primal),
     "m-admm": Recipe("ADMM, noise in a growing penalty", 32, 1.0, HuberHinge(1.0), _in_penalty),
     "r-admm": Recipe("recycled ADMM", 32, 1.4, HuberHinge(1.0), _recycled),
     "mr-admm": Recipe("recycled ADMM, growing penalty", 32, 1.4, HuberHinge(1.0), _recycled_growing),
+    "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, HuberHinge(1.0), _token),
     "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot),
     "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, HuberHinge(1.0), _descent),
 }

@@ -49,7 +49,7 @@ class PrivatelyTrained:
     """A model trained together under a total budget."""
 
     model: Model
-    rounds: int
+    rounds: int  # in which everybody spoke once
     messages: int
     private: bool
     epsilon: float  # what the agent that spends most has spent
@@ -156,7 +156,7 @@ def train_privately(
     """Fits one model so that no agent's records give away more than (epsilon, delta) over the whole run.
 
     All settings follow from the numbers of rows, the graph and the budget. `prepared` is called with the number of
-    rounds once they are settled. Nothing but the model, what the agents exchange, and public facts is kept: no loss, no
+    ticks once they are settled. Nothing but the model, what the agents exchange, and public facts is kept: no loss, no
     comparison with an optimum. `error` alone looks at records, those held out; who publishes it tells about them.
     """
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
@@ -172,15 +172,16 @@ def train_privately(
     guarantee = (
         f"({rounded_up(spent):g}, {delta:g})-differentially private for every record, one record replaced by another"
     )
+    rounds = run.rounds // ticks_a_round(setting.algorithm, graph)
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
     model = Model(
         run.model, schema, type(facts.loss).__name__,
-        training=_how(setting.algorithm, facts.l2, run.rounds, run.converged, names, sizes, graph),
+        training=_how(setting.algorithm, facts.l2, rounds, run.converged, names, sizes, graph),
         privacy={"private": run.private, "statement": statement, "epsilon": spent, "delta": delta},
     )  # fmt: skip
     error = None if test is None else model.error(test)
     return PrivatelyTrained(
-        model, run.rounds, int(run.history["messages"][-1]), run.private, spent, delta, error
+        model, rounds, int(run.history["messages"][-1]), run.private, spent, delta, error
     )  # fmt: skip
 
 

@@ -128,8 +128,8 @@ class IncrementalADMM:
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is the start, y_i^0 = rho x_i^0, z^0 = 0."""
-        smoothness = problem.smoothness()
-        if np.any(self.penalty <= smoothness):
+        # L is a fact of the records: where noise is to hide them, no warning tells it.
+        if not self._noisy and np.any(self.penalty <= (smoothness := problem.smoothness())):
             warnings.warn(
                 f"the penalty {self.penalty:g} is not above L = {smoothness.max():.4g}, which bounds the curvature of "
                 "every agent's objective: the method may not converge",

@@ -51,8 +51,8 @@ def train(
     """Train one model for several organisations without pooling their data.
 
     Every agent solves its own problem on its own rows and sends its model to its neighbours, round after round, until
-    all agree. With the algorithms i-admm and w-admm only one speaks at a time and hands a token on: fewer messages for
-    more patience. This simulates all of them in one process.
+    all agree. With the algorithms i-admm, w-admm and, privately, pi-admm only one speaks at a time and hands a token
+    on: fewer messages for more patience. This simulates all of them in one process.
 
     **Without --epsilon the models are exchanged exactly: nothing of that is private.** With it, noise from the
     operating system's generator protects every record by (epsilon, delta) over the whole run; the schema must then
