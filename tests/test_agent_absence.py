@@ -107,3 +107,22 @@ def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
     poor.ledger.store(poor.federation.run, 0, b"the first bytes")
     with pytest.raises(TacitError, match=r"cannot go on without dogwood: the run is refused: epsilon = 1\.98"):
         _left_over(poor, ["dogwood"], "it is away")
+
+
+def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
+    """Of three runs, the first two were left before anybody had paid; the ledger has room for one."""
+    net = network("going on, private")
+    first = worker.seat(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
+    first.ledger.set_cap(Cap(2.01, 1e-5))
+    second = first.without(["alder"])
+    first.store.go_on(["alder"])
+    third = second.without(["cedar"])
+    second.store.go_on(["cedar"])
+    third.ledger.reserve_run(third.federation.run, third.events)
+
+    again = worker.seat(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
+    for left in (again, again.without(["alder"])):
+        with pytest.raises(TacitError, match="the run is refused"):
+            left.check()
+    assert again.present().federation.absent == ["alder", "cedar"]
+    again.present().check()

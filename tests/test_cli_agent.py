@@ -16,7 +16,11 @@ import pytest
 from tacit.agent import identity
 from tacit.agent.federation import Federation, difference
 from tacit.agent.identity import Identity, check_dates, read_certificate
+from tacit.agent.seat import planned
+from tacit.agent.store import Store
 from tacit.errors import InputError
+from tacit.privacy.filters import epsilon
+from tacit.privacy.ledger import Ledger
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
 SCHEMA = """
@@ -154,6 +158,25 @@ def test_a_ledger_that_cannot_pay(hospitals, tacit):
     code, _, err = tacit(*start, "--ledger", "alder.ledger")
     assert code == 2
     assert "the run is refused: epsilon = 0 is spent, it would be" in err
+
+
+def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
+    """Nobody had paid for the run with cedar; the one without it has taken all that the ledger allows."""
+    assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5, "--go-on-after", 60)[0] == 0
+    tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 2, "--delta", 1e-5)
+    start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
+    start += ("--ledger", "alder.ledger", "--listen", "127.0.0.1:0", "--patience", 0.2)
+    assert "in vain" in tacit(*start)[2]
+    federation = Federation.load(Path("federation.toml"))
+    left = federation.without(["cedar"])
+    (path,) = Path("alder").glob("*.store")
+    Store(path, federation.run, "alder", federation.rounds).go_on(["cedar"])
+    with Ledger(Path("alder.ledger"), cost=epsilon) as ledger:
+        ledger.reserve_run(left.run, planned(left, 0))
+    code, out, err = tacit(*start)
+    assert left.run[:16] in out
+    assert code == 2
+    assert "waiting for birch for 0.2 s in vain" in err
 
 
 def test_names_keys_and_dates(hospitals, tacit, monkeypatch):

@@ -64,8 +64,7 @@ async def take_part(
     it. `finished` is called with the model and the seat in the run that it is of; after that the agent stays for
     neighbours that still need its words, at most `linger` seconds.
     """
-    while left := seat.store.without():
-        seat = _left_over(seat, left, f"{seat.store.path} has gone on before")
+    seat = seat.present()
     while True:
         try:
             return await _take_part(seat, listen, patience, linger, watch, finished)

@@ -82,6 +82,16 @@ class Seat:
         store = Store(left_over_store(self.store.path, federation), federation.run, self.name, federation.rounds)
         return replace(self, federation=federation, me=federation.names.index(self.name), store=store)
 
+    def present(self) -> Seat:
+        """The place in the run in which this member is by now: an earlier process may have gone on without somebody.
+
+        What was left on the way is not checked again: it may never have been paid for, and need not be.
+        """
+        seat = self
+        while gone := seat.store.without():
+            seat = seat.without(gone)
+        return seat
+
 
 def left_over_store(path: Path, federation: Federation) -> Path:
     """Beside the store of a run, that of the run in which those who are left go on."""

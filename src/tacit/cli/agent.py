@@ -83,12 +83,12 @@ def run(
             _model(seat, model).save(out)
             report.write(seat, model, report_file)
             err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
+            screen.print(f"{seat.name}: {seat.federation.rounds} rounds done", markup=False)
 
         try:
             asyncio.run(take_part(seat, listen=listen, patience=patience, watch=watch, finished=finished))
         except KeyboardInterrupt:
             raise TacitError("stopped by you; nothing is lost, start again to go on") from None
-    screen.print(f"{seat.name}: {seat.federation.rounds} rounds done", markup=False)
 
 
 @app.command()
@@ -161,7 +161,7 @@ def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, stor
     records = encoded(names.records(data), agreed.schema, " (keep this to yourself)")
     book = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
     kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
-    seat = Seat(agreed, me, who, records, kept, book, SecureNoise())
+    seat = Seat(agreed, me, who, records, kept, book, SecureNoise()).present()
     _ = seat.problem  # checked
     return seat
 
