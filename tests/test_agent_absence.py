@@ -1,6 +1,8 @@
 """A member that stays away: the others go on without it, all in the same run, or stop and say why they cannot."""
 
+import asyncio
 import json
+import time
 from dataclasses import replace
 
 import agent_network
@@ -11,8 +13,9 @@ from agent_network import PARTS
 from agent_worker import NAMES, SEED
 
 import tacit
+from tacit.agent import run
 from tacit.agent.federation import SUMS
-from tacit.agent.run import _left_over
+from tacit.agent.run import _left_over, _Part, take_part
 from tacit.agent.store import status
 from tacit.errors import InputError, NotConnected, TacitError
 from tacit.privacy.ledger import Cap
@@ -28,11 +31,11 @@ def assert_as_simulated_without(net, *absent):
     problem = tacit.Problem(
         [PARTS[i] for i in left], loss=setting.facts.loss, scale=setting.facts.scale, l2=setting.facts.l2
     )
-    run = tacit.simulate(
+    simulated = tacit.simulate(
         setting.algorithm, problem, federation.graph, rounds=setting.rounds, noise=tacit.SeededNoise(SEED)
     )
     models = [json.loads((net.folder / f"{NAMES[i]}.json").read_text()) for i in left]
-    np.testing.assert_allclose(models, run.estimate, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(models, simulated.estimate, rtol=0, atol=1e-9)
     assert set(net.versions().values()) == {1}
     for i in left:
         (store,) = net.folder.glob(f"{NAMES[i]}.{federation.run[:8]}.store")
@@ -126,3 +129,47 @@ def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
             left.check()
     assert again.present().federation.absent == ["alder", "cedar"]
     again.present().check()
+
+
+class Quiet:
+    """A neighbour that does not answer."""
+
+    def __init__(self, name):
+        self.name = name
+
+    async def greet(self, mine, read):
+        await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize(("heard", "absent"), [(29, True), (30, False)])
+def test_who_has_heard_all_and_dies_is_absent_if_it_is_needed(network, identities, monkeypatch, heard, absent):
+    """birch says that it needs no more, and dies before alder has its last words, or after."""
+    monkeypatch.setattr(run, "_HEARTBEAT", 0.01)
+    seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+
+    async def noticed():
+        part = _Part(seat, lambda doing, done: None)
+        part.peers[BIRCH], part._heard["birch"] = Quiet("birch"), heard
+        part.left("birch")
+        part._began = time.monotonic() - 11
+        touch = asyncio.create_task(part.keep_in_touch(BIRCH))
+        await asyncio.wait([part.absence], timeout=0.5)
+        touch.cancel()
+        return part.absence.done()
+
+    assert asyncio.run(noticed()) == absent
+
+
+def test_who_cannot_watch_its_neighbours_any_longer_stops(network, identities, monkeypatch):
+    seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+
+    async def broken(self, j):
+        raise TacitError("the disk is full")
+
+    monkeypatch.setattr(_Part, "keep_in_touch", broken)
+    with pytest.raises(TacitError, match="the disk is full"):
+        asyncio.run(asyncio.wait_for(take_part(seat), 20))
+
+
+def _of(net):
+    return net.folder, net.kind

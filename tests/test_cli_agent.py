@@ -248,6 +248,8 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         ("version = 1\ntacit", "version = 2\ntacit", "version must be 1"),
         ('tacit = "0.1.0"', 'tacit = "0.0.9"', "agreed upon for tacit 0.0.9"),
         ("rounds = 5", "rounds = 0", "rounds is a whole number"),
+        ("rounds = 5", "rounds = true", "rounds is a whole number"),
+        ("rounds = 5", "rounds = 4294967296", "rounds is a whole number"),
         ("rounds = 5", "", "must set rounds"),
         ("rounds = 5", "rounds = 5\ncolour = 1", "got 'colour'"),
         ("dimension = 4", "dimension = 5", "does not fit the schema"),

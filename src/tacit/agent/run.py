@@ -34,7 +34,7 @@ from tacit.schedule import Role, role
 
 _HEARTBEAT = 2.0  # seconds: between two signs of life
 _AGAIN = 0.2  # seconds after which who has not met all yet is greeted again
-_FAREWELL = 30.0  # seconds in which to tell a neighbour that all was heard
+_FAREWELL = 30.0  # seconds in which who has stayed long enough still tells a neighbour that all was heard
 
 Watch = Callable[[str, int], None]  # what the agent is doing, and how many ticks are behind it
 Finished = Callable[[Seat, np.ndarray], None]
@@ -106,13 +106,16 @@ async def _take_part(
         for j in part.neighbours:
             part.peers[j] = Peer(seat.federation, seat.me, j, seat.identity, part.contact)
             stack.push_async_callback(part.peers[j].close)
-        for task in (part.beat(), *(part.keep_in_touch(j) for j in part.neighbours)):
-            stack.callback(asyncio.create_task(task).cancel)
+        endless = [asyncio.create_task(task) for task in (part.beat(), *map(part.keep_in_touch, part.neighbours))]
         work = asyncio.create_task(part.run(patience))
-        stack.callback(work.cancel)
-        either: tuple[asyncio.Future[Any], ...] = (work, part.absence)
+        for task in (*endless, work):
+            stack.callback(task.cancel)
+        either: tuple[asyncio.Future[Any], ...] = (work, part.absence, *endless)
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
+            for task in endless:
+                if task.done():  # it failed: who notices no absence would wait for ever
+                    task.result()
             raise part.absence.result()
         model = work.result()
         finished(seat, model)
@@ -317,6 +320,8 @@ class _Part:
             self.greeted(peer.name, answer)
             if set(answer.without) != set(self.seat.federation.absent):
                 raise BadMessage("it has not yet gone on without who is absent")
+            if answer.heard > self.rounds:
+                raise BadMessage(f"it says that it has heard {answer.heard} ticks of {self.rounds}")
             return answer.heard
 
         return await peer.greet(self.greeting(peer.name), same)
@@ -341,8 +346,8 @@ class _Part:
         names = self.seat.federation.names
 
         async def farewell(peer: Peer) -> None:
-            if await peer.leave(_FAREWELL):
-                self.seat.store.told(peer.name)
+            await peer.leave()
+            self.seat.store.told(peer.name)
 
         told = self.seat.store.marked("told")
         farewells = [asyncio.create_task(farewell(peer)) for peer in self.peers.values() if peer.name not in told]
@@ -353,7 +358,9 @@ class _Part:
                 ):
                     self._tell(f"staying for {', '.join(sorted(waiting))}", self.rounds)
                     await asyncio.sleep(0.05)
-        await asyncio.gather(*farewells)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await asyncio.gather(*farewells)
 
     # Signs of life
 
@@ -373,8 +380,15 @@ class _Part:
                     async with asyncio.timeout(_HEARTBEAT):
                         await self._greet(j)
             quiet = time.monotonic() - self._contacts.get(name, self._began)
-            if limit and quiet > limit and name not in self.seat.store.marked("gone") and self._spoken < self.rounds:
+            if limit and quiet > limit and self._spoken < self.rounds and self._awaits(j):
                 self._lost({name}, f"{name} has given no sign of life for {quiet:.0f} s")
+
+    def _awaits(self, j: int) -> bool:
+        """Whether a neighbour has something to do yet: what it does for itself, or to be heard by this agent."""
+        name = self.seat.federation.names[j]
+        if name not in self.seat.store.marked("gone"):
+            return True
+        return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
 
     def _lost(self, names: Iterable[str], reason: str) -> None:
         if not self.absence.done():
