@@ -1,6 +1,7 @@
 """`tacit identity`, `federation`, `agent`: the way that docs/deploy.md shows, and what is refused on it."""
 
 import csv
+import json
 import os
 import re
 import shlex
@@ -177,6 +178,23 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
     assert left.run[:16] in out
     assert code == 2
     assert "waiting for birch for 0.2 s in vain" in err
+
+
+@pytest.mark.parametrize(
+    ("without", "reason"),
+    [
+        (5, "is not a report of an agent"),
+        ([["cedar"]], "is not a report of an agent"),
+        (["cedar"], "a run without cedar, which was not agreed upon"),
+    ],
+)
+def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    report = {"member": "alder", "run": "", "without": without, "releases": []}
+    Path("alder.report.json").write_text(json.dumps({"report": report, "signature": ""}))
+    code, _, err = tacit("federation", "verify", "federation.toml", "alder.report.json")
+    assert code == 2
+    assert reason in err
 
 
 def test_names_keys_and_dates(hospitals, tacit, monkeypatch):

@@ -245,9 +245,14 @@ class _Part:
     async def _speak(self, t: int) -> None:
         """Compute, commit, and only then let anybody ask."""
         seat = self.seat
-        self._state, release = await asyncio.to_thread(
-            self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t
-        )
+        try:
+            self._state, release = await asyncio.to_thread(
+                self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t
+            )
+        except Exception as error:
+            if seat.ledger is not None:
+                seat.store.fail(t, str(error))  # fresh noise would be a second look at the records
+            raise
         (event,) = release.events
         if event != seat.events[t]:
             raise TacitError(

@@ -62,11 +62,17 @@ class Seat:
 
     def check(self) -> None:
         """Refuses, before anything is done, a method that cannot run on this graph or cannot do with sums; a run that
-        the ledger would refuse, or whose store is lost."""
+        the ledger would refuse, that has failed, or whose store is lost."""
         check_sums(self.federation)
         events, ledger, run = self.events, self.ledger, self.federation.run
         if ledger is None:
             return
+        if failure := self.store.failure():
+            tick, reason = failure
+            raise TacitError(
+                f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and to try "
+                "again would be a second look at the records; agree on a new run under another title"
+            )
         reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
         ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
         first = min(events, default=0)
