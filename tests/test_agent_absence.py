@@ -171,5 +171,47 @@ def test_who_cannot_watch_its_neighbours_any_longer_stops(network, identities, m
         asyncio.run(asyncio.wait_for(take_part(seat), 20))
 
 
+class Late:
+    """A neighbour that is back only after a while, and then says goodbye, too."""
+
+    def __init__(self, name, part):
+        self.name, self._part = name, part
+
+    async def leave(self):
+        await asyncio.sleep(0.3)
+        asyncio.get_running_loop().call_later(0.1, self._part.left, self.name)
+
+
+@pytest.mark.parametrize(("linger", "told", "lines"), [(10.0, {"birch", "elm"}, 0), (0.1, set(), 1)])
+def test_who_comes_back_late_is_told_that_nobody_waits_for_it(
+    network, identities, monkeypatch, caplog, linger, told, lines
+):
+    monkeypatch.setattr(run, "_FAREWELL", 0.1)
+    seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+
+    async def ended():
+        part = _Part(seat, lambda doing, done: None)
+        part.peers.update({j: Late(NAMES[j], part) for j in part.neighbours})
+        await part.part_company(linger)
+
+    asyncio.run(ended())
+    assert seat.store.marked("told") == told
+    assert ["staying for birch, elm for 0.1 s in vain" in each.getMessage() for each in caplog.records] == [
+        True
+    ] * lines
+
+
+def test_who_starts_again_after_others_have_left_waits_for_nobody_to_meet(network, identities):
+    """A token that has not reached it yet, or never will: it has not spoken, and a neighbour is done."""
+    seat = worker.seat(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
+
+    async def ready():
+        return _Part(seat, lambda doing, done: None)._ready
+
+    assert asyncio.run(ready()) == set()
+    seat.store.left("birch")
+    assert asyncio.run(ready()) == set(NAMES)
+
+
 def _of(net):
     return net.folder, net.kind

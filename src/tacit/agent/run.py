@@ -153,7 +153,8 @@ class _Part:
             self._state = type(self._state)(**arrays)
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
-        self._ready = set(federation.names if self._spoken >= 0 else ())  # who has met all its neighbours
+        begun = self._spoken >= 0 or seat.store.marked("gone")  # who has left was past that, and may not be there
+        self._ready = set(federation.names if begun else ())  # who has met all its neighbours
 
     # What the server asks
 
@@ -356,13 +357,15 @@ class _Part:
 
         told = self.seat.store.marked("told")
         farewells = [asyncio.create_task(farewell(peer)) for peer in self.peers.values() if peer.name not in told]
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(linger):
                 while not self.absence.done() and (
                     waiting := {names[j] for j in self.neighbours} - self.seat.store.marked("gone")
                 ):
                     self._tell(f"staying for {', '.join(sorted(waiting))}", self.rounds)
                     await asyncio.sleep(0.05)
+        except TimeoutError:
+            log.warning(f"{self.doing} for {linger:g} s in vain; if they come back, start again for their sake")
         with suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL):
                 await asyncio.gather(*farewells)

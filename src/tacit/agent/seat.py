@@ -70,8 +70,8 @@ class Seat:
         if failure := self.store.failure():
             tick, reason = failure
             raise TacitError(
-                f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and to try "
-                "again would be a second look at the records; agree on a new run under another title"
+                f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and to "
+                "try again would be a second look at the records; agree on a new run under another title"
             )
         reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
         ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
