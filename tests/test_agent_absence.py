@@ -63,7 +63,7 @@ def test_a_member_dies_and_the_others_go_on(network):
     assert_as_simulated_without(net, DOGWOOD)
 
 
-@pytest.mark.parametrize("kind", ["going on, token", "going on, private"])
+@pytest.mark.parametrize("kind", ["going on, token", "going on, private", "going on, secret-shared"])
 def test_a_member_never_comes(network, kind):
     """A token's cycle is repaired; what is paid for is one run."""
     net = network(kind)
