@@ -66,13 +66,15 @@ PRIVATE = (
     "token",
     "secret-shared",
     "going on, private",
+    "going on, secret-shared",
 )  # these are paid for from a ledger
-SHARED = ("secret-shared",)
+SHARED = ("secret-shared", "going on, secret-shared")
 # Methods as a federation file has them; the others go on after ten seconds without one of them.
 GOING_ON: dict[str, tuple[Any, int]] = {
     "going on": (("admm", 0.5, L2, "logistic"), 30),
     "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
     "going on, private": (("dvp", 2.0, 1e-5), 32),
+    "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
 }
 Fault = tuple[str, int] | None
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -99,12 +101,13 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
         Member(name, f"127.0.0.1:{port}", rows, certificate)
         for name, port, rows, certificate in zip(NAMES, ports, sizes, certificates, strict=True)
     ]
+    exchange = SUMS if kind in SHARED else ROWS
     if kind in GOING_ON:
         method, rounds = GOING_ON[kind]
         agreed = Private(*method) if kind in PRIVATE else Plain(*method)
-        made = Federation(kind, tuple(members), EDGES, agreed, rounds, SCHEMA, go_on_after=10.0)
+        made = Federation(kind, tuple(members), EDGES, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
     else:
-        plain, exchange = Plain("admm", 0.5, L2, "logistic"), SUMS if kind in SHARED else ROWS
+        plain = Plain("admm", 0.5, L2, "logistic")
         made = Federation(kind, tuple(members), EDGES, plain, SETTINGS[kind][1], SCHEMA, exchange)
     (folder / "fed.toml").write_text(made.to_toml())
     return made

@@ -5,14 +5,17 @@ import logging
 import socket
 
 import agent_network
+import agent_worker as worker
 import grpc
 import numpy as np
 import pytest
 from agent_network import assert_as_simulated
 from agent_worker import D
 
+import tacit
 from tacit.agent import transport
 from tacit.agent.identity import Identity
+from tacit.agent.run import _Part
 from tacit.agent.transport import Peer, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
@@ -93,11 +96,74 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
         assert lines.count(text) == count, (text, net.log(0))
 
 
+async def asked_by_alder(federation, identities, lie, within=60):
+    """What alder makes of the answers of birch's server, of which somebody else has hold."""
+    birch, server = Identity.load(identities / "birch"), grpc.aio.server()
+    handlers = {"Ask": grpc.unary_unary_rpc_method_handler(lie)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
+    roots = federation.members[ALDER].certificate.encode()
+    pair = [(birch.key, birch.certificate.encode())]
+    server.add_secure_port(federation.members[BIRCH].address, grpc.ssl_server_credentials(pair, roots, True))
+    await server.start()
+    peer = Peer(federation, ALDER, BIRCH, Identity.load(identities / "alder"), lambda j: None)
+    try:
+        return await asyncio.wait_for(peer.ask(5, lambda message: row_of(message, D)), within)
+    finally:
+        await peer.close()
+        await server.stop(0)
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DEADLINE_EXCEEDED])
+def test_who_says_not_yet_at_once_keeps_nobody_busy(network, identities, code):
+    asked = []
+
+    async def not_yet(question, context):
+        asked.append(question)
+        await context.abort(code, "not yet")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(asked_by_alder(network("broadcast").federation, identities, not_yet, within=2))
+    assert 2 <= len(asked) <= 20
+
+
+def test_what_a_neighbour_says_does_not_command_the_terminal(network, identities, caplog):
+    async def rude(question, context):
+        await context.abort(grpc.StatusCode.INTERNAL, "\x1b[2J\nwarning: all is well" + "x" * 1000)
+
+    with caplog.at_level(logging.WARNING, "tacit.agent"), pytest.raises(TimeoutError):
+        asyncio.run(asked_by_alder(network("broadcast").federation, identities, rude, within=2))
+    (line,) = (record.getMessage() for record in caplog.records if record.name == "tacit.agent")
+    assert line.startswith("birch answers: ?[2J?warning: all is well")
+    assert line.isprintable()
+    assert len(line) == 400
+
+
+def test_a_neighbour_that_has_heard_more_than_there_is_lies(network, identities):
+    net = network("broadcast")
+    seat = worker.seat(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
+
+    class Boasting:
+        name = "birch"
+
+        async def greet(self, mine, read):
+            return read(Greeting(name="birch", parts=net.federation.parts, heard=self.heard))
+
+    async def greeted(heard):
+        part = _Part(seat, lambda doing, done: None)
+        part.peers[BIRCH] = Boasting()
+        Boasting.heard = heard
+        return await part._greet(BIRCH)
+
+    assert asyncio.run(greeted(12)) == 12
+    with pytest.raises(BadMessage, match="it says that it has heard 4294967295 ticks of 12"):
+        asyncio.run(greeted(2**32 - 1))
+
+
 def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog, monkeypatch):
     """birch is an impostor's server with birch's own key: it says one wrong thing after the other, then the truth."""
     monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
     federation = network("broadcast").federation
-    birch, row = Identity.load(identities / "birch"), np.arange(D) / 8
+    row = np.arange(D) / 8
     run = federation.run
     nan = row.copy()
     nan[3] = np.nan
@@ -112,28 +178,13 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
         packed_row(run, BIRCH, 5, row),
     ]
 
-    async def conversation():
-        given = iter(answers)
+    given = iter(answers)
 
-        async def lie(question, context):
-            return next(given)
-
-        server = grpc.aio.server()
-        handlers = {"Ask": grpc.unary_unary_rpc_method_handler(lie)}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
-        roots = federation.members[ALDER].certificate.encode()
-        pair = [(birch.key, birch.certificate.encode())]
-        server.add_secure_port(federation.members[BIRCH].address, grpc.ssl_server_credentials(pair, roots, True))
-        await server.start()
-        peer = Peer(federation, ALDER, BIRCH, Identity.load(identities / "alder"), lambda j: None)
-        try:
-            return await asyncio.wait_for(peer.ask(5, lambda message: row_of(message, D)), 60)
-        finally:
-            await peer.close()
-            await server.stop(0)
+    async def lie(question, context):
+        return next(given)
 
     with caplog.at_level(logging.WARNING, "tacit.agent"):
-        heard = asyncio.run(conversation())
+        heard = asyncio.run(asked_by_alder(federation, identities, lie))
     np.testing.assert_array_equal(heard, row)
     lines = [record.getMessage() for record in caplog.records if record.name == "tacit.agent"]
     assert len(lines) == len(answers) - 1

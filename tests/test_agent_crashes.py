@@ -5,13 +5,22 @@ The points of death: "committed" and "may leave" lie between the commit and the 
 they have arrived.
 """
 
+import asyncio
 import random
 import sqlite3
 import time
 
 import agent_network
+import agent_worker as worker
+import numpy as np
 import pytest
 from agent_network import assert_as_simulated, assert_consistent
+from agent_worker import D
+
+import tacit
+from tacit.agent.run import _Part
+from tacit.errors import InputError, TacitError
+from tacit.release import Inbox
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
@@ -120,3 +129,24 @@ def test_a_lost_store_is_noticed(network):
     net.start(1)
     assert net.ended(1) == 1
     assert "the ledger knows that birch has spoken in this run" in net.log(1)
+
+
+def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
+    """birch lies, alder's noisy row is too large to leave; started again, alder could try until one fits."""
+    net = network("recycled")
+    agents = [worker.seat(net.folder, net.kind, 0, identities, tacit.SecureNoise()) for _ in range(2)]
+
+    async def told(seat, lie):
+        part = _Part(seat, lambda doing, done: None)
+        part._pay()
+        await part._speak(0)
+        near = len(part.neighbours)
+        inbox = Inbox(np.full((near, D), lie), np.array([0, near]))
+        for t in (0, 1):
+            part._state = part.algorithm.listen(part._state, inbox, part._view, t)
+            await part._speak(t + 1)
+
+    with pytest.raises(InputError, match="a noisy value is beyond"):
+        asyncio.run(told(agents[0], 1e6))
+    with pytest.raises(TacitError, match=r"over for alder: tick \d failed after its noise was drawn \(a noisy value"):
+        agents[1].check()

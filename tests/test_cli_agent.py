@@ -1,6 +1,7 @@
 """`tacit identity`, `federation`, `agent`: the way that docs/deploy.md shows, and what is refused on it."""
 
 import csv
+import json
 import os
 import re
 import shlex
@@ -18,7 +19,10 @@ from tacit.agent import identity
 from tacit.agent.federation import Federation, difference
 from tacit.agent.identity import Identity, check_dates, read_certificate
 from tacit.agent.seat import planned
+from tacit.agent.store import Store
 from tacit.errors import GraphError, InputError
+from tacit.privacy.filters import epsilon
+from tacit.privacy.ledger import Ledger
 from tacit.recipes import RECIPES
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
@@ -167,6 +171,42 @@ def test_a_ledger_that_cannot_pay(hospitals, tacit):
     assert "the run is refused: epsilon = 0 is spent, it would be" in err
 
 
+def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
+    """Nobody had paid for the run with cedar; the one without it has taken all that the ledger allows."""
+    assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5, "--go-on-after", 60)[0] == 0
+    tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 2, "--delta", 1e-5)
+    start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
+    start += ("--ledger", "alder.ledger", "--listen", "127.0.0.1:0", "--patience", 0.2)
+    assert "in vain" in tacit(*start)[2]
+    federation = Federation.load(Path("federation.toml"))
+    left = federation.without(["cedar"])
+    (path,) = Path("alder").glob("*.store")
+    Store(path, federation.run, "alder", federation.rounds).go_on(["cedar"])
+    with Ledger(Path("alder.ledger"), cost=epsilon) as ledger:
+        ledger.reserve_run(left.run, planned(left, 0))
+    code, out, err = tacit(*start)
+    assert left.run[:16] in out
+    assert code == 2
+    assert "waiting for birch for 0.2 s in vain" in err
+
+
+@pytest.mark.parametrize(
+    ("without", "reason"),
+    [
+        (5, "is not a report of an agent"),
+        ([["cedar"]], "is not a report of an agent"),
+        (["cedar"], "a run without cedar, which was not agreed upon"),
+    ],
+)
+def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    report = {"member": "alder", "run": "", "without": without, "releases": []}
+    Path("alder.report.json").write_text(json.dumps({"report": report, "signature": ""}))
+    code, _, err = tacit("federation", "verify", "federation.toml", "alder.report.json")
+    assert code == 2
+    assert reason in err
+
+
 def test_names_keys_and_dates(hospitals, tacit, monkeypatch):
     assert "stays as it is" in tacit("identity", "new", "alder")[2]
     assert "small letters" in tacit("identity", "new", "St. Alder")[2]
@@ -236,6 +276,8 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         ("version = 1\ntacit", "version = 2\ntacit", "version must be 1"),
         ('tacit = "0.1.0"', 'tacit = "0.0.9"', "agreed upon for tacit 0.0.9"),
         ("rounds = 5", "rounds = 0", "rounds is a whole number"),
+        ("rounds = 5", "rounds = true", "rounds is a whole number"),
+        ("rounds = 5", "rounds = 4294967296", "rounds is a whole number"),
         ("rounds = 5", "", "must set rounds"),
         ("rounds = 5", "rounds = 5\ncolour = 1", "got 'colour'"),
         ("dimension = 4", "dimension = 5", "does not fit the schema"),

@@ -151,8 +151,8 @@ class Federation:
         object.__setattr__(self, "edges", tuple(sorted({(min(edge), max(edge)) for edge in self.edges})))
         if not (isinstance(self.title, str) and self.title and self.title.isprintable()):
             raise InputError(f"the title is a line of text, not {self.title!r}")
-        if not (isinstance(self.rounds, int) and self.rounds >= 1):
-            raise InputError(f"rounds is a whole number, 1 or more, not {self.rounds!r}")
+        if not (type(self.rounds) is int and 1 <= self.rounds < 2**32):  # the wire counts ticks in 32 bits
+            raise InputError(f"rounds is a whole number, 1 or more and below 2^32, not {self.rounds!r}")
         for what in ("name", "address", "certificate"):
             values = [getattr(member, what) for member in self.members]
             if twice := [value for k, value in enumerate(values) if value in values[:k]]:

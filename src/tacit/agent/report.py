@@ -74,8 +74,12 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
         report, signature = plain["report"], base64.b64decode(plain["signature"])
         member, run, without = report["member"], report["run"], report["without"]
         released = [(release["tick"], release["event"]) for release in report["releases"]]
+        if not all(isinstance(name, str) for name in without):
+            raise TypeError
     except (ValueError, KeyError, TypeError, NotBase64):
         raise InputError(f"{path} is not a report of an agent") from None
+    if without and not federation.go_on_after:
+        raise InputError(f"{path} is about a run without {', '.join(without)}, which was not agreed upon")
     if without:
         federation = federation.without(without)
     if run != federation.run:

@@ -35,7 +35,7 @@ from tacit.schedule import role
 
 _HEARTBEAT = 2.0  # seconds: between two signs of life
 _AGAIN = 0.2  # seconds after which who has not met all yet is greeted again
-_FAREWELL = 30.0  # seconds in which to tell a neighbour that all was heard
+_FAREWELL = 30.0  # seconds in which who has stayed long enough still tells a neighbour that all was heard
 
 Watch = Callable[[str, int], None]  # what the agent is doing, and how many ticks are behind it
 Finished = Callable[[Seat, np.ndarray], None]
@@ -65,8 +65,7 @@ async def take_part(
     it. `finished` is called with the model and the seat in the run that it is of; after that the agent stays for
     neighbours that still need its words, at most `linger` seconds.
     """
-    while left := seat.store.without():
-        seat = _left_over(seat, left, f"{seat.store.path} has gone on before")
+    seat = seat.present()
     while True:
         try:
             return await _take_part(seat, listen, patience, linger, watch, finished)
@@ -108,13 +107,16 @@ async def _take_part(
         for j in part.neighbours:
             part.peers[j] = Peer(seat.federation, seat.me, j, seat.identity, part.contact)
             stack.push_async_callback(part.peers[j].close)
-        for task in (part.beat(), *(part.keep_in_touch(j) for j in part.neighbours)):
-            stack.callback(asyncio.create_task(task).cancel)
+        endless = [asyncio.create_task(task) for task in (part.beat(), *map(part.keep_in_touch, part.neighbours))]
         work = asyncio.create_task(part.run(patience))
-        stack.callback(work.cancel)
-        either: tuple[asyncio.Future[Any], ...] = (work, part.absence)
+        for task in (*endless, work):
+            stack.callback(task.cancel)
+        either: tuple[asyncio.Future[Any], ...] = (work, part.absence, *endless)
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
+            for task in endless:
+                if task.done():  # it failed: who notices no absence would wait for ever
+                    task.result()
             raise part.absence.result()
         model = work.result()
         finished(seat, model)
@@ -154,7 +156,8 @@ class _Part:
             self._state = type(self._state)(**arrays)
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
-        self._ready = set(federation.names if self._spoken >= 0 else ())  # who has met all its neighbours
+        begun = self._spoken >= 0 or seat.store.marked("gone")  # who has left was past that, and may not be there
+        self._ready = set(federation.names if begun else ())  # who has met all its neighbours
 
     # What the server asks
 
@@ -246,9 +249,14 @@ class _Part:
     async def _speak(self, t: int) -> None:
         """Compute, commit, and only then let anybody ask."""
         seat = self.seat
-        self._state, release = await asyncio.to_thread(
-            self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t
-        )
+        try:
+            self._state, release = await asyncio.to_thread(
+                self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t
+            )
+        except Exception as error:
+            if seat.ledger is not None:
+                seat.store.fail(t, str(error))  # fresh noise would be a second look at the records
+            raise
         (event,) = release.events
         if event != seat.events[t]:
             raise TacitError(
@@ -321,6 +329,8 @@ class _Part:
             self.greeted(peer.name, answer)
             if set(answer.without) != set(self.seat.federation.absent):
                 raise BadMessage("it has not yet gone on without who is absent")
+            if answer.heard > self.rounds:
+                raise BadMessage(f"it says that it has heard {answer.heard} ticks of {self.rounds}")
             return answer.heard
 
         return await peer.greet(self.greeting(peer.name), same)
@@ -345,19 +355,23 @@ class _Part:
         names = self.seat.federation.names
 
         async def farewell(peer: Peer) -> None:
-            if await peer.leave(_FAREWELL):
-                self.seat.store.told(peer.name)
+            await peer.leave()
+            self.seat.store.told(peer.name)
 
         told = self.seat.store.marked("told")
         farewells = [asyncio.create_task(farewell(peer)) for peer in self.peers.values() if peer.name not in told]
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(linger):
                 while not self.absence.done() and (
                     waiting := {names[j] for j in self.neighbours} - self.seat.store.marked("gone")
                 ):
                     self._tell(f"staying for {', '.join(sorted(waiting))}", self.rounds)
                     await asyncio.sleep(0.05)
-        await asyncio.gather(*farewells)
+        except TimeoutError:
+            log.warning(f"{self.doing} for {linger:g} s in vain; if they come back, start again for their sake")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await asyncio.gather(*farewells)
 
     # Signs of life
 
@@ -377,8 +391,15 @@ class _Part:
                     async with asyncio.timeout(_HEARTBEAT):
                         await self._greet(j)
             quiet = time.monotonic() - self._contacts.get(name, self._began)
-            if limit and quiet > limit and name not in self.seat.store.marked("gone") and self._spoken < self.rounds:
+            if limit and quiet > limit and self._spoken < self.rounds and self._awaits(j):
                 self._lost({name}, f"{name} has given no sign of life for {quiet:.0f} s")
+
+    def _awaits(self, j: int) -> bool:
+        """Whether a neighbour has something to do yet: what it does for itself, or to be heard by this agent."""
+        name = self.seat.federation.names[j]
+        if name not in self.seat.store.marked("gone"):
+            return True
+        return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
 
     def _lost(self, names: Iterable[str], reason: str) -> None:
         if not self.absence.done():

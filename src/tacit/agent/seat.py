@@ -62,11 +62,17 @@ class Seat:
 
     def check(self) -> None:
         """Refuses, before anything is done, a method that cannot run on this graph or cannot do with sums; a run that
-        the ledger would refuse, or whose store is lost."""
+        the ledger would refuse, that has failed, or whose store is lost."""
         check_sums(self.federation)
         events, ledger, run = self.events, self.ledger, self.federation.run
         if ledger is None:
             return
+        if failure := self.store.failure():
+            tick, reason = failure
+            raise TacitError(
+                f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and to "
+                "try again would be a second look at the records; agree on a new run under another title"
+            )
         reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
         ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
         first = min(events, default=0)
@@ -81,6 +87,16 @@ class Seat:
         federation = self.federation.without(names)
         store = Store(left_over_store(self.store.path, federation), federation.run, self.name, federation.rounds)
         return replace(self, federation=federation, me=federation.names.index(self.name), store=store)
+
+    def present(self) -> Seat:
+        """The place in the run in which this member is by now: an earlier process may have gone on without somebody.
+
+        What was left on the way is not checked again: it may never have been paid for, and need not be.
+        """
+        seat = self
+        while gone := seat.store.without():
+            seat = seat.without(gone)
+        return seat
 
 
 def left_over_store(path: Path, federation: Federation) -> Path:

@@ -9,6 +9,10 @@ bytes, the neighbours keep those, and after a crash it asks for them again.
 - Noise drawn for a later tick is lost with the process. Nothing of it had left: it is drawn anew, at no cost.
 - The bytes of t and of every tick before are here: they are sent again as they are.
 
+**A refusal is no crash.** Whether a noisy row can be released at all (a solver that gives up, a number that is too
+large) depends on the records, the neighbours see that it could not, and one who lies can bring it about. To try again
+with fresh noise would be a second look, which nobody has paid for. So a failure is kept, and the run is over.
+
 **The ledger is another file**, and no transaction spans both. None is needed, because of this order:
 1. `Ledger.reserve_run` pays for the whole run, under the run's hash, before any noise is drawn. After a restart it
    finds the reservations and pays nothing.
@@ -48,6 +52,7 @@ CREATE TABLE without (name TEXT PRIMARY KEY);
 CREATE TABLE keys (member INTEGER PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), tick INTEGER NOT NULL, arrays BLOB NOT NULL);
 CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
+CREATE TABLE failure (tick INTEGER NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE peers (name TEXT PRIMARY KEY, contact REAL, gone INTEGER DEFAULT 0, told INTEGER DEFAULT 0);
 CREATE TABLE pulse (beat REAL NOT NULL, doing TEXT NOT NULL);
 """
@@ -106,6 +111,11 @@ class Store:
             self._db.execute("INSERT INTO releases VALUES (?, ?, ?)", (tick, message, json.dumps(to_plain(event))))
             self._put(tick, state)
 
+    def fail(self, tick: int, reason: str) -> None:
+        """Noise was drawn for this tick, and nothing came of it."""
+        with self._transaction():
+            self._db.execute("INSERT INTO failure VALUES (?, ?)", (tick, reason))
+
     def finish(self, rounds: int, state: Arrays) -> None:
         """The agent has heard the last that it had to hear."""
         with self._transaction():
@@ -144,6 +154,11 @@ class Store:
     def secret(self) -> bytes:
         """32 bytes that nobody else knows: what is drawn from them is the same after a crash."""
         return bytes(self._db.execute("SELECT secret FROM secret").fetchone()[0])
+
+    def failure(self) -> tuple[int, str] | None:
+        """The tick at which nothing could be released, and why; None if there is none."""
+        found = self._db.execute("SELECT * FROM failure").fetchone()
+        return None if found is None else (found[0], found[1])
 
     def without(self) -> list[str]:
         """The members without whom this agent goes on in another run; none, if it has not left this one."""

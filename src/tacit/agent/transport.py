@@ -39,6 +39,7 @@ _KEY_SIZE = 160  # bytes: more than a signed key, or a sealed share, can take
 _HOLD = 20.0  # seconds for which a server keeps a question that it cannot answer yet; then it is asked again
 _DEADLINE = 30.0  # seconds that a client gives a question
 _WAITING = 8  # questions of one neighbour that may wait at once
+_LINE = 400  # characters of a refusal that are logged
 _BACK_OFF = (0.1, 5.0)  # seconds before a question is asked again: the first time, and at most
 _KEEPALIVE = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 10_000)]
 
@@ -46,12 +47,14 @@ log = logging.getLogger("tacit.agent")
 
 
 class Refusals:
-    """Says once, and no more, why somebody was turned away: who comes back a thousand times fills no disk."""
+    """Says once, and no more, why somebody was turned away: who comes back a thousand times fills no disk. Some of the
+    text is what others say: a short line of it, and nothing that a terminal would obey."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
     def say(self, text: str) -> None:
+        text = "".join(sign if sign.isprintable() else "?" for sign in text[:_LINE])
         if text not in self._said and len(self._said) < 1000:
             self._said.add(text)
             log.warning(text)
@@ -139,7 +142,7 @@ class Server:
         name, greeting = await self._admitted(Greeting, stream, context)
         try:
             self._greeted(name, greeting)
-        except BadMessage as error:
+        except (BadMessage, ExchangeError) as error:
             self._refusals.say(f"{name}: {error}")
         # Both sides compare: a greeting is answered with ours, whatever theirs is.
         return bytes(self._greeting(name).SerializeToString())
@@ -230,15 +233,10 @@ class Peer:
         question = Question(run=bytes.fromhex(run), sender=self._me, tick=tick, phase=phase, shares=shares)
         return await self._until("Ask", question, lambda raw: read(unpacked(raw, run, peer, tick, phase)))
 
-    async def leave(self, within: float) -> bool:
-        """Tells the neighbour that all was heard; False if it could not be told in that time."""
+    async def leave(self) -> None:
+        """Tells the neighbour that all was heard."""
         question = Question(run=bytes.fromhex(self._federation.run), sender=self._me)
-        try:
-            async with asyncio.timeout(within):
-                await self._until("Leave", question, lambda _: None)
-            return True
-        except TimeoutError:
-            return False
+        await self._until("Leave", question, lambda _: None)
 
     async def close(self) -> None:
         await self._channel.close()
@@ -256,9 +254,9 @@ class Peer:
             except grpc.aio.AioRpcError as error:
                 if error.code() == _NOT_YET:
                     self._contact(self.name)
+                if error.code() in (_NOT_YET, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    await asyncio.sleep(_BACK_OFF[0])  # for those who say so at once, and not after half a minute
                     continue
-                if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
-                    continue  # it is not there
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
                     self._refusals.say(f"{self.name} answers: {error.details()}; asking again")
             await asyncio.sleep(pause)

@@ -165,7 +165,7 @@ def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, stor
     records = encoded(names.records(data), agreed.schema, " (keep this to yourself)")
     book = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
     kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
-    seat = Seat(agreed, me, who, records, kept, book, SecureNoise())
+    seat = Seat(agreed, me, who, records, kept, book, SecureNoise()).present()
     _ = seat.problem  # checked
     return seat
 
