@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import socket
 import sys
 import tempfile
@@ -102,7 +103,7 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
     seat = Seat(federation, me, Identity.load(folder / name), data, store, None, SecureNoise())
     begun: dict[int, float] = {}
 
-    def watch(doing: str, t: int) -> None:
+    def watch(doing: str, t: int, rounds: int) -> None:
         begun.setdefault(t, time.perf_counter())
 
     with doorstep.watched():  # as the command does it
@@ -112,6 +113,7 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
 
 def ping(federation: Federation, folder: Path, me: int, together: Any, results: Any) -> None:
     """The same traffic by gRPC alone."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # not a line for each connection that ends
     import grpc
 
     identity, members = Identity.load(folder / federation.names[me]), federation.members

@@ -151,7 +151,7 @@ def agent(
 ) -> None:
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point. `slow` is
     the time that it takes to compute. Every number of a life has its own noise."""
-    from tacit.agent import doorstep
+    from tacit.agent import doorstep, report
 
     doorstep.trace()
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -213,8 +213,13 @@ def agent(
         }[point]
         _fatal(owner, method, at)
     taken = seat(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
+
+    def finished(seat: Any, model: Any) -> None:
+        if kind in GOING_ON:  # others have settings of the test's own, of which no report can be checked
+            report.write(seat, model, folder / f"{NAMES[me]}.report.json")
+
     with doorstep.watched():
-        model = asyncio.run(take_part(taken, listen=listen, linger=60.0))
+        model = asyncio.run(take_part(taken, listen=listen, linger=60.0, finished=finished))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
 
 

@@ -15,6 +15,7 @@ from agent_worker import NAMES, SEED
 import tacit
 from tacit.agent import run
 from tacit.agent.federation import SUMS
+from tacit.agent.report import verified
 from tacit.agent.run import _left_over, _Part, take_part
 from tacit.agent.store import status
 from tacit.errors import InputError, NotConnected, TacitError
@@ -61,6 +62,12 @@ def test_a_member_dies_and_the_others_go_on(network):
     assert [net.ended(i) for i in (ALDER, BIRCH, CEDAR, ELM)] == [0] * 4, net.log(BIRCH)
     assert "dogwood has given no sign of life" in net.log(CEDAR)
     assert_as_simulated_without(net, DOGWOOD)
+    for name in ("alder", "birch", "cedar", "elm"):
+        report = verified(net.folder / f"{name}.report.json", net.federation)
+        assert report["without"] == ["dogwood"]
+        (before,) = report["before"]
+        assert before["run"] == net.federation.run
+        assert 3 <= len(before["releases"]) < net.federation.rounds
 
 
 @pytest.mark.parametrize("kind", ["going on, token", "going on, private", "going on, secret-shared"])
@@ -148,7 +155,7 @@ def test_who_has_heard_all_and_dies_is_absent_if_it_is_needed(network, identitie
     seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
 
     async def noticed():
-        part = _Part(seat, lambda doing, done: None)
+        part = _Part(seat, lambda doing, done, rounds: None)
         part.peers[BIRCH], part._heard["birch"] = Quiet("birch"), heard
         part.left("birch")
         part._began = time.monotonic() - 11
@@ -190,7 +197,7 @@ def test_who_comes_back_late_is_told_that_nobody_waits_for_it(
     seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
 
     async def ended():
-        part = _Part(seat, lambda doing, done: None)
+        part = _Part(seat, lambda doing, done, rounds: None)
         part.peers.update({j: Late(NAMES[j], part) for j in part.neighbours})
         await part.part_company(linger)
 
@@ -206,7 +213,7 @@ def test_who_starts_again_after_others_have_left_waits_for_nobody_to_meet(networ
     seat = worker.seat(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
 
     async def ready():
-        return _Part(seat, lambda doing, done: None)._ready
+        return _Part(seat, lambda doing, done, rounds: None)._ready
 
     assert asyncio.run(ready()) == set()
     seat.store.left("birch")

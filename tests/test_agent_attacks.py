@@ -31,7 +31,7 @@ async def call(federation, caller, method, message, to=ALDER):
     options = [("grpc.ssl_target_name_override", federation.names[to])]
     async with grpc.aio.secure_channel(federation.members[to].address, credentials, options=options) as channel:
         raw = message if isinstance(message, bytes) else message.SerializeToString()
-        for _ in range(60):  # until its server is up
+        for _ in range(600):  # until its server is up
             try:
                 return await channel.unary_unary(f"/tacit.Agent/{method}")(raw, timeout=30)
             except grpc.aio.AioRpcError as error:
@@ -149,7 +149,7 @@ def test_a_neighbour_that_has_heard_more_than_there_is_lies(network, identities)
             return read(Greeting(name="birch", parts=net.federation.parts, heard=self.heard))
 
     async def greeted(heard):
-        part = _Part(seat, lambda doing, done: None)
+        part = _Part(seat, lambda doing, done, rounds: None)
         part.peers[BIRCH] = Boasting()
         Boasting.heard = heard
         return await part._greet(BIRCH)

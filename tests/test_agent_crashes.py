@@ -137,7 +137,7 @@ def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
     agents = [worker.seat(net.folder, net.kind, 0, identities, tacit.SecureNoise()) for _ in range(2)]
 
     async def told(seat, lie):
-        part = _Part(seat, lambda doing, done: None)
+        part = _Part(seat, lambda doing, done, rounds: None)
         part._pay()
         await part._speak(0)
         near = len(part.neighbours)

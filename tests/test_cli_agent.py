@@ -1,5 +1,6 @@
 """`tacit identity`, `federation`, `agent`: the way that docs/deploy.md shows, and what is refused on it."""
 
+import base64
 import csv
 import json
 import os
@@ -23,6 +24,7 @@ from tacit.agent.store import Store
 from tacit.errors import GraphError, InputError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger_entries import canonical
 from tacit.recipes import RECIPES
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
@@ -200,8 +202,9 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
 )
 def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
     assert agreed(tacit, "--rounds", 5)[0] == 0
-    report = {"member": "alder", "run": "", "without": without, "releases": []}
-    Path("alder.report.json").write_text(json.dumps({"report": report, "signature": ""}))
+    report = {"member": "alder", "run": "", "without": without, "releases": [], "before": []}
+    signature = base64.b64encode(Identity.load(Path("alder")).sign(canonical(report))).decode()
+    Path("alder.report.json").write_text(json.dumps({"report": report, "signature": signature}))
     code, _, err = tacit("federation", "verify", "federation.toml", "alder.report.json")
     assert code == 2
     assert reason in err

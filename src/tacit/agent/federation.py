@@ -218,6 +218,8 @@ class Federation:
         A message of the one run is none of the other: their hashes differ. Refused is what cannot be done without them.
         """
         agreed, gone = self.agreed or self, {*self.absent, *names}
+        if unknown := gone - set(agreed.names):
+            raise InputError(f"{', '.join(sorted(unknown))}: no member of this federation")
         left = tuple(member for member in agreed.members if member.name not in gone)
         if len(left) < 2:
             raise InputError("fewer than two members are left")

@@ -37,7 +37,7 @@ _HEARTBEAT = 2.0  # seconds: between two signs of life
 _AGAIN = 0.2  # seconds after which who has not met all yet is greeted again
 _FAREWELL = 30.0  # seconds in which who has stayed long enough still tells a neighbour that all was heard
 
-Watch = Callable[[str, int], None]  # what the agent is doing, and how many ticks are behind it
+Watch = Callable[[str, int, int], None]  # what the agent is doing, and how many ticks are behind it, of how many
 Finished = Callable[[Seat, np.ndarray], None]
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ async def take_part(
     listen: str | None = None,
     patience: float | None = None,
     linger: float = 600.0,
-    watch: Watch = lambda doing, done: None,
+    watch: Watch = lambda doing, done, rounds: None,
     finished: Finished = lambda seat, model: None,
 ) -> np.ndarray:
     """Runs this member's part to the end, from wherever an earlier process left it; gives its model, (d,).
@@ -409,7 +409,7 @@ class _Part:
 
     def _tell(self, doing: str, done: int) -> None:
         self.doing = doing
-        self._watch(doing, done)
+        self._watch(doing, done, self.rounds)
 
     def _committed(self, tick: int) -> bytes | None:
         """What was said at a tick, if it may leave."""

@@ -36,6 +36,7 @@ class Seat:
     store: Store
     ledger: Ledger | None  # None only where exact values are exchanged, which no budget could pay for
     noise: Noise
+    before: Seat | None = None  # in the run that this one has left because somebody was away
 
     @property
     def name(self) -> str:
@@ -86,7 +87,12 @@ class Seat:
         """The place in the run of those who are left, with a store of its own."""
         federation = self.federation.without(names)
         store = Store(left_over_store(self.store.path, federation), federation.run, self.name, federation.rounds)
-        return replace(self, federation=federation, me=federation.names.index(self.name), store=store)
+        me = federation.names.index(self.name)
+        return replace(self, federation=federation, me=me, store=store, before=self)
+
+    def left(self) -> list[Seat]:
+        """The places in runs that were left, the last one first."""
+        return [] if self.before is None else [self.before, *self.before.left()]
 
     def present(self) -> Seat:
         """The place in the run in which this member is by now: an earlier process may have gone on without somebody.

@@ -142,6 +142,7 @@ class Server:
         name, greeting = await self._admitted(Greeting, stream, context)
         try:
             self._greeted(name, greeting)
+            self._contact(name)
         except (BadMessage, ExchangeError) as error:
             self._refusals.say(f"{name}: {error}")
         # Both sides compare: a greeting is answered with ours, whatever theirs is.
@@ -176,10 +177,13 @@ class Server:
         holder = self._neighbours[_canonical(shown)]  # others fail in TLS
         names, code = self._federation.names, grpc.StatusCode
         try:
-            raw = await anext(stream, None)
+            async with asyncio.timeout(_HANDSHAKE / 1000):
+                raw = await anext(stream, None)
             if raw is None:
                 raise BadMessage(f"a {kind.DESCRIPTOR.name} of more bytes than one can have")
             question = parsed(kind, raw)
+        except TimeoutError:
+            await self._refuse(context, code.DEADLINE_EXCEEDED, f"{holder} calls and says nothing: refused")
         except BadMessage as error:
             await self._refuse(context, code.INVALID_ARGUMENT, f"{holder}: {error}: refused")
         if kind is Question and question.run != self._run:
@@ -190,7 +194,8 @@ class Server:
             claimed = question.name if question.name in self._neighbours.values() else "somebody else"
         if claimed != holder:
             await self._refuse(context, code.PERMISSION_DENIED, f"{holder} speaks in the name of {claimed}: refused")
-        self._contact(holder)
+        if kind is Question:  # of a greeting only if both mean the same: who holds another file is as good as absent
+            self._contact(holder)
         return holder, question
 
     async def _refuse(self, context: Any, code: grpc.StatusCode, text: str) -> None:

@@ -79,8 +79,8 @@ def run(
     _tell_plan(seat)
     with doorstep.watched(), rounds_bar(seat.federation.rounds) as bar:
 
-        def watch(doing: str, done: int) -> None:
-            bar.update(bar.task_ids[0], description=doing, completed=done)
+        def watch(doing: str, done: int, rounds: int) -> None:
+            bar.update(bar.task_ids[0], description=doing, completed=done, total=rounds)
 
         def finished(seat: Seat, model: np.ndarray) -> None:
             _model(seat, model).save(out)

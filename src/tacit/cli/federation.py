@@ -114,6 +114,8 @@ def verify(
         cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
     count = len(found["releases"])
     without = f"; without {', '.join(found['without'])}" if found["without"] else ""
+    if told := sum(len(part["releases"]) for part in found["before"]):
+        without += f"; {told} releases more in runs that were left, see the ledger"
     screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
 
 
