@@ -34,7 +34,7 @@ from tacit.release import Inbox
 from tacit.schedule import role
 
 _HEARTBEAT = 2.0  # seconds: between two signs of life
-_AGAIN = 0.2  # seconds after which who has not met all yet is greeted again
+_AGAIN = (0.1, 2.0)  # seconds after which who has not met all yet is greeted again: the first time, and at most
 _FAREWELL = 30.0  # seconds in which who has stayed long enough still tells a neighbour that all was heard
 
 Watch = Callable[[str, int, int], None]  # what the agent is doing, and how many ticks are behind it, of how many
@@ -312,9 +312,11 @@ class _Part:
         async def meet_all() -> None:
             await asyncio.gather(*(meet(j) for j in list(missing)))
             self._ready.add(self.seat.name)
+            pause, most = _AGAIN
             while not (self._line.complete and self._ready >= set(names)):
                 self._tell("waiting until all have met", 0)
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, most)
                 await asyncio.gather(*(self._greet(j) for j in self.neighbours))
 
         self._tell(f"waiting for {', '.join(missing.values())}", 0)
