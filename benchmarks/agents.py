@@ -135,12 +135,12 @@ def ping(federation: Federation, folder: Path, me: int, together: Any) -> list[f
         roots = "".join(members[j].certificate for j in near).encode()
         server.add_secure_port(members[me].address, grpc.ssl_server_credentials(pair, roots, True))
         await server.start()
-        calls = []
+        channels = []
         for j in near:
             credentials = grpc.ssl_channel_credentials(members[j].certificate.encode(), *pair[0])
             options = [("grpc.ssl_target_name_override", members[j].name)]
-            channel = grpc.aio.secure_channel(members[j].address, credentials, options=options)
-            calls.append(channel.unary_unary("/bare/Ping"))
+            channels.append(grpc.aio.secure_channel(members[j].address, credentials, options=options))
+        calls = [channel.unary_unary("/bare/Ping") for channel in channels]
         await asyncio.gather(*(call(b"", wait_for_ready=True) for call in calls))
         await asyncio.to_thread(together.wait)
         times = []
@@ -149,6 +149,8 @@ def ping(federation: Federation, folder: Path, me: int, together: Any) -> list[f
             await asyncio.gather(*(call(b"x" * 40) for call in calls))
             times.append(time.perf_counter() - begin)
         await asyncio.to_thread(together.wait)  # the neighbours may still be asking
+        for channel in channels:
+            await channel.close()
         await server.stop(0)
         return times[10:]
 

@@ -14,10 +14,11 @@ without it stops. Two who find each other away, because the line between them is
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from tacit.schedule import role
 
 _HEARTBEAT = 2.0  # seconds: between two signs of life
 _AGAIN = (0.1, 2.0)  # seconds after which who has not met all yet is greeted again: the first time, and at most
+_BRIEF = 0.05  # seconds for which neighbours may well wait
 _FAREWELL = 30.0  # seconds in which who has stayed long enough still tells a neighbour that all was heard
 
 Watch = Callable[[str, int, int], None]  # what the agent is doing, and how many ticks are behind it, of how many
@@ -148,6 +150,7 @@ class _Part:
         self._state = self.algorithm.init(seat.problem, self._view, start, starts)
         self._role = lru_cache(maxsize=8)(lambda t: role(self.schedule.turn(t), seat.me))
         self._message = lru_cache(maxsize=8)(seat.store.message)  # is written once
+        self._took = math.inf  # seconds that it took to compute
         self._spoken = -1  # the last tick that was committed
         self._open = -1  # the last tick whose bytes may leave
         if (saved := seat.store.state()) is not None:
@@ -249,10 +252,12 @@ class _Part:
     async def _speak(self, t: int) -> None:
         """Compute, commit, and only then let anybody ask."""
         seat = self.seat
+        compute = partial(self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t)
+        begin = time.perf_counter()
         try:
-            self._state, release = await asyncio.to_thread(
-                self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t
-            )
+            # In a thread, so that neighbours get answers meanwhile; but to hand over what is brief takes longer still.
+            self._state, release = await asyncio.to_thread(compute) if self._took > _BRIEF else compute()
+            self._took = time.perf_counter() - begin
         except Exception as error:
             if seat.ledger is not None:
                 seat.store.fail(t, str(error))  # fresh noise would be a second look at the records

@@ -25,7 +25,8 @@ with fresh noise would be a second look, which nobody has paid for. So a failure
 **A store that is lost, or is an old copy**, must not be gone on with: it would draw fresh noise for ticks that were
 sent already. If it is lost, the ledger gives it away, which has the run's first bytes. If it is an old copy, the
 neighbours do: when agents meet, each says how far it has heard the other, and who is said to have spoken in ticks that
-it does not know of stops (`tacit.agent.run`).
+it does not know of stops (`tacit.agent.run`). One case is not noticed: an old copy that lacks the last tick alone, if
+all who heard that tick have crashed since, before they spoke again. Keep the newest store.
 """
 
 from __future__ import annotations
