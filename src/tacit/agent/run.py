@@ -229,6 +229,7 @@ class _Part:
                 await self._tick(t, patience)
             self.seat.store.finish(self.rounds, self._arrays())
             self._spoken = self.rounds
+            self._tell("all was heard", self.rounds)
         if self.seat.ledger is not None:
             for tick, message, _ in self.seat.store.releases():
                 self.seat.ledger.store(self.seat.federation.run, tick, message)

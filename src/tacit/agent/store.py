@@ -213,6 +213,8 @@ class Store:
 
 def status(path: Path) -> Status:
     """Reads a store that a process may be writing to."""
+    if not path.exists():
+        raise InputError(f"there is no store {path}: the agent has not been started yet")
     try:
         db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         db.execute("BEGIN")  # one moment for all that follows
@@ -224,7 +226,7 @@ def status(path: Path) -> Status:
         without = [name for (name,) in db.execute("SELECT name FROM without ORDER BY name")]
         db.close()
     except (sqlite3.Error, TypeError) as error:
-        raise InputError(f"{path} is not an agent's store: {error}; has the agent been started?") from None
+        raise InputError(f"{path} is not an agent's store: {error}") from None
     beat, doing = pulse or (None, "not started")
     return Status(run, member, -1 if tick is None else tick[0], rounds, peers, beat, doing, events, without)
 

@@ -77,6 +77,7 @@ def run(
     logging.getLogger("tacit.agent").addHandler(_Warnings())
     seat.check()
     _tell_plan(seat)
+    last_line: list[str] = []  # below the bar
     with doorstep.watched(), rounds_bar(seat.federation.rounds) as bar:
 
         def watch(doing: str, done: int, rounds: int) -> None:
@@ -87,12 +88,13 @@ def run(
             report.write(seat, model, report_file)
             err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
             without = f", without {', '.join(seat.federation.absent)}" if seat.federation.absent else ""
-            screen.print(f"{seat.name}: {seat.federation.rounds} rounds done{without}", markup=False)
+            last_line.append(f"{seat.name}: {seat.federation.rounds} rounds done{without}")
 
         try:
             asyncio.run(take_part(seat, listen=listen, patience=patience, watch=watch, finished=finished))
         except KeyboardInterrupt:
             raise TacitError("stopped by you; nothing is lost, start again to go on") from None
+    screen.print(*last_line, markup=False)
 
 
 @app.command()
@@ -129,7 +131,9 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     if agreed.absent:
         screen.print(f"  goes on without {', '.join(agreed.absent)}", markup=False)
     for name, ago in peers.items():
-        screen.print(f"  {name}: {'never heard of' if ago is None else f'heard of {ago:.0f} s ago'}", markup=False)
+        screen.print(
+            f"  {name}: {'not heard from yet' if ago is None else f'heard from {ago:.0f} s ago'}", markup=False
+        )
     cost = "" if spent is None else f", epsilon = {spent:.4g} so far (the whole run is paid for)"
     screen.print(f"released {len(found.events)} times{cost}")
 
@@ -188,8 +192,11 @@ def _tell_plan(seat: Seat) -> None:
     noisy = sum(not isinstance(event, Free) for event in events.values())
     whole = totals(Counter(events.values()), method.delta).best
     screen.print(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
+    paid = seat.federation.run in {run.run for run in seat.ledger.runs()}
     screen.print(
-        f"ledger: epsilon = {seat.ledger.epsilon():.4g} is spent; the cap is {seat.ledger.cap()}", markup=False
+        f"ledger: epsilon = {seat.ledger.epsilon():.4g} is spent{', this run included' if paid else ''}; "
+        f"the cap is {seat.ledger.cap()}",
+        markup=False,
     )
 
 

@@ -21,7 +21,7 @@ app = typer.Typer(help="The file that every member of a federation holds.", no_a
 app.command()(demo)
 
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE: one for every member."
-_METHOD = f"With --epsilon one of: {', '.join(RECIPES)}; without it admm or i-admm (a token)."
+_METHOD = f"With --epsilon one of: {', '.join(RECIPES)} ({RECOMMENDED}); without it admm (admm) or i-admm (a token)."
 _SECRET = "Neighbours learn the sum of each other's rows, and no single row."
 _GO_ON = "Seconds without a member after which the others start again without it; 0: they wait for it."
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
@@ -141,6 +141,6 @@ def _tell(federation: object) -> None:
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
     screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")
     if federation.exchange != ROWS:
-        screen.print("secret-shared sums: nobody sees a single row")
+        screen.print("secret-shared sums: nobody sees what a single member says")
     if federation.go_on_after:
         screen.print(f"after {federation.go_on_after:g} s without a member the others start again without it")
