@@ -18,7 +18,7 @@ from tacit.agent.identity import signed_by
 from tacit.agent.seat import Seat
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
-from tacit.agent.wire import BadMessage, packed, packed_row, row_of, unpacked
+from tacit.agent.wire import BadMessage, packed, packed_row, row_of
 from tacit.agent.wire_pb2 import Key, Message, Question
 from tacit.errors import InputError
 from tacit.exchange import SecretSharedSums
@@ -204,9 +204,8 @@ class Sums:
         return SummedInbox(seat.heard(collector.total())[None], np.array([[len(senders)]]))
 
     def _row(self, message: bytes) -> np.ndarray:
-        federation = self._seat.federation
-        own = unpacked(message, federation.run, self._seat.me, Message.FromString(message).tick)
-        row = row_of(own, federation.schema.dimension)
+        """What this agent itself has committed."""
+        row = row_of(Message.FromString(message), self._seat.federation.schema.dimension)
         assert row is not None
         return row
 

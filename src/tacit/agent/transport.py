@@ -95,7 +95,7 @@ class Server:
         left: Callable[[str], None],
         contact: Callable[[str], None],
     ) -> None:
-        self._federation, self._me, self._identity = federation, me, identity
+        self._federation, self._identity = federation, identity
         self._find, self._greeting, self._greeted, self._left, self._contact = find, greeting, greeted, left, contact
         # Also those without whom the others go on: if they come back they are told so, and no more.
         agreed, own = federation.agreed or federation, federation.names[me]
