@@ -1,23 +1,20 @@
-"""A solver that gives up: the noise that was drawn stays, the solver goes on, and nothing leaves before it is done."""
+"""A fast solver that gives up: the noise that was drawn stays, a slow one takes over, and the same leaves."""
 
 import numpy as np
 import pytest
 from conftest import make_parts
 
 import tacit
+from tacit.losses import HuberHinge, Logistic
 from tacit.mechanisms import Normal, Spherical, objective_perturbed
+from tacit.rounding import Solved, most_pull
+from tacit.solvers.block import RowStore
 
 
-class Stubborn(tacit.Problem):
-    """Gives up `failures` times, each time a little nearer to the minimiser."""
-
-    failures = 0
-
-    def argmin(self, linear, weight, centre, start=0.0):
-        self.asked.append((np.array(linear), np.array(start)))
-        if len(self.asked) <= self.failures:
-            raise tacit.NotConverged("gave up", reached=np.full((self.agents, self.dimension), float(len(self.asked))))
-        return super().argmin(linear, weight, centre, start)
+def give_up(self, ids, rho, b, f, tolerance):
+    """A fast solver that always stops at once, far away."""
+    f += 1.0
+    return np.full(len(ids), np.inf)
 
 
 class Counting(tacit.SeededNoise):
@@ -25,9 +22,9 @@ class Counting(tacit.SeededNoise):
         super().__init__(seed)
         self.draws = self.masks = 0
 
-    def draw(self, *args, **settings):
-        self.draws += "tag" not in settings
-        return super().draw(*args, **settings)
+    def perturb(self, *args):
+        self.draws += 1
+        return super().perturb(*args)
 
     def mask(self, *args):
         self.masks += 1
@@ -42,27 +39,45 @@ def release(problem, noise, law):
     )
 
 
-@pytest.mark.parametrize("law", [Spherical(np.full((5, 1), 3.0)), Normal(np.full((5, 1), 0.3))], ids=["pure", "normal"])
-def test_the_solver_goes_on_with_the_noise_that_was_drawn(law):
-    problem, noise = Stubborn(make_parts(), l2=0.5), Counting(1)
-    problem.asked, problem.failures = [], 3
-    stubborn = release(problem, noise, law)
-    assert len(problem.asked) == 4
+LAWS = {"pure": Spherical(np.full((5, 1), 3.0)), "normal": Normal(np.full((5, 1), 0.3))}
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=list(LAWS))
+def test_where_the_fast_solver_gives_up_a_sure_one_goes_on_with_the_noise_that_was_drawn(law, monkeypatch):
+    problem, noise = tacit.Problem(make_parts(), l2=0.5), Counting(1)
+    easy = release(problem, tacit.SeededNoise(1), law)
+    monkeypatch.setattr(RowStore, "minimise", give_up)
+    slow = release(problem, noise, law)
     assert (noise.draws, noise.masks) == (1, 1)
-    for linear, _ in problem.asked[1:]:
-        np.testing.assert_array_equal(linear, problem.asked[0][0])
-    assert [start[0, 0] for _, start in problem.asked] == [0.0, 1.0, 2.0, 3.0]  # from where it got to
-    easy = release(tacit.Problem(make_parts(), l2=0.5), tacit.SeededNoise(1), law)
-    np.testing.assert_allclose(stubborn.value, easy.value, atol=1e-8)
-    assert stubborn.events == easy.events
+    np.testing.assert_allclose(slow.value, easy.value, atol=1e-8)
+    assert slow.events == easy.events
 
 
-def test_what_never_converges_never_leaves():
-    problem, noise = Stubborn(make_parts(), l2=0.5), Counting(1)
-    problem.asked, problem.failures = [], 10**9
+def test_what_is_not_solved_never_leaves(monkeypatch):
+    monkeypatch.setattr(RowStore, "minimise", give_up)
+    monkeypatch.setattr(RowStore, "descend", lambda self, ids, *rest: np.full(len(ids), np.inf))
+    problem, noise = tacit.Problem(make_parts(), l2=0.5), Counting(1)
     with pytest.raises(tacit.NotConverged):
-        release(problem, noise, Normal(np.full((5, 1), 0.3)))
+        release(problem, noise, LAWS["normal"])
     assert (noise.draws, noise.masks) == (1, 0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(1.0), HuberHinge(0.05)], ids=str)
+@pytest.mark.parametrize("scale", [0.01, 1.0, 1750.0])
+@pytest.mark.parametrize("weight", [0.003, 0.5, 300.0])
+def test_the_sure_solver_is_sure(loss, scale, weight, monkeypatch):
+    """Alone, it reaches what is stated, wherever a neighbour may pull: also where every slope is flat or none is."""
+    monkeypatch.setattr(RowStore, "minimise", give_up)
+    problem = tacit.Problem(make_parts(), loss=loss, scale=scale)
+    rho = np.full((5, 1), 2 * weight)
+    most = most_pull(problem, rho)
+    sure = Solved(problem, rho, most)
+    rng = np.random.default_rng(0)
+    for size in (0.0, 1e-3, 1.0, 1.0 - 1e-16):
+        b = rng.normal(size=(5, 15))
+        b *= size * most / np.linalg.norm(b, axis=1, keepdims=True)
+        f = problem.sure_argmin(b, rho, np.zeros((5, 15)), sure)
+        assert np.linalg.norm(problem.data_gradient(f) + rho * f + b, axis=1).max() <= sure.tau.max()
 
 
 def test_a_private_run_does_not_stop_by_what_it_released():

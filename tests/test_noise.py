@@ -196,11 +196,27 @@ def test_secure_noise_refuses_what_it_cannot_do_exactly():
     with pytest.raises(InputError, match="instead of"):
         SecureNoise(random_bytes=lambda n: b"short").draw("gaussian", 1.0, 2, IDS, 0)
     with pytest.raises(InputError, match="coarser grid"):
-        SecureNoise().add("gaussian", np.array([[1e300]]), 1.0, IDS, 0)
+        SecureNoise().add("gaussian", np.zeros((1, 1)), 5000.0, IDS, 0)
     with pytest.raises(InputError, match="law of noise"):
         SeededNoise(0).draw("normal", 1.0, 2, IDS, 0)
     with pytest.raises(InputError, match="finite values"):
         SecureNoise().add("gaussian", np.array([[math.nan]]), 1.0, IDS, 0)
+
+
+def test_a_value_beyond_the_grid_leaves_as_its_end():
+    """That a value is large is no reason to fail: what a neighbour may know of it is what the noise lets through."""
+    source = SecureNoise(random_bytes=FixedBytes(3))
+    ends = source.add("gaussian", np.array([[1e300, -1e300, 2.0**17 + 99.0]]), 1.0, IDS, 0)
+    np.testing.assert_array_equal(ends, [[2.0**17, -(2.0**17), 2.0**17]])
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_no_public_value_swallows_the_noise(law):
+    """In the linear term of an objective, and under a value that leaves: the noise is there in all its digits."""
+    source, n, d, big = SecureNoise(random_bytes=FixedBytes(8)), 3000, D, 60000.0
+    ids, value = np.arange(n), np.full((n, d), big)
+    assert looks_right(law, source.perturb(law, value, 0.25, 4e-3, ids, 0) - value, 1e-3)
+    assert looks_right(law, source.add(law, np.full((n, d), -1e-3), 1e-3, ids, 0, onto=value) - (big - 1e-3), 1e-3)
 
 
 def test_seeded_noise_is_keyed_by_seed_agent_tick_and_use():

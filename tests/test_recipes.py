@@ -42,7 +42,7 @@ def test_it_learns(name):
     setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA)
     rng = np.random.default_rng(0)
     facts, parts = setting.facts, [_rows(rng, n) for n in SIZES]
-    problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7)
+    problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
     run = tacit.simulate(setting.algorithm, problem, RING, rounds=setting.rounds, noise=tacit.SeededNoise(0))
     X, y = _rows(rng, 4000)
     assert 0.4 < np.mean(y > 0) < 0.6

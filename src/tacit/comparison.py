@@ -175,7 +175,7 @@ def recommended(results: list[Contender]) -> Contender:
 def _run(trial: Trial, graph: Graph, setting: Setting, delta: float, *, apart: bool = False) -> Outcome:
     """One run; its result is the agents' average model, or the model of each of them `apart`."""
     facts = setting.facts
-    problem = Problem(trial.parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7)
+    problem = Problem(trial.parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
     noise = SeededNoise(trial.seed)
     run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise)
     spent = max(total.best for total in per_agent_totals(run.spent, delta))

@@ -1,5 +1,9 @@
 """The only place where a `Release` is made: each function states what leaving costs.
 
+**What was heard is not trusted.** `linear`, `centre`, `towards` and `at` are public numbers that neighbours had a say
+in. They are clipped to public bounds before a record is looked at, noise is added to them exactly, and what rounding
+can do to the rest is in every sensitivity (`tacit.rounding`). So no cost, no noise and no failure depends on them.
+
 Two laws of noise protect an objective or its minimiser: `Spherical`, with a density proportional to exp(-rate ||e||),
 costs a `Pure` event; `Normal`, independent N(0, deviation^2), costs an event of Renyi divergences. Outputs may have
 `TwoSided` noise, too, a Laplace mechanism on every coordinate. A method names the law itself (the papers' way), or what
@@ -13,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.errors import InputError, NotConverged, TacitError
+from tacit.errors import InputError, TacitError
 from tacit.noise import Law as LawName
-from tacit.noise import Noise
+from tacit.noise import Noise, largest_draw
 from tacit.privacy.events import (
     Event,
     Free,
@@ -28,19 +32,25 @@ from tacit.privacy.events import (
     Unprotected,
 )  # fmt: skip
 from tacit.problem import ROUNDING, Problem
-from tacit.release import Release
+from tacit.release import Release, clipped
+from tacit.rounding import Solved, gradient_error, most_pull
 
 _POST_PROCESSING = Free("post-processing: computed from released values only")
 _INDEPENDENT = Free("random numbers, which do not depend on the data")
 _LAYER = Free("coordinates of a step whose first coordinate has paid for all of them")
-_TRIES = 5  # of a solver that gives up, at the same objective
 _FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
+
+_MOST_STEPS = 1e8  # of the slow solver that cannot fail
 
 Budget = Pure | Gaussian  # what one noisy step may cost
 
 
 class BudgetTooSmall(InputError):  # noqa: N818 (a state of affairs, not a mistake)
     """What a step may cost does not even pay for the curvature of the loss."""
+
+
+class NoRoom(InputError):  # noqa: N818 (a state of affairs, not a mistake)
+    """Double precision has not enough digits for these settings: rounding would tell, or a solver take too long."""
 
 
 class Spherical(NamedTuple):
@@ -116,27 +126,29 @@ def objective_perturbed(
     Spherical noise then costs rate C_i/(B_i factor_i) 2g + ln(1 + c C_i/(B_i mu_i)), or less where the loss is never
     steep and curved at once; normal noise costs `ObjectiveGaussian`. docs/privacy.md has both proofs.
 
-    *Inexactness.* Our minimiser has a gradient norm of at most tau, so it lies within tau/mu_i. A mask goes on top, of
-    the same law: given f, it hides a shift of at most 2 tau/mu_i, and it is chosen to cost a thousandth of the rest.
+    *Inexactness.* Our minimiser has a gradient norm of at most tau, rounding included, so it lies within tau/mu_i. A
+    mask goes on top, of the same law: given f, it hides a shift of at most 2 tau/mu_i, and it is chosen to cost a
+    thousandth of the rest. The public part of the linear term is clipped (`most_pull`) and the noise added to it
+    exactly, so that tau depends on nothing that was heard.
 
     Rows longer than 1 and losses without bounds are refused.
     """
     problem.require_row_norm(1.0)
     one, mu = _record(problem), _convexity(problem, weight)
-    tau = problem.tolerance + factor * noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
-
-    def solved(name: str, scale: np.ndarray) -> np.ndarray:
-        symbol = noise.draw(name, scale, problem.dimension, ids, t)  # type: ignore[arg-type]
-        return _patiently(problem, linear=linear + factor * symbol, weight=weight, centre=centre, start=start)
-
+    name, scale = _named(law)
+    most = most_pull(problem, mu, grid=noise.grid)
+    noisy = most + factor * scale * largest_draw(name, problem.dimension)
+    sure = Solved(problem, mu, noisy)
+    tau = sure.tau + noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
+    _require_room(2 * sure.rounding / math.sqrt(_FOR_INEXACTNESS), _slope_change(problem), sure.steps)
+    b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t)
+    f = problem.sure_argmin(b, mu, start, sure)
     if isinstance(law, Spherical):
         cost = _spherical_cost(problem, law.rate / factor, mu)
-        f = solved("spherical", 1 / law.rate)
         kappa = _FOR_INEXACTNESS * cost * mu / (2 * tau)
         events = [Pure(float(e)) for e in (cost * (1 + _FOR_INEXACTNESS))[:, 0]]
         return _release(noise.mask("spherical", f, 1 / kappa, ids, t), list(events))
-    multiplier = law.deviation * factor / gradient_sensitivity(problem)
-    f = solved("gaussian", law.deviation)
+    multiplier = law.deviation * factor / _slope_change(problem)
     mask = 2 * tau / mu * multiplier / math.sqrt(_FOR_INEXACTNESS)  # 1/multiplier^2 grows by that share
     multiplier = multiplier / math.sqrt(1 + _FOR_INEXACTNESS)
     ratio = problem.loss.max_curvature * one / mu
@@ -146,6 +158,27 @@ def objective_perturbed(
     )
 
 
+def private_argmin(
+    problem: Problem,
+    *,
+    linear: np.ndarray | float,
+    weight: np.ndarray,
+    centre: np.ndarray,
+    start: np.ndarray,
+    row_norm: float = 1.0,
+) -> np.ndarray:
+    """(n, d): the minimiser of O_i(f) + <linear_i, f> + weight_i ||f - centre_i||^2, as `minimiser_perturbed` takes it.
+
+    The linear term is clipped, which brings the terms of two neighbouring data sets no further apart, and the minimiser
+    is off by what `minimiser_sensitivity` counts.
+    """
+    _record(problem)  # refuses a loss without bounds
+    rho = _convexity(problem, weight)
+    most = most_pull(problem, rho, row_norm)
+    b = clipped(linear - 2 * weight * centre, most)
+    return problem.sure_argmin(b, rho, start, Solved(problem, rho, most, row_norm))
+
+
 def minimiser_perturbed(
     problem: Problem,
     noise: Noise,
@@ -153,18 +186,20 @@ def minimiser_perturbed(
     f: np.ndarray,
     *,
     convexity: np.ndarray,
+    weight: np.ndarray,
     row_norm: float = 1.0,
     ids: np.ndarray,
     t: int,
 ) -> Release:
-    """f_i + e_i leaves, where f_i minimises an objective of the given strong convexity, up to a gradient of norm tau.
+    """f_i + e_i leaves, where f_i is what `private_argmin` gives with this weight, and between two neighbours only its
+    record's own pull counts, divided by the convexity.
 
     With rows of norm at most r, two neighbours' objectives differ in their gradients by at most 2 g r C_i/B_i, so the
     exact minimisers by that over the convexity m, and what our solver gives by Delta = (2 g r C_i/B_i + 2 tau)/m.
     Spherical noise costs rate Delta, normal noise is the Gaussian mechanism, two-sided noise the Laplace mechanism.
     """
     problem.require_row_norm(row_norm)
-    return _perturbed(noise, law, f, minimiser_sensitivity(problem, convexity, row_norm), ids, t)
+    return _perturbed(noise, law, f, minimiser_sensitivity(problem, convexity, weight, row_norm), ids, t)
 
 
 def step_perturbed(
@@ -182,8 +217,10 @@ def step_perturbed(
     """towards_i - step_i grad O_i(at_i) + e_i leaves, where `at` is made of released values, and `towards` of those and
     of random numbers that do not depend on the data. Replacing a record moves it by at most step_i 2 g r C_i/B_i."""
     problem.require_row_norm(row_norm)
-    value = towards - step * problem.gradient(at)
-    return _perturbed(noise, law, value, step * gradient_sensitivity(problem, row_norm), ids, t)
+    at = clipped(at, problem.radius)
+    moved = step * gradient_sensitivity(problem, row_norm)
+    public, value = towards - step * problem.l2 * at, -step * problem.data_gradient(at)
+    return _perturbed(noise, law, value, moved, ids, t, onto=public)
 
 
 def coordinate_step_perturbed(
@@ -207,11 +244,14 @@ def coordinate_step_perturbed(
     first release lets it `charge` that, and the others nothing.
     """
     problem.require_row_norm(row_norm)
-    moved = step * gradient_sensitivity(problem, row_norm)
-    entry = at[:, [coordinate]] - step * problem.gradient(at)[:, [coordinate]]
+    moved = step * layer_sensitivity(problem, row_norm)
+    point = clipped(at, problem.radius)
+    public = at[:, [coordinate]] - step * problem.l2 * point[:, [coordinate]]
     name, scale = _named(law)
     value = at.copy()
-    value[:, [coordinate]] = noise.add(name, entry, scale, ids, t)
+    value[:, [coordinate]] = noise.add(
+        name, -step * problem.data_gradient(point)[:, [coordinate]], scale, ids, t, onto=public
+    )
     return _release(value, _events(law, moved, problem.dimension) if charge else [_LAYER] * len(value))
 
 
@@ -230,9 +270,10 @@ def gradient_perturbed(
     Replacing a record moves the gradient by at most 2 g C_i/B_i: the Gaussian mechanism.
     """
     problem.require_row_norm(1.0)
-    moved = f - step * problem.gradient(f)
-    released = noise.add("gaussian", moved, step * gradient_sensitivity(problem) * budget.multiplier, ids, t)
-    return _release(released, [budget] * len(f))
+    at = clipped(f, problem.radius)
+    deviation = step * gradient_sensitivity(problem) * budget.multiplier
+    public, value = f - step * problem.l2 * at, -step * problem.data_gradient(at)
+    return _release(noise.add("gaussian", value, deviation, ids, t, onto=public), [budget] * len(f))
 
 
 def noisy_gradient(
@@ -253,24 +294,64 @@ def noisy_gradient(
     for 1/rate: replacing one moves it by as much more, taking one out by half of that.
     """
     problem.require_row_norm(row_norm)
+    at = clipped(f, problem.radius)
     deviation = multiplier * gradient_sensitivity(problem, row_norm, rate)
     if rate >= 1:
-        released = noise.add("gaussian", problem.gradient(f), deviation, ids, t)
+        released = noise.add("gaussian", problem.data_gradient(at), deviation, ids, t, onto=problem.l2 * at)
         return _release(released, [Gaussian(float(m)) for m in multiplier[:, 0]])
     chosen = noise.choose(rate, int(problem.sizes.max()), ids, t)
-    released = noise.add("gaussian", problem.sampled_gradient(f, chosen, rate), deviation, ids, t)
+    value = problem.sampled_data_gradient(at, chosen, rate)
+    released = noise.add("gaussian", value, deviation, ids, t, onto=problem.l2 * at)
     return _release(released, [SampledGaussian(float(m), rate) for m in multiplier[:, 0]])
 
 
 def gradient_sensitivity(problem: Problem, row_norm: float = 1.0, rate: float = 1.0) -> np.ndarray:
-    """2 g r C_i/(B_i rate), (n, 1): by how much replacing a record of norm at most r moves the gradient, in which each
-    record counts for 1/rate."""
-    return 2 * problem.loss.max_slope * row_norm * _record(problem) / rate
+    """2 g r C_i/(B_i rate), (n, 1): by how much replacing a record of norm at most r moves the computed gradient, in
+    which each record counts for 1/rate; and four times what rounding does to it. Twice would do, but for samples:
+    there, taking a record out has to move the gradient by no more than half of this."""
+    exact, error = _slope_change(problem, row_norm), 4 * gradient_error(problem, problem.radius, row_norm)
+    _require_room(error, exact)
+    return (exact + error) / rate
 
 
-def minimiser_sensitivity(problem: Problem, convexity: np.ndarray, row_norm: float = 1.0) -> np.ndarray:
+def layer_sensitivity(problem: Problem, row_norm: float = 1.0) -> np.ndarray:
+    """The same for the coordinates of gradients that are taken one at a time, each at a point of its own: rounding
+    errors of one gradient are together as large as those of one coordinate can be, d coordinates have d of those."""
+    error = 2 * math.sqrt(problem.dimension) * gradient_error(problem, problem.radius, row_norm)
+    exact = _slope_change(problem, row_norm)
+    _require_room(error, exact)
+    return exact + error
+
+
+def minimiser_sensitivity(
+    problem: Problem, convexity: np.ndarray, weight: np.ndarray, row_norm: float = 1.0
+) -> np.ndarray:
     """(2 g r C_i/B_i + 2 tau)/m, (n, 1): by how much replacing a record moves a computed minimiser."""
-    return (gradient_sensitivity(problem, row_norm) + 2 * problem.tolerance) / convexity
+    exact, rho = _slope_change(problem, row_norm), _convexity(problem, weight)
+    sure = Solved(problem, rho, most_pull(problem, rho, row_norm), row_norm)
+    _require_room(2 * sure.rounding, exact, sure.steps)
+    return (exact + 2 * sure.tau) / convexity
+
+
+def _slope_change(problem: Problem, row_norm: float = 1.0) -> np.ndarray:
+    """2 g r C_i/B_i, (n, 1): by how much replacing a record moves the true gradient."""
+    return 2 * problem.loss.max_slope * row_norm * _record(problem)
+
+
+def _require_room(rounding: np.ndarray, moved: np.ndarray, steps: np.ndarray | float = 0.0) -> None:
+    """Refuses, from public numbers and before any noise is drawn, what double precision cannot carry: rounding that is
+    not small against what a record moves, or a solver whose sure way would take too long."""
+    if np.any(rounding > moved):
+        i = int(np.argmax(rounding / moved))
+        raise NoRoom(
+            f"rounding in double precision can move what agent {i} computes by {rounding[i, 0]:.2g}, more than one "
+            f"record does ({moved[i, 0]:.2g}): lower the radius or the number of rows, or raise the penalty"
+        )
+    if np.any(steps > _MOST_STEPS):
+        raise NoRoom(
+            f"a minimiser may take {np.max(steps):.2g} gradients, and a private one must not fail: raise l2 or the "
+            "penalty"
+        )
 
 
 def second_moment_perturbed(
@@ -285,7 +366,8 @@ def second_moment_perturbed(
     problem.require_row_norm(row_norm)
     i, j = np.triu_indices(problem.dimension)
     weight = np.where(i == j, 1.0, math.sqrt(2))
-    moved = math.sqrt(2) * row_norm**2 * (1 + ROUNDING) ** 3 / problem.sizes[:, None]
+    B = problem.sizes[:, None]
+    moved = math.sqrt(2) * row_norm**2 * (1 + ROUNDING) ** 3 / B + 2 * (B + 8) * 2.0**-52 * row_norm**2  # and rounding
     value = weight * problem.second_moment()[:, i, j]
     released = noise.add("gaussian", value, budget.multiplier * moved, ids, t) / weight
     return _release(released, [budget] * len(released))
@@ -300,7 +382,7 @@ def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.
     """The law of noise with which `objective_perturbed` costs exactly what the budget says."""
     one, mu = _record(problem), _convexity(problem, weight)
     if isinstance(budget, Gaussian):
-        return Normal(budget.multiplier * math.sqrt(1 + _FOR_INEXACTNESS) * gradient_sensitivity(problem) / factor)
+        return Normal(budget.multiplier * math.sqrt(1 + _FOR_INEXACTNESS) * _slope_change(problem) / factor)
     target = budget.epsilon / (1 + _FOR_INEXACTNESS)
     low, high = np.zeros_like(mu), target / (problem.loss.max_slope * one)  # the cost is at least rate g C/B
     if np.any(np.log1p(problem.loss.max_curvature * one / mu) >= target):
@@ -314,9 +396,8 @@ def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.
     return Spherical(low * (1 - ROUNDING) * factor)  # rounding must not carry the cost above the budget
 
 
-def output_law_within(problem: Problem, budget: Budget, convexity: np.ndarray, row_norm: float = 1.0) -> Law:
-    """The law of noise with which `minimiser_perturbed` costs exactly what the budget says."""
-    moved = minimiser_sensitivity(problem, convexity, row_norm)
+def output_law_within(budget: Budget, moved: np.ndarray) -> Law:
+    """The law of noise with which a value that moves by `moved`, (n, 1), costs exactly what the budget says."""
     return Spherical(budget.epsilon / moved) if isinstance(budget, Pure) else Normal(budget.multiplier * moved)
 
 
@@ -328,25 +409,11 @@ def coordinate_law_within(budget: Budget, moved: np.ndarray, dimension: int) -> 
     return Normal(budget.multiplier * moved)
 
 
-def _patiently(problem: Problem, start: np.ndarray, **objective: np.ndarray) -> np.ndarray:
-    """The minimiser; where the solver gives up, it goes on from where it got to, with the same objective.
-
-    New noise for a second try would be a second look at the data: the noise that was drawn stays. If the solver fails
-    for good, nothing is released, and that it failed is all that anybody learns.
-    """
-    for _ in range(_TRIES - 1):
-        try:
-            return problem.argmin(start=start, **objective)
-        except NotConverged as stuck:
-            start = np.where(np.isfinite(stuck.reached), stuck.reached, start)
-    return problem.argmin(start=start, **objective)
-
-
 def _record(problem: Problem) -> np.ndarray:
     """C_i/B_i, (n, 1): by how much one record counts, and a little more for rows whose norm was computed."""
     if not math.isfinite(problem.loss.max_slope):
         raise InputError(f"{type(problem.loss).__name__} has no bound on its slope: no noise can protect its minimiser")
-    return problem.row_weight * (1 + ROUNDING) ** 2
+    return problem.row_weight * (1 + ROUNDING) ** 2 * (1 + problem.dimension * 2.0**-52)
 
 
 def _convexity(problem: Problem, weight: np.ndarray) -> np.ndarray:
@@ -357,10 +424,19 @@ def _convexity(problem: Problem, weight: np.ndarray) -> np.ndarray:
     return mu
 
 
-def _perturbed(noise: Noise, law: OutputLaw, value: np.ndarray, moved: np.ndarray, ids: np.ndarray, t: int) -> Release:
-    """A value leaves with noise on it, which neighbours move by at most `moved`, (n, 1), in the Euclidean norm."""
+def _perturbed(
+    noise: Noise,
+    law: OutputLaw,
+    value: np.ndarray,
+    moved: np.ndarray,
+    ids: np.ndarray,
+    t: int,
+    onto: np.ndarray | None = None,
+) -> Release:
+    """A value leaves with noise on it, which neighbours move by at most `moved`, (n, 1), in the Euclidean norm; `onto`
+    is public and added to it."""
     name, scale = _named(law)
-    return _release(noise.add(name, value, scale, ids, t), _events(law, moved, value.shape[1]))
+    return _release(noise.add(name, value, scale, ids, t, onto=onto), _events(law, moved, value.shape[1]))
 
 
 def _named(law: OutputLaw) -> tuple[LawName, np.ndarray]:

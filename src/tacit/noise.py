@@ -7,10 +7,10 @@ Four laws, each on R^d:
     laplace     independent, density exp(-|z|/scale) / (2 scale)
     uniform     independent, on (0, scale): for random numbers that are nobody's noise
 
-A source offers `draw` (noise that goes into an objective), `add` (noise on a value that leaves), `mask` (a little
-noise on a minimiser that leaves, to pay for its inexactness; see `tacit.mechanisms`) and `choose` (a random sample of
-records). The first three take the scale as a number or as (n, 1); all take the agents' ids and the tick, which key the
-stream.
+A source offers `draw` (random numbers as they are), `perturb` (noise in the linear term of an objective), `add` (noise
+on a value that leaves), `mask` (a little noise on a minimiser that leaves, to pay for its inexactness; see
+`tacit.mechanisms`) and `choose` (a random sample of records). The first four take the scale as a number or as (n, 1);
+all take the agents' ids and the tick, which key the stream.
 """
 
 from __future__ import annotations
@@ -42,11 +42,19 @@ class Noise(Protocol):
         ...
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
-        """(n, d) noise that goes into an objective."""
+        """(n, d) random numbers."""
         ...
 
-    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
-        """(n, d) value plus noise, as it leaves."""
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
+    ) -> np.ndarray:
+        """(n, d) public value plus factor times noise: the linear term of an objective."""
+        ...
+
+    def add(
+        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
+        """(n, d) value plus noise, as it leaves; `onto` is public, and added, too."""
         ...
 
     def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
@@ -105,8 +113,17 @@ class SeededNoise:
         radius = -np.log(u[:, dimension:]).sum(axis=1, keepdims=True)  # Gamma(d)
         return scale * z * (radius / np.linalg.norm(z, axis=1, keepdims=True))
 
-    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
+    ) -> np.ndarray:
         """See `Noise`."""
+        return value + factor * self.draw(law, scale, value.shape[1], ids, t)
+
+    def add(
+        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
+        """See `Noise`."""
+        value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
 
     def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
@@ -152,8 +169,17 @@ class RecordedNoise:
             )
         return self.array[t, ids]
 
-    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
+    ) -> np.ndarray:
         """See `Noise`."""
+        return value + factor * self.draw(law, scale, value.shape[1], ids, t)
+
+    def add(
+        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
+        """See `Noise`."""
+        value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t)
 
     def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
@@ -168,7 +194,9 @@ class SecureNoise:
     noisy value is round(value + Z) on a fixed grid, where Z is the *real-valued* random variable: it is computed as a
     ball (Arb interval arithmetic) from uniform bits, and while the ball leaves the rounding of any coordinate open,
     more bits are drawn. So the result has exactly the law of the ideal mechanism followed by rounding, which is
-    post-processing and costs nothing.
+    post-processing and costs nothing. The grid has 2^53 steps to either side; what lies beyond is moved to its end,
+    which is post-processing, too: that a value is large ends no run. A scale with which noise itself would often lie
+    there is refused.
     """
 
     private = True
@@ -188,23 +216,39 @@ class SecureNoise:
         return np.full(words.shape, True) if rate >= 1 else words < np.uint64(math.floor(rate * 2**64))
 
     def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
-        """See `Noise`. The draw is rounded to the grid: inside an objective it protects only together with a mask that
-        covers grid * sqrt(d)/2, as `tacit.mechanisms.objective_perturbed` has."""
+        """See `Noise`."""
         return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
 
-    def add(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
-        """See `Noise`."""
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
+    ) -> np.ndarray:
+        """See `Noise`. The sum is exact and then rounded, whatever the value: no large value swallows the noise. The
+        rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.mechanisms.objective_perturbed`)."""
+        return self.add(law, value, _column(factor) * _column(scale), ids, t)
+
+    def add(
+        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
+        """See `Noise`. All three are added exactly, and then rounded."""
         scales = np.broadcast_to(_column(scale), (len(value), 1))[:, 0]
-        return np.array([self._rounded(law, row, float(s)) for row, s in zip(value, scales, strict=True)])
+        bases = np.zeros_like(value) if onto is None else onto
+        return np.array(
+            [self._rounded(law, row, base, float(s)) for row, base, s in zip(value, bases, scales, strict=True)]
+        )
 
     def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return self.add(law, value, scale, ids, t)
 
-    def _rounded(self, law: Law, value: np.ndarray, scale: float) -> np.ndarray:
-        """round((value + Z) / grid) * grid, exactly."""
-        if not (np.all(np.isfinite(value)) and math.isfinite(scale) and scale > 0):
+    def _rounded(self, law: Law, value: np.ndarray, base: np.ndarray, scale: float) -> np.ndarray:
+        """round((base + value + Z) / grid) * grid, exactly."""
+        if not (np.all(np.isfinite(value)) and np.all(np.isfinite(base)) and math.isfinite(scale) and scale > 0):
             raise InputError("secure noise needs finite values and a positive, finite scale")
+        if largest_draw(law, len(value)) * scale > self.grid * 2.0**52:
+            raise InputError(
+                f"noise of scale {scale:.3g} in {len(value)} dimensions may lie beyond 2^52 steps of the grid of "
+                f"{self.grid:.3g}; use a coarser grid"
+            )
         shape, count = _SHAPES[law], _UNIFORMS[law](len(value))
         bits, words = self._bits, self._integers(count, self._bits)
         while True:
@@ -215,16 +259,14 @@ class SecureNoise:
                 noise = shape(uniforms, len(value))
                 grid = arb(self.grid)
                 whole = [
-                    (arb(v) / grid + z * unit + middle).floor().unique_fmpz()
-                    for v, z in zip(value.tolist(), noise, strict=True)
+                    ((arb(v) + arb(w)) / grid + z * unit + middle).floor().unique_fmpz()
+                    for v, w, z in zip(value.tolist(), base.tolist(), noise, strict=True)
                 ]
             if None not in whole:
                 break
             more = self._integers(count, 64)
             bits, words = bits + 64, [(word << 64) | low for word, low in zip(words, more, strict=True)]
-        points = [int(n) for n in whole if n is not None]
-        if max(map(abs, points), default=0) >= 2**53:
-            raise InputError(f"a noisy value is beyond 2^53 steps of the grid of {self.grid:.3g}; use a coarser grid")
+        points = [min(max(int(n), -(2**53)), 2**53) for n in whole if n is not None]
         return np.array(points, dtype=float) * self.grid
 
     def _integers(self, count: int, bits: int) -> list[int]:
@@ -233,6 +275,18 @@ class SecureNoise:
         if len(raw) != count * size:
             raise InputError(f"the source of randomness gave {len(raw)} bytes instead of {count * size}")
         return [int.from_bytes(raw[k : k + size], "big") for k in range(0, count * size, size)]
+
+
+def largest_draw(law: Law, dimension: int) -> float:
+    """A norm that a draw of scale 1 passes with a probability below e^-200: no cipher is as sure.
+
+    Gaussian: ||Z|| passes sqrt(d) + t with at most exp(-t^2/2). Spherical: a Gamma(d) passes a > d with at most
+    exp(-(a - d - d ln(a/d))), which at a = 2 d + 300 is below e^-200 for every d. Laplace: so is the sum of absolute
+    values, and the norm is at most that.
+    """
+    if law == "uniform":
+        return math.sqrt(dimension)
+    return math.sqrt(dimension) + 20 if law == "gaussian" else 2.0 * dimension + 300
 
 
 def _column(scale: Scale) -> np.ndarray:

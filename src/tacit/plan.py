@@ -20,11 +20,11 @@ from tacit.algorithms import Algorithm
 from tacit.errors import InputError, whole
 from tacit.graph import Graph, View
 from tacit.losses import Logistic, Loss
-from tacit.mechanisms import Budget, BudgetTooSmall
+from tacit.mechanisms import Budget, BudgetTooSmall, NoRoom
 from tacit.noise import SecureNoise
 from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
-from tacit.problem import Problem
+from tacit.problem import RADIUS, Problem, check_radius
 from tacit.release import Inbox
 from tacit.simulate import Blocks, tick
 
@@ -51,6 +51,7 @@ class Facts(Problem):
         scale: float | np.ndarray = 1.0,
         l2: float = 0.0,
         tolerance: float = 1e-9,
+        radius: float = RADIUS,
     ) -> None:
         rows = np.asarray(sizes)
         if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu" or rows.min() < 1:
@@ -64,8 +65,10 @@ class Facts(Problem):
             raise InputError(f"l2 must be zero or a positive number, not {l2}")
         if not (tolerance > 0 and math.isfinite(tolerance)):
             raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
+        check_radius(radius)
         self._sizes, self._dimension = rows, dimension
         self.loss, self.l2, self.tolerance = Logistic() if loss is None else loss, float(l2), tolerance
+        self.radius = float(radius)
         self.scale = np.broadcast_to(scales, rows.shape).copy()
 
     @classmethod
@@ -73,7 +76,7 @@ class Facts(Problem):
         """The facts of a problem that is there."""
         return cls(
             sizes=problem.sizes, dimension=problem.dimension, loss=problem.loss, scale=problem.scale, l2=problem.l2,
-            tolerance=problem.tolerance,
+            tolerance=problem.tolerance, radius=problem.radius,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -95,14 +98,18 @@ class Facts(Problem):
         places = np.asarray(ids)
         return Facts(
             sizes=self._sizes[places], dimension=self._dimension, loss=self.loss, scale=self.scale[places], l2=self.l2,
-            tolerance=self.tolerance,
+            tolerance=self.tolerance, radius=self.radius,
         )  # fmt: skip
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """Zeros: nobody has looked."""
         return np.zeros((self.agents, self._dimension))
 
-    def sampled_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
+    def data_gradient(self, f: np.ndarray) -> np.ndarray:
+        """Zeros: nobody has looked."""
+        return self.gradient(f)
+
+    def sampled_data_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
         """Zeros: nobody has looked."""
         return self.gradient(f)
 
@@ -115,6 +122,10 @@ class Facts(Problem):
         return np.zeros((self.agents, self._dimension, self._dimension))
 
     def argmin(self, linear: Any, weight: Any, centre: Any, start: Any = 0.0) -> np.ndarray:
+        """Zeros: nobody has looked."""
+        return np.zeros((self.agents, self._dimension))
+
+    def sure_argmin(self, b: Any, rho: Any, start: Any, sure: Any) -> np.ndarray:
         """Zeros: nobody has looked."""
         return np.zeros((self.agents, self._dimension))
 
@@ -133,8 +144,15 @@ class _NoNoise:
     def draw(self, law: str, scale: Any, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         return np.zeros((len(ids), dimension))
 
-    def add(self, law: str, value: np.ndarray, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
+    def perturb(
+        self, law: str, value: np.ndarray, factor: Any, scale: Any, ids: np.ndarray, t: int
+    ) -> np.ndarray:
         return value
+
+    def add(
+        self, law: str, value: np.ndarray, scale: Any, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
+        return value if onto is None else onto + value
 
     def mask(self, law: str, value: np.ndarray, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
         return value
@@ -230,8 +248,8 @@ def calibrate(
         # Agents that differ in size or degree may differ in cost: the network's total is the largest of theirs.
         try:
             spent = plan(make(budget(p)), facts, graph, rounds).spent
-        except BudgetTooSmall:
-            return Counter()  # p has to be larger
+        except (BudgetTooSmall, NoRoom):
+            return Counter()  # p has to be larger: so much noise leaves no digits for the rest
         return max(_distinct(spent), key=lambda counter: totals(counter, delta).best)
 
     if totals(worst(_NEXT_TO_NOTHING), delta).best > epsilon:
@@ -244,6 +262,11 @@ def calibrate(
         plan(best, facts, graph, rounds)
     except BudgetTooSmall as refusal:
         raise CannotKeep(str(refusal)) from None
+    except NoRoom as refusal:
+        raise CannotKeep(
+            f"no noise that doubles can carry keeps the total at or below epsilon = {epsilon:g}: what is paid apart "
+            f"from it, such as the curvature of the loss, costs more; or {refusal}"
+        ) from None
     return best
 
 

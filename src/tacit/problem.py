@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -22,6 +22,7 @@ from tacit.solvers.block import RowStore
 from tacit.solvers.rows import SparseRows, stack
 
 ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are enlarged by as much
+RADIUS = 4096.0  # how far from zero the models of a private run may lie, if nothing else is said
 Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
 
 
@@ -29,7 +30,8 @@ class Problem:
     """The local objectives of a block of agents, from `parts`, one (X_i, y_i) an agent.
 
     `tolerance` is the gradient norm to which `argmin` solves. It is part of what a private release may state,
-    so it is met, or `NotConverged` is raised.
+    so it is met, or `NotConverged` is raised. `radius` is public: private steps take no model farther from zero into
+    account, so that no neighbour chooses the numbers that are rounded.
 
     >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])], scale=2.0, l2=0.1)
     >>> problem.agents, problem.dimension, problem.sizes.tolist()
@@ -47,6 +49,7 @@ class Problem:
         scale: float | np.ndarray = 1.0,
         l2: float = 0.0,
         tolerance: float = 1e-9,
+        radius: float = RADIUS,
     ) -> None:
         loss = Logistic() if loss is None else loss
         if not isinstance(loss, Loss):
@@ -55,6 +58,7 @@ class Problem:
             raise InputError(f"l2 must be zero or a positive number, not {l2}")
         if not (tolerance > 0 and math.isfinite(tolerance)):
             raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
+        check_radius(radius)
         blocks, labels = _checked(parts, loss)
         sizes = np.array([len(y) for y in labels])
         scales = np.asarray(scale, dtype=float)
@@ -63,13 +67,20 @@ class Problem:
         scales = np.broadcast_to(scales, sizes.shape).copy()
         weights = np.repeat(scales / sizes, sizes)
         store = RowStore(loss, stack(blocks), sizes, np.concatenate(labels), weights, blocks[0].shape[1])
-        self._set(store, np.arange(len(sizes)), loss, scales, float(l2), float(tolerance))
+        self._set(store, np.arange(len(sizes)), loss, scales, float(l2), float(tolerance), float(radius))
 
     def _set(
-        self, store: RowStore, ids: np.ndarray, loss: Loss, scale: np.ndarray, l2: float, tolerance: float
+        self,
+        store: RowStore,
+        ids: np.ndarray,
+        loss: Loss,
+        scale: np.ndarray,
+        l2: float,
+        tolerance: float,
+        radius: float,
     ) -> Problem:
         self._store, self._ids = store, ids
-        self.loss, self.scale, self.l2, self.tolerance = loss, scale, l2, tolerance
+        self.loss, self.scale, self.l2, self.tolerance, self.radius = loss, scale, l2, tolerance, radius
         return self
 
     def __repr__(self) -> str:
@@ -106,7 +117,9 @@ class Problem:
         if places.dtype.kind not in "iu" or not np.all((places >= 0) & (places < self.agents)):
             raise InputError(f"take() needs places from 0 to {self.agents - 1} in the block, not {ids}")
         chosen, scales = self._ids[places], self.scale[places]
-        return Problem.__new__(Problem)._set(self._store, chosen, self.loss, scales, self.l2, self.tolerance)
+        return Problem.__new__(Problem)._set(
+            self._store, chosen, self.loss, scales, self.l2, self.tolerance, self.radius
+        )
 
     def pooled(self) -> Problem:
         """The centralised problem, sum_i O_i, as the problem of one agent that holds all rows."""
@@ -115,8 +128,9 @@ class Problem:
         s = self._store
         store = RowStore(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.dimension)
         return Problem.__new__(Problem)._set(
-            store, np.array([0]), self.loss, self.scale.sum(keepdims=True), self.agents * self.l2, self.tolerance
-        )
+            store, np.array([0]), self.loss, self.scale.sum(keepdims=True), self.agents * self.l2, self.tolerance,
+            self.radius,
+        )  # fmt: skip
 
     def optimum(self) -> np.ndarray:
         """f_c, (d,): the minimiser of sum_i O_i, which no method of this project needs anybody to compute."""
@@ -130,7 +144,11 @@ class Problem:
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """The gradients of O_i at f_i, (n, d)."""
         f = self.as_rows(f, "f")
-        return self._store.gradients(self._ids, f) + self.l2 * f
+        return self.data_gradient(f) + self.l2 * f
+
+    def data_gradient(self, f: np.ndarray) -> np.ndarray:
+        """The gradients of the data terms at f_i, (n, d): those of O_i without the regulariser, which is public."""
+        return self._store.gradients(self._ids, self.as_rows(f, "f"))
 
     def average_loss(self, f: np.ndarray) -> np.ndarray:
         """1/B_i * sum_n L(y_n f_i.x_n), (n,): the loss without scale and regulariser (pooled: O's weighted mean)."""
@@ -139,8 +157,11 @@ class Problem:
     def sampled_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
         """The gradients of O_i at f_i, (n, d), with 1/rate times the sum over the `chosen` rows, (n, most rows) of
         bool, in place of the sum over all: unbiased, if each row is chosen with that probability."""
-        f = self.as_rows(f, "f")
-        return self._store.gradients_of(self.loss, self._ids, f, chosen) / rate + self.l2 * f
+        return self.sampled_data_gradient(f, chosen, rate) + self.l2 * self.as_rows(f, "f")
+
+    def sampled_data_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
+        """The same without the regulariser, which is public."""
+        return self._store.gradients_of(self.loss, self._ids, self.as_rows(f, "f"), chosen) / rate
 
     def smoothness(self) -> np.ndarray:
         """L_i, (n,): a bound on the curvature of O_i, attained by the squared loss."""
@@ -184,6 +205,26 @@ class Problem:
             )
         return f
 
+    def sure_argmin(self, b: np.ndarray, rho: np.ndarray, start: np.ndarray, sure: Sure) -> np.ndarray:
+        """The minimisers of (data term) + rho_i/2 ||f||^2 + <b_i, f>, (n, d), to the gradient norms that `sure` states.
+
+        It cannot fail: a fast solver aims at `tolerance`, and where it ends above what is stated, gradient descent,
+        whose progress is a theorem, takes over (`tacit.rounding`). Whether it did is nobody's business but the clock's.
+        """
+        f, b, curvature = self.as_rows(start, "start").copy(), self.as_rows(b, "b"), rho[:, 0]
+        norms = self._store.minimise(self._ids, curvature, b, f, self.tolerance)
+        limit = sure.limit[:, 0]
+        late = np.flatnonzero(~(norms <= limit))
+        if len(late):
+            again = np.ascontiguousarray(f[late])
+            norms[late] = self._store.descend(
+                self._ids[late], curvature[late], b[late], again, sure.step[late, 0], sure.steps[late, 0], limit[late]
+            )
+            f[late] = again
+        if not (norms <= limit).all():  # then a proof is wrong, and nothing may leave
+            raise NotConverged(f"a minimiser did not reach the gradient norm {limit.max():.3g}", reached=f)
+        return f
+
     def require_row_norm(self, bound: float) -> None:
         """Refuses rows longer than the bound that a privacy proof relies on: a row is never trusted to be short."""
         worst = self._store.longest_rows[self._ids]
@@ -196,7 +237,7 @@ class Problem:
 
     def fingerprint(self) -> str:
         """A digest of the data, the loss and the constants: two runs with the same one solve the same problem."""
-        digest = hashlib.sha256(repr((self.loss, self.l2, self.tolerance, self.dimension)).encode())
+        digest = hashlib.sha256(repr((self.loss, self.l2, self.tolerance, self.radius, self.dimension)).encode())
         rows = self._store.rows
         arrays = (*rows,) if isinstance(rows, SparseRows) else (rows,)
         for array in (*arrays, self._store.y, self._store.sizes, self._ids, self.scale):
@@ -216,6 +257,20 @@ class Problem:
             raise InputError(
                 f"{name} has shape {np.shape(x)}; it must be ({self.agents}, {self.dimension}) or ({self.dimension},)"
             ) from None
+
+
+class Sure(Protocol):
+    """What `sure_argmin` is to reach, and how: see `tacit.rounding.Solved`."""
+
+    limit: np.ndarray
+    step: np.ndarray
+    steps: np.ndarray
+
+
+def check_radius(radius: float) -> None:
+    """Refuses what is not a positive, finite number."""
+    if not (radius > 0 and math.isfinite(radius)):
+        raise InputError(f"the radius of models must be a positive number, not {radius}")
 
 
 def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndarray]]:

@@ -9,6 +9,10 @@ number of rows, g the loss's slope: whatever the method, more than that cannot b
 weight w, from zero, reach about as far as one solve with an l2 of w/K would. So K and the `reach` c in w = c K s are
 what a recipe fixes. They were chosen on synthetic records (`benchmarks/tuning.py`), never on the data that results
 are reported for.
+
+A third is a bound: nothing is heard of models farther from zero than a `radius`. A solve with an l2 of c s starts from
+a loss of L(0), so its minimiser f has c s/2 ||f||^2 <= L(0); and a step's noise, of deviation s sqrt(N K) in a
+gradient, has the norm sqrt(d N/K)/c in a model. The radius is four times both together, as a power of two.
 """
 
 from __future__ import annotations
@@ -84,14 +88,30 @@ class Recipe:
     build: Callable[[Recipe, Noise, Graph], Built]
 
     def setting(
-        self, sizes: Sequence[int] | np.ndarray, dimension: int, graph: Graph, epsilon: float, delta: float
+        self,
+        sizes: Sequence[int] | np.ndarray,
+        dimension: int,
+        graph: Graph,
+        epsilon: float,
+        delta: float,
+        radius: float | None = None,
     ) -> Setting:
-        """The setting with which no agent spends more than (epsilon, delta)."""
+        """The setting with which no agent spends more than (epsilon, delta); with the usual radius, or the given one."""
         rows = np.asarray(sizes)
-        make, rounds, l2 = self.build(self, Noise.of(rows, self.loss.max_slope, epsilon, delta), graph)
-        # Every row counts alike: scale_i/B_i is the same for all agents.
-        facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=rows / rows.mean(), l2=l2)
+        noise = Noise.of(rows, self.loss.max_slope, epsilon, delta)
+        make, rounds, l2 = self.build(self, noise, graph)
+        scale = rows / rows.mean()  # every row counts alike: scale_i/B_i is the same for all agents
+        radius = self.radius(noise, dimension, scale) if radius is None else radius
+        facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
         return Setting(calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta), rounds, facts)
+
+
+    def radius(self, noise: Noise, dimension: int, scale: np.ndarray) -> float:
+        """Beyond which no model of an honest run lies."""
+        start = float(self.loss.value(np.zeros(1), np.ones(1))[0])
+        learnt = math.sqrt(2 * start / (self.reach * noise.deviation))
+        random = math.sqrt(dimension * len(scale) / self.solves) / self.reach
+        return 2.0 ** math.ceil(math.log2(4 * (learnt + random) * max(1.0, float(scale.max()))))
 
 
 def _penalty(recipe: Recipe, noise: Noise, graph: Graph) -> float:

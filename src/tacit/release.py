@@ -51,6 +51,15 @@ class Inbox:
         indices = np.insert(self.indices, self.indptr[1:], mine)
         return Inbox(np.concatenate([self.rows, own]), self.indptr + np.arange(len(self.indptr)), indices)
 
+    def within(self, radius: float) -> Inbox:
+        """The same with every row clipped to norm at most `radius`: whatever was said, what is heard is bounded."""
+        return Inbox(clipped(self.rows, radius), self.indptr, self.indices)
+
+    def distances(self, other: Inbox) -> np.ndarray:
+        """How far each row heard is from that of another inbox for the same listeners, (rows heard,)."""
+        with np.errstate(over="ignore"):  # of a number beyond all models, infinity says enough
+            return np.linalg.norm(self.rows[self.indices] - other.rows[other.indices], axis=1)
+
     def sum(self) -> np.ndarray:
         """The sum of each listener's rows, (n, d); zero for a listener who heard nothing."""
         shape = (len(self.indptr) - 1, len(self.rows))
@@ -93,3 +102,16 @@ class Inbox:
         if not np.all(counts):
             raise InputError(f"listener {int(np.argmin(counts))} heard nothing; only sum() is defined then")
         return counts
+
+
+def clipped(rows: np.ndarray, radius: np.ndarray | float) -> np.ndarray:
+    """Each row, (n, d), or the nearest one of norm at most the radius, a number or (n, 1); the rows are finite.
+
+    >>> clipped(np.array([[3.0, 4.0], [0.3, 0.4], [3e300, 4e300]]), 1.0).round(12).tolist()
+    [[0.6, 0.8], [0.3, 0.4], [0.6, 0.8]]
+    """
+    largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    length = np.linalg.norm(rows / unit, axis=-1, keepdims=True)  # at most sqrt(d): no square overflows
+    shrink = (radius / unit) / np.where(length > 0, length, 1.0)
+    return np.where(shrink < 1, rows * np.minimum(shrink, 1.0), rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
 from collections import Counter
@@ -14,14 +15,15 @@ import numpy as np
 
 from tacit.algorithms import Algorithm
 from tacit.errors import InputError, whole
-from tacit.exchange import Exchange, Link, Plain
+from tacit.exchange import Exchange, Link, Plain, SecretSharedSums
 from tacit.files import replacing
 from tacit.graph import Graph, View
+from tacit.listening import check_robust, heard
 from tacit.noise import Noise
 from tacit.privacy.events import Event, Free, Unprotected, from_plain, to_plain
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
-from tacit.schedule import Turn
+from tacit.schedule import Broadcast, Turn
 
 _FORMAT = 2
 _STRIDE = 10_000  # ticks that a compiled loop takes at once: a fraction of a second
@@ -115,6 +117,7 @@ def simulate(
     measure_every: int = 1,
     resume: Run | None = None,
     exchange: Exchange | None = None,
+    robust: str | None = None,
     overheard: Callable[[int, Turn, Release], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
@@ -126,7 +129,9 @@ def simulate(
     takes as long as a short round does. `resume` goes on from an earlier run until `rounds` rounds are done in all:
     nothing changes by the interruption. `overheard` is called with every tick, its turn and what was said, as by
     somebody who listens on all links; `progress` with the number of rounds done. `exchange` is how messages travel:
-    `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`.
+    `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`. `robust` ("clipping", "trimmed" or
+    "median") is how what was said is read, against members that lie (`tacit.listening`). In a private run nothing is
+    heard beyond the problem's radius.
 
     >>> from tacit.algorithms import ConsensusADMM
     >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0]], [1])], l2=0.1)
@@ -151,6 +156,10 @@ def simulate(
     if overheard is not None and exchange is not None:
         raise InputError("overheard is for plain messages, which need no exchange")
     blocks, schedule = Blocks(problem, graph), algorithm.schedule(graph)
+    if robust is not None:
+        check_robust(robust, int(graph.degree.min()))
+        if not isinstance(schedule, Broadcast) or isinstance(exchange, SecretSharedSums):
+            raise InputError("robust listening compares rows: it is for methods in which all speak at once, in the open")
     view = blocks.view
     f0 = problem.as_rows(0.0 if start is None else start, "start").copy()
     if not np.all(np.isfinite(f0)):
@@ -201,7 +210,7 @@ def simulate(
             sent["bytes"] += len(turns) * f0[0].nbytes
         else:
             done, turn = t + 1, schedule.turn(t)
-            state, release = tick(algorithm, state, blocks, noise, turn, t, link)
+            state, release = tick(algorithm, state, blocks, noise, turn, t, link, robust)
             if tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
                 raise InputError(
                     "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released "
@@ -261,6 +270,7 @@ def tick(
     turn: Turn,
     t: int,
     link: Link | None = None,
+    robust: str | None = None,
 ) -> tuple[Any, Release]:
     """One round: the speakers of the turn speak, its listeners listen."""
     own = _rows(state, turn.speakers)
@@ -270,8 +280,11 @@ def tick(
         return state, release
     own = _rows(state, turn.listeners)
     inbox = (link or Plain().open(blocks.graph)).deliver(release, turn, t)
-    heard = algorithm.listen(own, inbox, blocks.of(turn.listeners)[1], t)
-    return _put(state, turn.listeners, own, heard), release
+    exact = all(isinstance(event, Unprotected) for event in release.events)
+    if robust is not None or not exact:
+        inbox = heard(inbox, math.inf if exact else blocks.problem.radius, robust, release.value).inbox
+    after = algorithm.listen(own, inbox, blocks.of(turn.listeners)[1], t)
+    return _put(state, turn.listeners, own, after), release
 
 
 def _measure(

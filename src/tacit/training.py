@@ -166,7 +166,7 @@ def train_privately(
         prepared(setting.rounds)
     noise = SecureNoise() if noise is None else noise
     facts = setting.facts
-    problem = Problem(data.parts(parts), loss=facts.loss, scale=facts.scale, l2=facts.l2)
+    problem = Problem(data.parts(parts), loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, progress=progress)
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     guarantee = (

@@ -51,7 +51,7 @@ class Seat:
                 f"the federation file promises {member.rows:,} rows of {member.name}; the data has {len(self.data):,}"
             )
         scale = facts.scale[self.me : self.me + 1]
-        problem = Problem([(self.data.X, self.data.y)], loss=facts.loss, scale=scale, l2=facts.l2)
+        problem = Problem([(self.data.X, self.data.y)], loss=facts.loss, scale=scale, l2=facts.l2, radius=facts.radius)
         if isinstance(self.federation.method, Private):
             problem.require_row_norm(1.0)
         return problem

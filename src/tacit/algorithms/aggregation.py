@@ -19,6 +19,7 @@ from tacit.mechanisms import (
     gradient_sensitivity,
     minimiser_perturbed,
     minimiser_sensitivity,
+    private_argmin,
     step_perturbed,
     unprotected,
 )
@@ -100,14 +101,15 @@ def proximal_step(
             problem, noise, towards=towards + pull / D, at=at, step=1 / D, beta=beta, budget=budget, row_norm=row_norm,
             view=view, k=k,
         )  # fmt: skip
-    x = problem.argmin(linear=-pull, weight=D / 2, centre=towards, start=at)
+    where = {"linear": -pull, "weight": D / 2, "centre": towards, "start": at}
     if beta is None and budget is None:
-        return unprotected(x)
+        return unprotected(problem.argmin(**where))
     convexity = D + problem.l2
-    moved = minimiser_sensitivity(problem, convexity, row_norm)
+    x = private_argmin(problem, row_norm=row_norm, **where)
+    moved = minimiser_sensitivity(problem, convexity, D / 2, row_norm)
     law = stated_law(beta, budget, moved, problem.dimension, view.ids, k)
     return minimiser_perturbed(
-        problem, needed(noise), law, x, convexity=convexity, row_norm=row_norm, ids=view.ids, t=k
+        problem, needed(noise), law, x, convexity=convexity, weight=D / 2, row_norm=row_norm, ids=view.ids, t=k
     )  # fmt: skip
 
 

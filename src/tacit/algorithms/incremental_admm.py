@@ -14,7 +14,19 @@ from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.incremental_loop import handed_on, visits
 from tacit.errors import InputError
 from tacit.graph import Graph, View
-from tacit.mechanisms import Normal, independent, instead, minimiser_perturbed, output_law_within, unprotected
+from tacit.mechanisms import (
+    Law,
+    Normal,
+    gradient_sensitivity,
+    independent,
+    instead,
+    minimiser_perturbed,
+    minimiser_sensitivity,
+    output_law_within,
+    private_argmin,
+    step_perturbed,
+    unprotected,
+)
 from tacit.noise import Noise
 from tacit.privacy.events import Gaussian
 from tacit.problem import Problem
@@ -148,11 +160,7 @@ class IncrementalADMM:
         # noise hides from who sees the token now and then: N z and S_i on multiples of twice the grid, x_i on the grid.
         grid = 0.0 if noise is None or not self._noisy else 2 * noise.grid
         centre = _rounded(s.token + s.y / rho, grid)
-        if self.exact:
-            x = problem.argmin(linear=0.0, weight=rho / 2, centre=centre, start=s.x)
-        else:
-            x = centre - problem.gradient(s.x) / rho
-        release = self._released(x, problem, rho + problem.l2 if self.exact else rho, view, noise, k)
+        release = self._released(s.x, centre, problem, rho, view, noise, k)
         x = release.value
         change, y, token = handed_on(x, centre, s.x, s.y, s.token, rho, self.penalty, view.network)
         token = _rounded(view.network * token, grid) / view.network
@@ -196,20 +204,39 @@ class IncrementalADMM:
         return s._replace(x=x, y=self.penalty * (self._sign * x - view.degree * r)), independent(r)
 
     def _released(
-        self, x: np.ndarray, problem: Problem, convexity: np.ndarray, view: View, noise: Noise | None, k: int
+        self,
+        x: np.ndarray,
+        centre: np.ndarray,
+        problem: Problem,
+        rho: np.ndarray,
+        view: View,
+        noise: Noise | None,
+        k: int,
     ) -> Release:
-        """x_i as it goes into the token: exact, or with noise."""
-        if self.budget is not None:
-            law = output_law_within(problem, self.budget, convexity, self.row_norm)
-        elif self.deviation is not None:
-            law = Normal(np.full((len(x), 1), self.deviation))
-            if not math.isfinite(problem.loss.max_slope * self.row_norm):
-                return unprotected(needed(noise).add("gaussian", x, law.deviation, view.ids, k))
-        else:
+        """(4a) or (8), as it goes into the token: exact, or with noise."""
+        unbounded = self.budget is None and not math.isfinite(problem.loss.max_slope * self.row_norm)
+        if not self._noisy or unbounded:
+            if self.exact:
+                x = problem.argmin(linear=0.0, weight=rho / 2, centre=centre, start=x)
+            else:
+                x = centre - problem.gradient(x) / rho
+            if self.deviation is not None:
+                x = needed(noise).add("gaussian", x, self.deviation, view.ids, k)
             return unprotected(x)
-        return minimiser_perturbed(
-            problem, needed(noise), law, x, convexity=convexity, row_norm=self.row_norm, ids=view.ids, t=k
-        )
+        at = {"row_norm": self.row_norm, "ids": view.ids, "t": k}
+        if not self.exact:
+            law = self._law(gradient_sensitivity(problem, self.row_norm) / rho)
+            return step_perturbed(problem, needed(noise), law, centre, x, 1 / rho, **at)
+        where = {"weight": rho / 2, "convexity": rho + problem.l2}
+        law = self._law(minimiser_sensitivity(problem, row_norm=self.row_norm, **where))
+        x = private_argmin(problem, linear=0.0, weight=rho / 2, centre=centre, start=x, row_norm=self.row_norm)
+        return minimiser_perturbed(problem, needed(noise), law, x, **where, **at)
+
+    def _law(self, moved: np.ndarray) -> Law:
+        """The noise on x_i, which a record moves by `moved`."""
+        if self.budget is not None:
+            return output_law_within(self.budget, moved)
+        return Normal(np.full_like(moved, self.deviation))
 
 
 def _rounded(x: np.ndarray, grid: float) -> np.ndarray:

@@ -13,10 +13,18 @@ from tacit.algorithms.dual_perturbed_admm import dual_perturbed_step
 from tacit.algorithms.hyper import Hyper
 from tacit.errors import InputError
 from tacit.graph import Graph, View
-from tacit.mechanisms import Budget, Spherical, minimiser_perturbed, output_law_within, unprotected
+from tacit.mechanisms import (
+    Budget,
+    Spherical,
+    minimiser_perturbed,
+    minimiser_sensitivity,
+    output_law_within,
+    private_argmin,
+    unprotected,
+)
 from tacit.noise import Noise
 from tacit.problem import Problem
-from tacit.release import Inbox, Release
+from tacit.release import Inbox, Release, clipped
 from tacit.schedule import Broadcast
 
 
@@ -97,20 +105,25 @@ class PrimalPerturbedADMM:
             return s._replace(V=release.value, hidden=release.value), release
         weight = eta * view.degree
         convexity = problem.l2 + (np.zeros_like(weight) if carried else 2 * weight)
-        centre = s.centre - (s.V - s.hidden) if carried else s.centre
+        # The hidden f_p is added to what is public and bounded, so that rounding cannot tell it.
+        centre = clipped(s.centre - s.V, problem.radius) + s.hidden if carried else s.centre
         start = s.hidden if carried else s.V
-        f = problem.argmin(linear=2 * s.dual, weight=weight, centre=centre, start=start)
+        where = {"linear": 2 * s.dual, "weight": weight, "centre": centre, "start": start}
         if alpha is None and self.budget is None:
+            f = problem.argmin(**where)
             return s._replace(V=f, hidden=f), unprotected(f)
         if np.any(convexity <= 0):
             raise InputError("primal perturbation needs l2 above zero for the printed centre and for an agent alone")
+        f = private_argmin(problem, **where)
         law = (
-            output_law_within(problem, self.budget, convexity)
+            output_law_within(self.budget, minimiser_sensitivity(problem, convexity, weight))
             if self.budget is not None
             else Spherical(paper_rate(problem, alpha, convexity))  # type: ignore[arg-type]
         )
         noise = needed(noise, self.as_printed)
-        release = minimiser_perturbed(problem, noise, law, f, convexity=convexity, ids=view.ids, t=t)
+        release = minimiser_perturbed(
+            problem, noise, law, f, convexity=convexity, weight=weight, ids=view.ids, t=t
+        )  # fmt: skip
         return s._replace(V=release.value, hidden=f), unprotected(f) if self.as_printed else release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

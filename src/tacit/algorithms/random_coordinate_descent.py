@@ -12,7 +12,7 @@ from tacit.algorithms.aggregation import stated_law
 from tacit.algorithms.consensus import needed, relative
 from tacit.errors import InputError
 from tacit.graph import Graph, View
-from tacit.mechanisms import Budget, coordinate_step_perturbed, gradient_sensitivity, unprotected
+from tacit.mechanisms import Budget, coordinate_step_perturbed, layer_sensitivity, unprotected
 from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
@@ -85,7 +85,7 @@ class RandomCoordinateDescent:
             release = unprotected(x)
         else:
             law = stated_law(
-                self.beta, self.budget, eta * gradient_sensitivity(problem, self.row_norm), problem.dimension,
+                self.beta, self.budget, eta * layer_sensitivity(problem, self.row_norm), problem.dimension,
                 view.ids, t,
             )  # fmt: skip
             counts = np.bincount(visits[:-1], minlength=problem.dimension)

@@ -14,7 +14,7 @@ import numpy as np
 from tacit.errors import Dropout, InputError
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.graph import Graph
-from tacit.release import Inbox, Release
+from tacit.release import Inbox, Release, clipped
 from tacit.schedule import Turn
 
 if TYPE_CHECKING:
@@ -182,6 +182,15 @@ class SummedInbox(Inbox):
     def counts(self) -> np.ndarray:
         """How many rows each listener's sum has, (n, 1)."""
         return self._counts
+
+    def within(self, radius: float) -> SummedInbox:
+        """Nobody sees a row: the sum is clipped to what so many rows of norm at most `radius` can add up to."""
+        return SummedInbox(clipped(self._sums, np.maximum(self._counts, 1) * radius), self._counts)
+
+    def distances(self, other: Inbox) -> np.ndarray:
+        """How far each sum is from that of another inbox, (n,): whose row did it, nobody can say."""
+        with np.errstate(over="ignore"):
+            return np.linalg.norm(self._sums - other.sum(), axis=1)
 
     def sum(self) -> np.ndarray:
         """The sum of each listener's rows, (n, d)."""

@@ -27,12 +27,13 @@ import numpy as np
 from tacit.algorithms import Algorithm, IncrementalADMM, TokenGradientDescent
 from tacit.errors import InputError
 from tacit.graph import Graph
-from tacit.mechanisms import gradient_sensitivity, output_law_within
+from tacit.mechanisms import gradient_sensitivity, minimiser_sensitivity, output_law_within
 from tacit.noise import SecureNoise
 from tacit.plan import plan
 from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.events import Gaussian
 from tacit.problem import ROUNDING, Problem
+from tacit.rounding import Solved, most_pull
 
 _LEAST = 1e-100  # a product of contractions below which no more of them are counted
 _MOST = 1e100  # a mu beyond which nothing is hidden
@@ -213,7 +214,8 @@ def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, round
         raise InputError("pairwise privacy of incremental ADMM is proved for exact steps from a public start only")
     rho, convexity = algorithm.penalty, np.full((facts.agents, 1), algorithm.penalty + facts.l2)
     if algorithm.budget is not None:
-        deviation = output_law_within(facts, algorithm.budget, convexity, algorithm.row_norm).deviation[:, 0]  # type: ignore[union-attr]
+        moved = minimiser_sensitivity(facts, convexity, np.full_like(convexity, rho / 2), algorithm.row_norm)
+        deviation = output_law_within(algorithm.budget, moved).deviation[:, 0]  # type: ignore[union-attr]
     elif algorithm.deviation is not None:
         deviation = np.full(facts.agents, algorithm.deviation)
     else:
@@ -225,7 +227,8 @@ def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, round
     sigma = deviation[tour.holders]
     bend = ((most - least) / 2)[tour.holders] / sigma
     visit = np.array([np.sum(tour.holders[: t + 1] == k) for t, k in enumerate(tour.holders)])
-    inexact = 2 * facts.tolerance / convexity[0, 0] + (9 + 4 * visit) * grid * math.sqrt(facts.dimension)
+    sure = Solved(facts, convexity, most_pull(facts, convexity, algorithm.row_norm), algorithm.row_norm)
+    inexact = 2 * sure.tau.max() / convexity[0, 0] + (9 + 4 * visit) * grid * math.sqrt(facts.dimension)
 
     @_EXTREME
     def mu(by: Collection[int], published: bool) -> np.ndarray:

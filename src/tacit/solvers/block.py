@@ -15,6 +15,7 @@ import scipy.sparse.linalg
 from tacit import jit, losses
 from tacit.jit import drop_stale_kernels, entry
 from tacit.solvers import gram, quasi_newton
+from tacit.solvers.dense import combine
 from tacit.solvers.rows import Rows, SparseRows, add_transposed_times, inner_products, times
 
 _AT_ONCE = 256  # rows that a gradient reads twice in a row: the second time they are still in the cache
@@ -73,8 +74,24 @@ def minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, b
             norms[k] = np.inf
 
 
+@entry
+def _descend(ids, kind, width, rows, lo, hi, y, c, rho, b, f, step, steps, limit, norms):  # type: ignore[no-untyped-def]
+    """Gradient descent from the minimiser without data, -b/rho, until the gradient norm is at most limit[k]"""
+    for k in range(len(ids)):
+        first, last = lo[ids[k]], hi[ids[k]]
+        z, s, g, x = np.empty(last - first), np.empty(last - first), np.empty(f.shape[1]), f[k]
+        for j in range(len(x)):
+            x[j] = -b[k, j] / rho[k]
+        for _ in range(steps[k] + 1):
+            times(rows, first, last, x, z)
+            norms[k] = quasi_newton.gradient(kind, width, rows, first, last, y, c, rho[k], b[k], x, z, s, g)
+            if norms[k] <= limit[k]:
+                break
+            combine(x, -step[k], g, x)
+
+
 drop_stale_kernels(
-    [_values, gradients, _all_inner_products, minimise],
+    [_values, gradients, _all_inner_products, minimise, _descend],
     [*Path(__file__).parent.glob("*.py"), Path(losses.__file__), Path(jit.__file__)],
 )
 
@@ -179,6 +196,22 @@ class RowStore:
             order = np.argsort(-self.sizes[ids], kind="stable")
             hands = min(len(ids), 8 * threads)
             list(_pool(threads).map(solve, [order[k::hands] for k in range(hands)]))
+        return norms
+
+
+    def descend(
+        self,
+        ids: np.ndarray,
+        rho: np.ndarray,
+        b: np.ndarray,
+        f: np.ndarray,
+        step: np.ndarray,
+        steps: np.ndarray,
+        limit: np.ndarray,
+    ) -> np.ndarray:
+        """As `minimise`, by gradient descent with the given steps: slow, and sure of its progress."""
+        norms = np.empty(len(ids))
+        _descend(ids, *self.data, rho, b, f, step, steps.astype(np.int64), limit, norms)
         return norms
 
 

@@ -28,7 +28,7 @@ _PATIENCE = 20  # careful steps that found neither a smaller value nor a smaller
 
 
 @kernel
-def _gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: ignore[no-untyped-def]
+def gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: ignore[no-untyped-def]
     """Fills s (slopes at the margins z) and g (gradient at f); returns ||g||."""
     for r in range(hi - lo):
         s[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
@@ -122,7 +122,7 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ig
     sy, alpha = np.empty(_MEMORY), np.empty(_MEMORY)
 
     times(rows, lo, hi, f, z)
-    norm = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g)
+    norm = gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g)
     stride = max(1, n // (_ROWS_PER_FEATURE * d)) if dense else 1
     pairs, memory, careful = 0, 0, False  # full at once: the first iteration builds the Hessian
     least_norm, patience = norm, _PATIENCE
@@ -140,7 +140,7 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ig
         # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
         combine(f, 1.0, q, f_new)
         times(rows, lo, hi, f_new, z_new)
-        norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+        norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
         slope_0, slope_t = dot(g, q), dot(g_new, q)
         found = True
         if careful:  # full Newton steps wherever they are worth it
@@ -156,7 +156,7 @@ def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ig
                 t = _near_root(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
             combine(f, t, q, f_new)
             times(rows, lo, hi, f_new, z_new)
-            norm_new = _gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+            norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
 
         combine(f_new, -1.0, f, S[pairs])
         combine(g_new, -1.0, g, Y[pairs])

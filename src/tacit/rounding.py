@@ -1,0 +1,75 @@
+"""What floating point can do to a gradient or a minimiser: bounds from public numbers alone.
+
+A privacy proof is about real numbers. The code that runs has 53 bits, and a neighbour that lies chooses the numbers
+that are rounded. So every mechanism pays for the largest error that rounding can make. The bounds here depend on facts
+that are public (numbers of rows, dimension, loss, scale, weights, the radius), never on a record and never on what a
+neighbour said: a plan knows them, and nobody can make them larger. docs/privacy.md has the proofs.
+
+Throughout u = 2^-53. A sum of n products, in any order and with fused operations or without, is off by at most
+gamma_n = n u/(1 - n u) times the sum of the absolute values. C is an agent's scale, B its number of rows, r bounds the
+norm of a row, g the slope of the loss and k its curvature; rho = l2 + 2 weight.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tacit.errors import InputError
+from tacit.problem import Problem
+
+_UNIT = 2.0**-53
+_REACH = 4.0  # how many radii a proximal centre may lie away from zero
+_SURE = 3.0  # the promised gradient norm over the one at which a descent cannot tell progress from rounding
+_SLOPE = 8.0  # roundings in the evaluation of a slope
+
+
+def _gamma(n: np.ndarray | float) -> np.ndarray | float:
+    if np.any(np.asarray(n) > 2**40):
+        raise InputError(f"{np.max(n):g} numbers are too many for a sum in double precision that is to be private")
+    return n * _UNIT / (1 - n * _UNIT)
+
+
+def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float = 1.0) -> np.ndarray:
+    """(n, 1): how far the computed gradient of the data term is from the true one at a point of norm at most `size`.
+
+    A margin x.f is off by at most gamma_d r size, its slope by k times that and by the roundings of its own; the sum
+    over B rows of what is at most C/B r g each is off by gamma_B C r g.
+    """
+    C, B, d = problem.scale[:, None], problem.sizes[:, None], problem.dimension
+    g, k = problem.loss.max_slope, problem.loss.max_curvature
+    slope = k * _gamma(d) * row_norm * size + _SLOPE * _UNIT * (g + k)
+    return 1.01 * C * row_norm * (slope + _gamma(B + 3) * g)
+
+
+def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0, grid: float = 0.0) -> np.ndarray:
+    """(n, 1): the norm to which the public linear term of a private objective is clipped.
+
+    What honest neighbours say keeps it well below: the centre of a proximal step lies within some radii of zero, and
+    duals are as large as gradients. A grid of noise has 2^53 steps to either side, of which half are left for noise.
+    """
+    most = _REACH * (rho * problem.radius + problem.loss.max_slope * row_norm * problem.scale[:, None])
+    return np.minimum(most, grid * 2.0**52) if grid else most
+
+
+class Solved:
+    """How well the minimiser of (data term) + rho/2 ||f||^2 + b.f can be computed, for any b of norm at most `linear`.
+
+    `limit`, (n, 1), is a gradient norm that the solver reaches surely: plain gradient descent does within `steps`, and
+    with it every faster method that is tried before. `tau`, (n, 1), bounds the true gradient norm at a point at which
+    the computed one is at most `limit`; `rounding`, (n, 1), is what of it is not the tolerance that was asked for.
+    """
+
+    def __init__(self, problem: Problem, rho: np.ndarray, linear: np.ndarray, row_norm: float = 1.0) -> None:
+        C, g, k = problem.scale[:, None], problem.loss.max_slope, problem.loss.max_curvature
+        steepest = C * row_norm * g  # of the data term
+        curved = (1 + 1e-9) * (k * C * row_norm**2 + rho)  # L
+        condition = curved / rho
+        size = (linear + 2 * steepest) / rho  # of every point on the way from -b/rho to the minimiser
+        error = 3 * gradient_error(problem, size, row_norm) + 24 * _UNIT * ((rho + curved) * size + steepest)
+        self.limit = np.maximum(problem.tolerance, _SURE * condition * error)
+        self.tau = (1 + _gamma(problem.dimension + 4)) * self.limit + error
+        self.rounding = np.where(self.limit > problem.tolerance, self.tau, error)
+        self.step = 1 / curved
+        self.steps = np.ceil(condition * np.log(np.maximum(_SURE * condition * steepest / self.limit, math.e)))
