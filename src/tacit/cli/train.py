@@ -58,7 +58,7 @@ def train(
 
     **Without --epsilon the models are exchanged exactly: nothing of that is private.** With it, noise from the
     operating system's generator protects every record by (epsilon, delta) over the whole run; the schema must then
-    be given, since drafting one reads the records.
+    be given, since drafting one reads the records. With --site a record is protected within its site.
 
     Example: `tacit train patients.csv --label died --site hospital --graph ring --out model.json`
 
