@@ -214,7 +214,7 @@ OPTIONS = {
         "holdout": [
             [*TRAIN, *who, "--holdout", share, *how]
             for who in (["--site", "hospital"], ["--agents", 3])
-            for share in (0, 0.1, 0.5)
+            for share in (0, 0.5)
             for how in ([], ["--json"])
         ],
         "seed": [[*TRAIN, "--agents", 4, "--graph", "random:4", "--seed", 5]],
