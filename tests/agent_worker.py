@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import time
 from dataclasses import dataclass
 from hashlib import sha256
@@ -85,6 +86,17 @@ SCHEMA = Schema(
     columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(D)),
     row_norm=1.0,
 )
+
+
+def command(folder: Path, name: str, *args: str) -> None:
+    """`tacit ARGS` in this folder; what it prints goes to NAME.out and NAME.err there."""
+    from tacit import cli
+
+    os.chdir(folder)
+    for stream, kind in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"{name}.{kind}", os.O_WRONLY | os.O_CREAT, 0o600), stream)
+    sys.argv = ["tacit", *args]
+    cli.main()
 
 
 def facts(sizes: list[int]) -> Facts:

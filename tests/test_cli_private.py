@@ -183,6 +183,23 @@ def test_private_training(tacit, patients, schema, tmp_path):
     assert (again.weights != Model.load(tmp_path / "other.json").weights).all()  # fresh noise, not the seed's
 
 
+def test_the_sites_of_a_schema(tacit, patients, tmp_path):
+    """`tacit schema --site` drafts them; agents are those of the list, in its order."""
+    code, _, err = tacit("schema", patients, "--label", "died", "--site", "hospital", "--out", "schema.toml")
+    assert code == 0, err
+    assert "sites in column 'hospital': alder, birch, cedar; list all that take part" in err
+    text = (tmp_path / "schema.toml").read_text()
+    assert '[sites]\ncolumn = "hospital"\nnames = ["alder", "birch", "cedar"]\n' in text
+    public = text.replace("drafted = true", "").replace('"drop"', '"zero"').replace('"alder", "birch", "cedar"', "{}")
+    (tmp_path / "schema.toml").write_text(public.replace("{}", '"cedar", "alder", "birch"'))
+    code, _, err = tacit("train", patients, "--schema", "schema.toml", "--site", "hospital", "--epsilon", 3)
+    assert code == 0, err
+    model = Model.load(tmp_path / "model.json")
+    assert [agent["name"] for agent in model.training["agents"]] == ["cedar", "alder", "birch"]
+    (tmp_path / "new.csv").write_text("age,ward\n50,surgery\n")  # a model is used without knowing the site
+    assert tacit("predict", "model.json", "new.csv")[0] == 0
+
+
 def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
     args = ("train", patients, "--schema", schema, "--site", "hospital", "--epsilon", 3, "--delta", 1e-3)
     code, out, err = tacit(*args, "--algorithm", "pi-admm")
@@ -210,11 +227,20 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
         (["--schema", "public.toml", "--delta", 0], "delta must lie between 0 and 1"),
         (["--schema", "draft.toml"], "drafted = true"),
         (["--schema", "dropping.toml"], 'missing = "drop" would let the number of rows'),
+        (["--schema", "long.toml"], "row_norm = 2; write 1.0"),
+        (["--schema", "public.toml", "--skew", 1], "--skew shares rows out by their labels"),
+        (["--schema", "public.toml", "--site", "died"], "both the label and the site"),
+        (["--schema", "two.toml"], "one of the schema's sites; patients.csv line 24, column 'hospital' holds 'cedar'"),
+        (["--schema", "four.toml"], "every agent needs a row; 'dogwood' has none"),
+        (["--schema", "four.toml", "--site", "ward"], "contradicts the schema, whose sites are in 'hospital'"),
     ],
 )
 def test_private_training_refuses(tacit, patients, schema, tmp_path, args, says):
     tacit("schema", patients, "--label", "died", "--site", "hospital", "--out", "draft.toml")
     (tmp_path / "dropping.toml").write_text(PUBLIC.replace("row_norm", 'missing = "drop"\nrow_norm'))
+    (tmp_path / "long.toml").write_text(PUBLIC.replace("row_norm = 1.0", "row_norm = 2.0"))
+    for name, sites in {"two": ["alder", "birch"], "four": ["dogwood", "alder", "birch", "cedar"]}.items():
+        (tmp_path / f"{name}.toml").write_text(f'{PUBLIC}\n[sites]\ncolumn = "hospital"\nnames = {sites}\n')
     code, out, err = tacit("train", patients, "--site", "hospital", "--epsilon", 1, *args)
     assert (code, out) == (2, "")
     assert says in err

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from tacit.data import Bands, Category, Classes, Dataset, Number, Schema, Table, Target
+from tacit.data import Bands, Category, Classes, Dataset, Number, Schema, Sites, Table, Target
 from tacit.errors import InputError
 
 INCOME = Classes("income", positive=(">50K",), negative=("<=50K",))
@@ -169,6 +169,7 @@ class TestLaws:
             missing="zero",
             missing_values=(),
             row_norm=1 / 3,
+            sites=Sites("town", names=names),
         )
         path = tmp_path / "schema.toml"
         for schema in (SURVEY, odd):
@@ -236,6 +237,14 @@ GOOD = {
         (["row_norm"], math.inf, "got inf"),
         (["row_norm"], "1", "got '1'"),
         (["missing"], "skip", "got 'skip'"),
+        (["sites"], ["u"], "[sites] must be a table with column and names; got ['u']"),
+        (["sites"], {"column": "d"}, "[sites] must set names; it is absent"),
+        (["sites"], {"column": "d", "names": ["u"], "kind": "x"}, "[sites] may set column, names; got 'kind'"),
+        (["sites"], {"column": 3, "names": ["u"]}, "column in [sites] must be a string; got 3"),
+        (["sites"], {"column": "d", "names": ["u", "u"]}, "names in [sites] must differ; 'u' is there twice"),
+        (["sites"], {"column": "d", "names": ["?"]}, "'?' of column 'd' is also in missing_values"),
+        (["sites"], {"column": "y", "names": ["u"]}, "the sites must not be the label; column 'y' is both"),
+        (["sites"], {"column": "c", "names": ["u"]}, None),  # a site may be learned from: `tacit train` warns
         (["missing_values"], [0], "missing_values must be strings; got [0]"),
         (["missing_values"], "?", "must be lists"),
         (["missing_values"], ["u"], "'u' of column 'c' is also in missing_values"),

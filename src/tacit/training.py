@@ -150,6 +150,7 @@ def train_privately(
     noise: Noise | None = None,
     names: Sequence[str] | None = None,
     test: Dataset | None = None,
+    sites: bool = False,
     prepared: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PrivatelyTrained:
@@ -158,6 +159,7 @@ def train_privately(
     All settings follow from the numbers of rows, the graph and the budget. `prepared` is called with the number of
     ticks once they are settled. Nothing but the model, what the agents exchange, and public facts is kept: no loss, no
     comparison with an optimum. `error` alone looks at records, those held out; who publishes it tells about them.
+    `sites` says that a column of the records decided which agent holds which; then the guarantee is within a site.
     """
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
@@ -171,6 +173,7 @@ def train_privately(
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     guarantee = (
         f"({rounded_up(spent):g}, {delta:g})-differentially private for every record, one record replaced by another"
+        f"{_within(schema) if sites else ''}"
     )
     rounds = run.rounds // ticks_a_round(setting.algorithm, graph)
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
@@ -183,6 +186,16 @@ def train_privately(
     return PrivatelyTrained(
         model, rounds, int(run.history["messages"][-1]), run.private, spent, delta, error
     )  # fmt: skip
+
+
+def _within(schema: Schema) -> str:
+    """What else is public, and so left out of the guarantee, where a column says which site holds a record."""
+    if schema.sites is not None:
+        return " of the same site; the number of rows of each site is public"
+    return (
+        " of the same site; the names of the sites, which were read from the records, and their numbers of rows are "
+        "public"
+    )
 
 
 def _how(

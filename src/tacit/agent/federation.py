@@ -55,6 +55,7 @@ from tacit.agent.identity import canonical_certificate, check_dates, check_name,
 from tacit.algorithms import Algorithm, ConsensusADMM, IncrementalADMM
 from tacit.algorithms.hyper import number
 from tacit.data import Classes, Schema, schema_toml
+from tacit.data.public import require_public
 from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
 from tacit.graph import Graph
@@ -168,7 +169,7 @@ class Federation:
                 "every member needs two"
             )
         if isinstance(self.method, Private):
-            _check_private(self.schema)
+            require_public(self.schema)
         elif (self.method.loss == "squared") == isinstance(self.schema.label, Classes):
             raise InputError(f"the loss {self.method.loss!r} does not fit the label {self.schema.label.column!r}")
 
@@ -354,20 +355,6 @@ def difference(mine: Mapping[str, bytes], theirs: Mapping[str, bytes]) -> list[s
     """
     unknown = ["a part unknown here"] if theirs.keys() - mine.keys() else []  # what others call it is not repeated
     return [part for part in mine if mine[part] != theirs.get(part)] + unknown
-
-
-def _check_private(schema: Schema) -> None:
-    """What a privacy proof needs of a schema."""
-    if not isinstance(schema.label, Classes):
-        raise InputError(f"the label {schema.label.column!r} is a number: private training is for classes so far")
-    if schema.drafted:
-        raise InputError(
-            "the schema says drafted = true: its bounds were read off records; replace them by public ones"
-        )
-    if schema.missing == "drop":
-        raise InputError('missing = "drop" lets the number of rows depend on the records; write "zero" or "refuse"')
-    if not 0 < schema.row_norm <= 1:
-        raise InputError(f"a private run needs rows of norm at most 1: set row_norm = 1.0; it is {schema.row_norm:g}")
 
 
 def _made(kind: Any, settings: dict[str, Any], what: str) -> Any:

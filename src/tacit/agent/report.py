@@ -3,7 +3,8 @@
 JSON with two fields: `report`, and `signature`, the ECDSA signature (base64) over the canonical text of the first. The
 certificate that it is checked with is in the federation file. Messages stand in it by their hashes. `without` names
 the members without whom the others went on, `before` what was released in runs that were left for that. Each has its
-epsilon; what all of them come to, with other runs on the same records, is in the ledger.
+epsilon; what all of them come to, with other runs on the same records, is in the ledger. `ledger` is a salted hash of
+the ledger's head: it says nothing to a reader, but the member cannot show an auditor another ledger later.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tacit.errors import InputError
 from tacit.files import replacing
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import to_plain
+from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger_entries import canonical
 
 _FORMAT = "tacit-report"
@@ -46,7 +48,7 @@ def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
         "rounds": federation.rounds,
         "private": isinstance(method, Private) and seat.noise.private,
         "delta": method.delta if isinstance(method, Private) else None,
-        "ledger": None if ledger is None else {"dataset": ledger.dataset, "head": ledger.head()},
+        "ledger": None if ledger is None else _committed(seat, ledger),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
         **_told(seat),
         "before": [_told(left) for left in seat.left()],
@@ -54,6 +56,12 @@ def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
     signature = base64.b64encode(seat.identity.sign(canonical(report))).decode()
     with replacing(path) as draft:
         draft.write_text(json.dumps({"report": report, "signature": signature}, indent=1) + "\n", encoding="utf-8")
+
+
+def _committed(seat: Seat, ledger: Ledger) -> str:
+    """The head of the ledger, salted. The chain begins with the fingerprint of the records: without salt, whoever knows
+    all records but one could find that one by trying. An auditor gets ledger and store, and computes it again."""
+    return sha256(b"ledger" + seat.store.secret + ledger.head().encode()).hexdigest()
 
 
 def _told(seat: Seat) -> dict[str, Any]:

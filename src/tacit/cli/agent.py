@@ -18,7 +18,7 @@ from tacit.cli import names
 from tacit.cli.console import err, rounds_bar, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
-from tacit.cli.train import encoded
+from tacit.cli.train import NOT_COVERED, encoded
 from tacit.errors import InputError, TacitError
 from tacit.files import writable
 from tacit.model import Model
@@ -166,7 +166,7 @@ def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, stor
         raise InputError("this federation is private; leave out --exact")
     if private == (ledger is None):
         raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
-    records = encoded(names.records(data), agreed.schema, " (keep this to yourself)")
+    records = encoded(names.records(data), agreed.schema, NOT_COVERED if private else "")
     book = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
     kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
     seat = Seat(agreed, me, who, records, kept, book, SecureNoise()).present()
@@ -221,7 +221,7 @@ def _model(seat: Seat, weights: np.ndarray) -> Model:
         privacy = {
             "private": True,
             "statement": f"({method.epsilon:g}, {method.delta:g})-differentially private for every record of every "
-            "member, one record replaced by another",
+            "member, one record replaced by another of the same member",
             "epsilon": method.epsilon,
             "delta": method.delta,
         }

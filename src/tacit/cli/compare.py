@@ -62,10 +62,12 @@ def compare(
     if not isinstance(used_schema.label, Classes):
         raise InputError(f"the label {used_schema.label.column!r} is a number: the comparison is of classifiers")
     encoded = used_schema.encode(table)
-    _, agent_names = share_out(table, encoded, site, agents, skew, 0)  # refuses options that contradict each other
+    _, agent_names = share_out(  # refuses options that contradict each other
+        table, encoded, site, agents, skew, 0, used_schema.sites
+    )
 
     def divide(train: Dataset, seed: int) -> list[np.ndarray]:
-        return share_out(table, train, site, agents, skew, seed)[0]
+        return share_out(table, train, site, agents, skew, seed, used_schema.sites)[0]
 
     if len(agent_names) < 2:
         raise InputError("a comparison is of agents that talk: it needs at least two")

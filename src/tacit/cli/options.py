@@ -12,7 +12,8 @@ from tacit.recipes import RECIPES
 
 _FILE = "A CSV file with a header line, or **adult** for the embedded data."
 _AGENTS = "Without --site: share the rows out among this many agents (5 by default)."
-_SKEW = "With --agents: unlike label shares, by a Dirichlet law of this concentration (small = unlike)."
+_SITE = "One agent for each value of this column (a hospital, a branch), or each name in the schema's [sites]."
+_SKEW = "With --agents: unlike label shares, by a Dirichlet law of this concentration (small = unlike). Not private."
 _SCHEMA = "How the file becomes numbers (see tacit schema); drafted from the file by default."
 _GRAPH = "ring, star, path, complete, random:EDGES, or a CSV file with the columns from and to."
 _ALGORITHM = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
@@ -23,7 +24,7 @@ _OUT = "The model file; a plot of the convergence goes beside it, as .png."
 
 File = Annotated[str, Argument(help=_FILE, show_default=False)]
 Label = Annotated[str | None, Option(help="The column to predict (not needed with --schema).")]
-Site = Annotated[str | None, Option(help="One agent for each value of this column (a hospital, a branch).")]
+Site = Annotated[str | None, Option(help=_SITE)]
 Agents = Annotated[int | None, Option(help=_AGENTS)]
 Skew = Annotated[float | None, Option(help=_SKEW)]
 SchemaFile = Annotated[Path | None, Option(help=_SCHEMA)]

@@ -31,7 +31,7 @@ _METHODS: dict[str, Any] = {
     "r-admm": lambda penalty, **noise: RecycledADMM(penalty=penalty, **noise),
 }
 _NAMES = f"One of: {', '.join(RECIPES)}; with --penalty or --alpha one of: {', '.join(_METHODS)}."
-_DESIGN = "A CSV file with measured pairs alpha, loss."
+_DESIGN = "A CSV file with measured pairs alpha, loss. Measure on public records: nothing here protects them."
 _LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli.console import tell
-from tacit.data import Schema, Table, read_csv
+from tacit.data import Schema, Sites, Table, read_csv
 from tacit.errors import InputError
 from tacit.files import replacing, writable
 
@@ -22,14 +22,21 @@ def schema(
 ) -> None:
     """Draft a schema: how a file becomes numbers, for all organisations alike.
 
-    The draft reads bounds and categories off the file. That is itself a leak: before a private run, replace every
-    bound and category by public knowledge (a code book, a physical limit), and give all organisations the same file.
+    The draft reads bounds and categories off the file, and with --site the names of the sites. That is itself a leak:
+    before a private run, replace all of them by public knowledge (a code book, a physical limit, the list of
+    participants), and give all organisations the same file.
 
     Example: `tacit schema patients.csv --label died --site hospital --out schema.toml`
     """
     if out is not None:
         writable(out, [file])
-    drafted, notes = draft_without(read_csv(file), label, site)
+    table = read_csv(file)
+    drafted, notes = draft_without(table, label, site)
+    if site is not None:
+        there = ~table.is_one_of(site, drafted.missing_values)
+        sites = Sites(site, tuple(sorted(set(table.columns[site][there]))))
+        drafted = replace(drafted, sites=sites)
+        notes.append(f"sites in column {site!r}: {', '.join(sites.names)}; list all that take part")
     tell(notes)
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     text = comments + drafted.to_toml()

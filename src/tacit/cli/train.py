@@ -14,7 +14,8 @@ from tacit.cli import names, options
 from tacit.cli.console import err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
-from tacit.data import Classes, Dataset, Schema, Table, Target, adult_schema, partition
+from tacit.data import Classes, Dataset, Schema, Sites, Table, Target, adult_schema, partition
+from tacit.data.public import require_public
 from tacit.errors import GraphError, InputError, whole
 from tacit.files import writable
 from tacit.losses import HuberHinge, Logistic, Squared
@@ -23,6 +24,7 @@ from tacit.report import tables
 from tacit.training import Trained, as_json, hold_out, one_sided, ticks_a_round, train_privately
 from tacit.training import train as train_together
 
+NOT_COVERED = " (not covered by the guarantee: keep this to yourself)"
 # In units where a row's loss has scale 1: what converged fastest over several data sets, by the loss's curvature.
 _USUAL_PENALTY = {Logistic: 1e-3, HuberHinge: 1e-3, Squared: 1e-2}
 
@@ -56,7 +58,7 @@ def train(
 
     **Without --epsilon the models are exchanged exactly: nothing of that is private.** With it, noise from the
     operating system's generator protects every record by (epsilon, delta) over the whole run; the schema must then
-    be given, since drafting one reads the records.
+    be given, since drafting one reads the records. With --site a record is protected within its site.
 
     Example: `tacit train patients.csv --label died --site hospital --graph ring --out model.json`
 
@@ -76,11 +78,16 @@ def train(
         for option, given in settings.items():
             if given is not None:
                 raise InputError(f"with --epsilon the settings follow from the budget; leave out {option}")
+        if skew is not None:
+            raise InputError(
+                "--skew shares rows out by their labels, so the numbers of rows, which are public, would tell about "
+                "the labels; with --epsilon leave it out, or use tacit compare on public records"
+            )
         recipe = names.pick(RECIPES, algorithm or RECOMMENDED, "with --epsilon, algorithm")
         if schema is None and file != "adult":
             raise InputError("with --epsilon give --schema: drafting one from the records would tell about them")
         table, used_schema = read(file, label, site, schema)
-        private(recipe, table, used_schema, file, site, agents, skew, graph, epsilon, delta, holdout, seed, out, json)
+        private(recipe, table, used_schema, file, site, agents, graph, epsilon, delta, holdout, seed, out, json)
         return
     make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
@@ -91,7 +98,7 @@ def train(
         raise InputError(f"the label {used_schema.label.column!r} is a number: only the squared loss fits it")
     method = make(penalty=_USUAL_PENALTY[type(chosen_loss)] if penalty is None else penalty)
     data = encoded(table, used_schema)
-    parts, agent_names = share_out(table, data, site, agents, skew, seed)
+    parts, agent_names = share_out(table, data, site, agents, skew, seed, used_schema.sites)
     trained = run(
         method, data, used_schema, parts, agent_names, names.graph(graph, len(parts), agent_names, seed),
         loss=chosen_loss, l2=3e-5 if l2 is None else l2, rounds=1000 if rounds is None else rounds,
@@ -111,24 +118,13 @@ def train(
 
 
 def private(
-    recipe: Recipe, table: Table, schema: Schema, file: str, site: str | None, agents: int | None, skew: float | None,
-    graph: str, epsilon: float, delta: float, holdout: float, seed: int, out: Path, json: bool,
+    recipe: Recipe, table: Table, schema: Schema, file: str, site: str | None, agents: int | None, graph: str,
+    epsilon: float, delta: float, holdout: float, seed: int, out: Path, json: bool,
 ) -> None:  # fmt: skip
     """Training under a total budget."""
-    if not isinstance(schema.label, Classes):
-        raise InputError(f"the label {schema.label.column!r} is a number: private training is for classes so far")
-    if schema.drafted:
-        raise InputError(
-            "the schema says drafted = true: its bounds and categories were read off records, which tells about them; "
-            "replace them by public knowledge, and take that line out"
-        )
-    if schema.missing == "drop" and file != "adult":  # Adult without its incomplete records is public
-        raise InputError(
-            'with --epsilon, missing = "drop" would let the number of rows, which is public, depend on the records; '
-            'write missing = "zero" or "refuse" in the schema'
-        )
-    data = encoded(table, schema, " (not covered by the guarantee: keep this to yourself)")
-    parts, agent_names = share_out(table, data, site, agents, skew, seed)
+    require_public(schema, incomplete_is_public=file == "adult")
+    data = encoded(table, schema, NOT_COVERED)
+    parts, agent_names = share_out(table, data, site, agents, None, seed, schema.sites)
     kept, held = hold_out(parts, holdout, seed)
     warn_of(delta, max(map(len, kept)))
     err.print("the first run on a machine compiles the solver: about half a minute", style="dim")
@@ -136,18 +132,18 @@ def private(
         trained = train_privately(
             recipe, data, schema, kept, names.graph(graph, len(kept), agent_names, seed),
             epsilon=epsilon, delta=delta, names=agent_names, test=data.take(held) if len(held) else None,
+            sites=site is not None,
             prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
             progress=lambda done: bar.update(bar.task_ids[0], completed=done),
         )  # fmt: skip
     trained.model.save(out)
     if json:
-        found = {
-            name: getattr(trained, name) for name in ("rounds", "messages", "private", "epsilon", "delta", "error")
-        }
-        typer.echo(json_format.dumps({"model": str(out)} | found))
+        found = {name: getattr(trained, name) for name in ("rounds", "messages", "private", "epsilon", "delta")}
+        apart = {"not_covered_by_the_guarantee": {"error": trained.error}}
+        typer.echo(json_format.dumps({"model": str(out)} | found | apart))
         return
     screen.print(f"{recipe.title}: {trained.rounds} rounds between {len(kept)} agents")
-    screen.print(f"privacy: {trained.model.privacy['statement']}")
+    screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
     if trained.error is not None:
         screen.print(f"error on the {len(held):,} rows held out: {trained.error:.4f} (not covered by the guarantee)")
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
@@ -171,6 +167,12 @@ def read(file: str, label: str | None, site: str | None, schema: Path | None) ->
         require_site(table, site)
     if schema is not None:
         given = Schema.from_toml(schema)
+        if site is not None and site == given.label.column:
+            raise InputError(f"column {site!r} cannot be both the label and the site")
+        if site is not None and given.sites is not None and site != given.sites.column:
+            raise InputError(
+                f"--site {site} contradicts the schema, whose sites are in {given.sites.column!r}; take one of them"
+            )
         if any(column.name == site for column in given.columns):
             warn(f"the schema learns from {site!r}, which says who holds a record; a new site could not use the model")
         if label is not None and label != given.label.column:
@@ -188,8 +190,9 @@ def read(file: str, label: str | None, site: str | None, schema: Path | None) ->
 
 
 def share_out(
-    table: Table, data: Dataset, site: str | None, agents: int | None, skew: float | None, seed: int
-) -> tuple[list[np.ndarray], list[str]]:
+    table: Table, data: Dataset, site: str | None, agents: int | None, skew: float | None, seed: int,
+    sites: Sites | None = None,
+) -> tuple[list[np.ndarray], list[str]]:  # fmt: skip
     """Which rows of the data each agent holds, and what the agents are called."""
     if site is not None:
         if agents is not None or skew is not None:
@@ -198,6 +201,8 @@ def share_out(
         if np.any(cells == ""):
             nobody = int(data.kept[np.argmax(cells == "")])
             raise InputError(f"somebody must hold every record; {table.where(nobody)} has no {site!r}; fill it in")
+        if sites is not None:
+            return partition.by_place(sites.place(table.cells(site, data.kept)), sites.names), list(sites.names)
         parts, found = partition.by_column(cells)
         return parts, list(map(str, found))
     n = 5 if agents is None else agents

@@ -163,6 +163,28 @@ class Target:
         return unit._replace(value=2.0 * unit.value - 1.0)
 
 
+@dataclass(frozen=True)
+class Sites:
+    """The organisations that hold the records: the column that names them, and all their names, which are public.
+
+    >>> Sites("hospital", names=("alder", "birch")).names
+    ('alder', 'birch')
+    """
+
+    column: str
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str):
+            raise InputError(f"column in [sites] must be a string; got {self.column!r}; put it in quotes")
+        object.__setattr__(self, "names", _strings(self.names, "names in [sites]"))
+
+    def place(self, cells: Cells) -> np.ndarray:
+        """(n,) which of the names each cell holds; another name is refused, as another category is."""
+        place = {name: k for k, name in enumerate(self.names)}
+        return _look_up(place, cells, "one of the schema's sites", "add it to the names in [sites]")
+
+
 def plain(number: float) -> str:
     """A number as a person writes it, and as TOML reads it back exactly.
 

@@ -1,5 +1,7 @@
 """Who holds which rows: index arrays, one for each agent, that cover every row exactly once."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tacit.errors import InputError
@@ -30,6 +32,20 @@ def by_column(values: np.ndarray) -> tuple[list[np.ndarray], list[str]]:
     rows = np.argsort(agent, kind="stable")
     ends = np.cumsum(np.bincount(agent))[:-1]
     return np.split(rows, ends), names.tolist()
+
+
+def by_place(place: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
+    """One agent for each name, in the order given; place[k] is the place of row k's holder among the names.
+
+    >>> [part.tolist() for part in by_place(np.array([1, 0, 1]), ["south", "north"])]
+    [[1], [0, 2]]
+    """
+    parts = [np.flatnonzero(place == k) for k in range(len(names))]
+    for name, part in zip(names, parts, strict=True):
+        if not len(part):
+            # To refuse tells nothing that is protected: how many rows each site has is public.
+            raise InputError(f"every agent needs a row; {name!r} has none; add its records, or take it off the names")
+    return parts
 
 
 def dirichlet(y: np.ndarray, agents: int, concentration: float, seed: int = 0) -> list[np.ndarray]:

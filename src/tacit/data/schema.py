@@ -16,6 +16,10 @@ private records tells something about them. As a TOML file:
     positive = [">50K", ">50K."]     # +1
     negative = ["<=50K", "<=50K."]   # -1
 
+    [sites]                      # optional: the organisations that hold the records, for `tacit train --site`
+    column = "hospital"
+    names = ["alder", "birch"]   # all of them, from public knowledge; a record of another site is refused
+
     [[columns]]
     name = "age"
     kind = "bands"               # one feature per half-open interval [17, 25), [25, 65), [65, 100)
@@ -54,7 +58,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tacit.data.clipping import clipped
-from tacit.data.columns import Bands, Category, Classes, Number, Target
+from tacit.data.columns import Bands, Category, Classes, Number, Sites, Target
 from tacit.data.dataset import Dataset
 from tacit.data.schema_toml import write
 from tacit.data.table import Table
@@ -91,6 +95,7 @@ class Schema:
     missing: str = "refuse"
     missing_values: tuple[str, ...] = ("?", "")
     drafted: bool = False
+    sites: Sites | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -118,9 +123,13 @@ class Schema:
         label = self.label
         if any(column.name == label.column for column in self.columns):
             raise InputError(f"the label must not be a feature; column {label.column!r} is both; remove it from one")
+        if self.sites is not None and self.sites.column == label.column:
+            raise InputError(f"the sites must not be the label; column {label.column!r} is both; name another column")
         listed = [(column.name, column.categories) for column in self.columns if isinstance(column, Category)]
         if isinstance(label, Classes):
             listed.append((label.column, label.positive + label.negative))
+        if self.sites is not None:
+            listed.append((self.sites.column, self.sites.names))
         for name, values in listed:
             unsure = sorted(set(values) & set(self.missing_values))
             if unsure:
@@ -164,6 +173,8 @@ class Schema:
         settings["columns"] = tuple(
             _part(column, _COLUMNS, f"[[columns]] number {k}") for k, column in enumerate(columns, start=1)
         )
+        if "sites" in settings:
+            settings["sites"] = _sites(settings["sites"])
         return cls(**settings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,6 +187,7 @@ class Schema:
             "missing_values": list(self.missing_values),
             **({"drafted": True} if self.drafted else {}),
             "label": _plain_part(self.label),
+            **({} if self.sites is None else {"sites": _plain_sites(self.sites)}),
             "columns": [_plain_part(column) for column in self.columns],
         }
 
@@ -294,6 +306,19 @@ def _part(data: Any, kinds: Mapping[str, Any], where: str, default: str | None =
     if not isinstance(settings[naming], str):
         raise InputError(f"{naming} in {where} must be a string; got {settings[naming]!r}; put it in quotes")
     return kinds[kind](**settings)
+
+
+def _sites(data: Any) -> Sites:
+    if not isinstance(data, Mapping):
+        raise InputError(
+            f"[sites] must be a table with column and names; got {data!r}; see the documentation of Schema"
+        )
+    _check_keys(data, Sites, "[sites]")
+    return Sites(**data)
+
+
+def _plain_sites(sites: Sites) -> dict[str, Any]:
+    return {"column": sites.column, "names": list(sites.names)}
 
 
 def _plain_part(part: Any) -> dict[str, Any]:

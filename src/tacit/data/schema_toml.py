@@ -21,9 +21,10 @@ def write(schema: Mapping[str, Any], under: str = "") -> str:
     edges = [0, 0.5]
     <BLANKLINE>
     """
-    settings = {key: value for key, value in schema.items() if key not in ("label", "columns")}
+    settings = {key: value for key, value in schema.items() if key not in ("label", "sites", "columns")}
     inside = f"{under}." if under else ""
     blocks = [lines(settings, under), lines(schema["label"], f"{inside}label")]
+    blocks += [lines(schema["sites"], f"{inside}sites")] if "sites" in schema else []
     blocks += [lines(column, f"[{inside}columns]") for column in schema["columns"]]
     return "\n".join(blocks)
 

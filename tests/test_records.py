@@ -1,0 +1,462 @@
+"""Nothing but what is released with noise depends on the records.
+
+Every command runs on two files that differ in one record. Exit code, all that is printed and all that is written must
+be the same, but for what stands in `NOISY` or is marked as not covered. Options are read off the command line itself: a
+new one has to be added to `OPTIONS` below, with the cases that exercise it or the reason why it cannot matter.
+"""
+
+import csv
+import json
+import re
+import shutil
+from importlib import import_module
+
+import pytest
+import typer.main
+from agent_worker import PROCESSES, command, free_ports
+
+from tacit import cli, training
+from tacit.agent.federation import Federation
+from tacit.agent.identity import Identity
+from tacit.agent.store import Store
+from tacit.data import partition
+from tacit.files import fingerprint
+from tacit.privacy.filters import epsilon
+from tacit.privacy.ledger import Cap, Ledger
+from tacit.recipes import RECIPES
+
+train_module = import_module("tacit.cli.train")  # the package has a function of that name
+
+# Released with noise, or drawn at random: all that may differ.
+NOISY = re.compile(
+    r"[\w-]+\.json: weights\.\d+"  # of the model
+    r"|\w+\.report\.json: report\.(model|releases\.\d+\.sha256)"  # hashes of what was released
+    r"|\w+\.report\.json: (report\.ledger|signature)"  # a salted hash; a signature has a random number of its own
+    r"|\w+\.report\.json: report\.written"  # a time
+)
+NOT_COVERED = re.compile("not.covered.by.the.guarantee")  # in the line, or in the name of the field
+AGO = re.compile(r"heard from \d+ s ago")  # a time
+
+SCHEMA = """
+version = 1
+row_norm = 1.0
+missing = "zero"
+{more}
+[label]
+column = "died"
+positive = ["yes"]
+negative = ["no"]
+
+[[columns]]
+name = "age"
+kind = "number"
+bounds = [0, 100]
+
+[[columns]]
+name = "stay"
+kind = "number"
+bounds = [0, 50]
+
+[[columns]]
+name = "ward"
+kind = "category"
+categories = ["surgery", "medicine"]
+"""
+SITES = '\n[sites]\ncolumn = "hospital"\nnames = ["cedar", "alder", "birch"]\n'
+SCHEMAS = {
+    "schema.toml": SCHEMA.format(more="intercept = true\n"),
+    "listed.toml": SCHEMA.format(more="intercept = true\n" + SITES),
+    "long-rows.toml": SCHEMA.format(more="").partition('[[columns]]\nname = "ward"')[0].replace("row_norm = 1.0\n", ""),
+}
+HOSPITALS = {"alder": 24, "birch": 16, "cedar": 12}
+
+# One record, and by what it is replaced.
+RECORD = {"age": "61", "stay": "5", "ward": "surgery", "hospital": "alder", "died": "yes"}
+CHANGES = {
+    "its label is flipped": {"died": "no"},
+    "its number is another": {"age": "33"},
+    "its category is another": {"ward": "medicine"},
+    "its number lies outside the bounds": {"age": "999", "stay": "-1"},
+    "its value is missing": {"age": "", "ward": "?"},
+}
+ANOTHER = {"died": "no", "age": "999", "stay": "50", "ward": ""}
+ELSEWHERE = {"of another site": {"hospital": "cedar"}, "of a new site": {"hospital": "dogwood"}}
+
+
+def records(change=None):
+    """The same made-up records every time, the ninth as it is or replaced."""
+    rows = []
+    for name, count in HOSPITALS.items():
+        for k in range(count):
+            age, stay, ward = (13 * k + len(rows)) % 60, (7 * k) % 20, ("surgery", "medicine")[k % 3 == 0]
+            died = "yes" if age + 20 * (ward == "surgery") > 45 else "no"
+            rows.append({"age": str(age), "stay": str(stay), "ward": ward, "hospital": name, "died": died})
+    rows[8] = RECORD | (change or {})
+    return rows
+
+
+def write(path, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, RECORD)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def flat(name, plain):
+    """Every number and string of JSON by the way that leads to it."""
+    if isinstance(plain, dict | list):
+        inside = plain.items() if isinstance(plain, dict) else enumerate(plain)
+        mark = " " if name.endswith(":") else "."
+        parts = [flat(f"{name}{mark}{key}", value) for key, value in inside]
+        return {f"{name}{mark}": f"{len(parts)} entries"} | {k: v for part in parts for k, v in part.items()}
+    return {name: plain}
+
+
+def seen(code, out, err, folder, inputs):
+    """Everything that somebody who runs a command gets to see, without what may differ."""
+    found = {"exit code": code}
+    texts = {"standard output": out, "standard error": err}
+    for path in sorted(folder.iterdir()):
+        if path.name not in inputs and path.is_file():
+            texts[path.name] = path.read_bytes().decode(errors="surrogateescape")
+    for name, text in texts.items():
+        try:
+            found |= flat(f"{name}:", json.loads(text))
+        except ValueError:
+            lines = [AGO.sub("heard from ... s ago", line) for line in text.splitlines()]
+            found[name] = "\n".join(line for line in lines if not NOT_COVERED.search(line))
+    return {name: said for name, said in found.items() if not NOISY.fullmatch(name) and not NOT_COVERED.search(name)}
+
+
+def differences(one, other):
+    return {name: (one.get(name), other.get(name)) for name in one | other if one.get(name) != other.get(name)}
+
+
+@pytest.fixture
+def run(tacit, tmp_path, monkeypatch):
+    """Runs a command on the records in a folder of their own, and gives what is seen of it."""
+
+    def in_a_folder(change, args):
+        folder = tmp_path / "folder"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name, text in SCHEMAS.items():
+            (folder / name).write_text(text)
+        (folder / "edges.csv").write_text("from,to\nalder,birch\nbirch,cedar\n")
+        (folder / "measured.csv").write_text("alpha,loss\n0.01,0.56\n0.05,0.45\n0.1,0.42\n0.5,0.4\n1,0.4\n")
+        write(folder / "records.csv", records(change))
+        for each in (tmp_path / "identities").glob("*"):
+            shutil.copytree(each, folder / each.name)
+        monkeypatch.chdir(folder)
+        inputs = {path.name for path in folder.iterdir()}
+        return seen(*tacit(*args), folder, inputs)
+
+    return in_a_folder
+
+
+def neighbours(said):
+    """The replacements that a statement covers: those of another site, unless it says that a record stays within."""
+    statement = str(said.get("model.json: privacy.statement", ""))
+    if "of the same site" in statement:
+        return {"of the same site": ANOTHER}
+    return {name: ANOTHER | change for name, change in ELSEWHERE.items()}
+
+
+def leaks(run, args, changes=None):
+    """What depends on the one record: {replacement: what differs}."""
+    first = run(None, args)
+    assert first["exit code"] == 0, first
+    found = {k: differences(first, run(change, args)) for k, change in (changes or neighbours(first)).items()}
+    return {name: differing for name, differing in found.items() if differing}
+
+
+# Every option of every command, with cases that exercise it, or why it cannot matter.
+TRAIN = [
+    "train", "records.csv", "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3, "--algorithm", "one-shot",
+]  # fmt: skip
+PLAN = ["plan", "dvp", "--rows", "24,16,12", "--epsilon", 1]
+MEMBERS = [
+    word
+    for k, (name, rows) in enumerate(HOSPITALS.items())
+    for word in ("--member", f"{name},127.0.0.1:{7441 + k},{rows},{name}/certificate.pem")
+]
+NEW = ["federation", "new", "--title", "spring", "--schema", "schema.toml", *MEMBERS]
+PRIVATE = [*NEW, "--epsilon", 1, "--delta", 1e-3, "--method", "one-shot"]
+ALL = "every case has it"
+REFUSED = "--epsilon refuses it before the file is read"
+EMBEDDED = "reads no file: the embedded records are public"
+AGENTS = "in test_agents"
+OWN = ["--penalty", 1, "--rounds", 3]  # a run of one's own
+
+OPTIONS = {
+    ("train",): {
+        "file": ALL,
+        "label": [[*TRAIN, "--label", "died"]],
+        "site": [[*TRAIN, "--site", "hospital"]],
+        "agents": [[*TRAIN, "--agents", 3], [*TRAIN, "--agents", 7]],
+        "schema": [
+            [*TRAIN, "--schema", "listed.toml", "--site", "hospital"],
+            [*TRAIN, "--schema", "listed.toml", "--agents", 3],
+        ],
+        "graph": [
+            [*TRAIN, *who, "--graph", graph]
+            for who in (["--site", "hospital"], ["--agents", 3])
+            for graph in ("star", "path", "complete", "random:3")
+        ]
+        + [[*TRAIN, "--site", "hospital", "--graph", "edges.csv"]],
+        "epsilon": ALL,
+        "delta": [[*TRAIN, "--site", "hospital", "--delta", 0.2]],  # the warning that it is large for so many rows
+        "algorithm": [
+            [*TRAIN, "--algorithm", method, *how]
+            for method in RECIPES
+            for how in (["--site", "hospital"], ["--agents", 3, "--graph", "complete", "--holdout", 0, "--json"])
+        ],
+        "holdout": [
+            [*TRAIN, *who, "--holdout", share, *how]
+            for who in (["--site", "hospital"], ["--agents", 3])
+            for share in (0, 0.5)
+            for how in ([], ["--json"])
+        ],
+        "seed": [[*TRAIN, "--agents", 4, "--graph", "random:4", "--seed", 5]],
+        "out": [[*TRAIN, "--out", "other.json"]],
+        "json": [[*TRAIN, "--site", "hospital", "--json"]],
+        **dict.fromkeys(("skew", "penalty", "loss", "l2", "rounds", "tolerance"), REFUSED),
+    },
+    ("plan",): {
+        "algorithm": ALL,
+        "rows": ALL,
+        "agents": [["plan", "dvp", "--rows", 20, "--agents", 3, "--epsilon", 1]],
+        "graph": [[*PLAN, "--graph", "path"]],
+        "epsilon": ALL,
+        "delta": [[*PLAN, "--delta", 1e-3]],
+        "penalty": [[*PLAN, *OWN]],
+        "rounds": [[*PLAN, *OWN, "--rounds", 5]],
+        "loss": [[*PLAN, *OWN, "--loss", "huber"]],
+        "l2": [[*PLAN, *OWN, "--l2", 0.1]],
+        "scale": [[*PLAN, *OWN, "--scale", 2]],
+        "law": [[*PLAN, *OWN, "--law", "pure"]],
+        "alpha": [["plan", "dvp", "--alpha", 1]],
+        "theory": [["plan", "r-admm", "--alpha", 100, "--scale", 1750, "--theory"]],
+        "dimension": [[*PLAN, "--theory", "--dimension", 5]],
+        "reference": [[*PLAN, "--theory", "--reference", 5]],
+        "accuracy": [[*PLAN, "--theory", "--accuracy", 0.2]],
+        "failure": [[*PLAN, "--theory", "--failure", 0.1]],
+        "design": [[*PLAN, "--design", "measured.csv"]],
+        "largest_alpha": [[*PLAN, "--design", "measured.csv", "--largest-alpha", 2]],
+        "worst_loss": [[*PLAN, "--design", "measured.csv", "--worst-loss", 0.5]],
+        "json": [[*PLAN, "--json"]],
+    },
+    ("federation", "new"): {
+        "member": ALL,
+        "schema": [[*PRIVATE, "--schema", "listed.toml"]],
+        "title": ALL,
+        "graph": [[*PRIVATE, "--graph", "path"]],
+        "epsilon": [PRIVATE],
+        "delta": [[*PRIVATE, "--delta", 0.1]],
+        "method": [[*PRIVATE, "--method", "pi-admm"]],
+        "penalty": [[*NEW, "--penalty", 1]],
+        "l2": [[*NEW, "--l2", 1]],
+        "loss": [[*NEW, "--loss", "huber"]],
+        "rounds": [[*NEW, "--rounds", 7]],
+        "secret_shared": [[*PRIVATE, "--secret-shared"]],
+        "go_on_after": [[*PRIVATE, "--go-on-after", 60]],
+        "out": [[*PRIVATE, "--out", "other.toml"]],
+    },
+    ("federation", "show"): {"file": AGENTS},
+    ("federation", "verify"): {"file": AGENTS, "report": AGENTS},
+    ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "out"), EMBEDDED),
+    ("agent", "run"): dict.fromkeys(
+        ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact"), AGENTS
+    ),
+    ("agent", "status"): dict.fromkeys(("federation", "identity", "store", "json"), AGENTS),
+}
+
+
+def commands_below(*path):
+    """The commands that there are, each with its options."""
+    command = typer.main.get_command(cli.app)
+    for name in path:
+        command = command.commands[name]
+    if not hasattr(command, "commands"):
+        return {path: {each.name for each in command.params} - {"help"}}
+    return {k: v for name in command.commands for k, v in commands_below(*path, name).items()}
+
+
+def test_every_option_is_accounted_for():
+    there = {k: v for group in ("train", "plan", "federation", "agent") for k, v in commands_below(group).items()}
+    assert there == {path: set(options) for path, options in OPTIONS.items()}
+
+
+def cases(*commands):
+    found = [
+        (path, option, case)
+        for path in commands
+        for option, how in OPTIONS[path].items()
+        if not isinstance(how, str)
+        for case in how
+    ]
+    return [pytest.param(case, id=f"{' '.join(path)} {option} {k}") for k, (path, option, case) in enumerate(found)]
+
+
+@pytest.mark.parametrize("args", cases(("train",)))
+def test_training(run, args):
+    assert leaks(run, args) == {}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("who", [["--site", "hospital"], ["--agents", 3]], ids=["site", "agents"])
+def test_training_on_another_record(run, change, who):
+    assert leaks(run, [*TRAIN, *who], {"": change}) == {}
+
+
+@pytest.mark.parametrize("args", cases(("plan",)))
+def test_plans(run, args):
+    assert leaks(run, args, {"all at once": ANOTHER | {"hospital": "dogwood"}}) == {}
+
+
+@pytest.fixture
+def identities(tmp_path):
+    (tmp_path / "identities").mkdir()
+    for name in HOSPITALS:
+        Identity.new(name, tmp_path / "identities")
+
+
+@pytest.mark.parametrize("args", cases(("federation", "new")))
+def test_federations(run, identities, args):
+    assert leaks(run, args, {"all at once": ANOTHER | {"hospital": "dogwood"}}) == {}
+
+
+@pytest.mark.parametrize("option", [name for name, how in OPTIONS["train",].items() if how == REFUSED])
+def test_what_is_refused_is_refused_unread(tacit, option):
+    code, out, err = tacit("train", "nowhere.csv", "--schema", "nowhere.toml", "--epsilon", 1, f"--{option}", 1)
+    assert (code, out) == (2, "")
+    assert f"--{option}" in err
+    assert err.count("\n") == 1
+
+
+def test_the_statement_says_what_is_public(run):
+    def statement(*args):
+        return run(None, [*TRAIN, *args])["model.json: privacy.statement"]
+
+    assert statement().endswith("for every record, one record replaced by another")
+    read = "of the same site; the names of the sites, which were read from the records, and their numbers of rows are "
+    assert statement("--site", "hospital").endswith(f"one record replaced by another {read}public")
+    listed = statement("--site", "hospital", "--schema", "listed.toml")
+    assert listed.endswith("replaced by another of the same site; the number of rows of each site is public")
+
+
+def test_noise_is_fresh_wherever_records_may_show(run, tmp_path):
+    """What is left out of the comparison is not the same twice: it is no function of the records."""
+    models = []
+    for _ in range(2):
+        run(None, TRAIN)
+        models.append(json.loads((tmp_path / "folder" / "model.json").read_text())["weights"])
+    assert all(a != b for a, b in zip(*models, strict=True))
+
+
+# Planted leaks, which the comparison has to see
+
+
+def test_skew_would_be_seen(run, monkeypatch):
+    def skewed(table, data, site, agents, skew, seed, sites=None):
+        return partition.dirichlet(data.y, 3, 0.5, seed), ["a", "b", "c"]
+
+    monkeypatch.setattr(train_module, "share_out", skewed)
+    found = leaks(run, TRAIN, {"flipped": {"died": "no"}})["flipped"]
+    assert any(re.fullmatch(r"model\.json: training\.agents\.\d\.rows", name) for name in found)
+
+
+@pytest.mark.parametrize("schema", ["schema.toml", "listed.toml"])
+def test_a_statement_without_the_site_would_be_seen(run, monkeypatch, schema):
+    monkeypatch.setattr(training, "_within", lambda schema: "")
+    found = leaks(run, [*TRAIN, "--schema", schema, "--site", "hospital"])
+    assert "model.json: training.agents.0.rows" in found["of another site"]
+    assert any("dogwood" in str(differing) for differing in found["of a new site"].values())
+
+
+def test_a_row_that_is_too_long_would_be_seen(run, monkeypatch):
+    """Whether a run is refused must follow from the schema, not from the records."""
+    args = [*TRAIN, "--schema", "long-rows.toml", "--agents", 3]
+    assert "write 1.0" in run(None, args)["standard error"]
+    monkeypatch.setattr(train_module, "require_public", lambda schema, **_: None)
+    assert leaks(run, args, {"long": {"age": "100", "stay": "50"}})["long"]["exit code"] == (0, 2)
+
+
+def test_a_count_without_its_mark_would_be_seen(run, monkeypatch):
+    monkeypatch.setattr(train_module, "NOT_COVERED", "")
+    assert "standard error" in leaks(run, TRAIN, {"clipped": {"age": "999"}})["clipped"]
+
+
+# Agents
+
+
+def take_part(folder, addresses):
+    """All three agents, each in a process of its own: what they print, and the sizes of what they send."""
+    agreed, shown, processes = Federation.load(folder / "federation.toml"), {}, {}
+    for name in HOSPITALS:
+        with Ledger.new(folder / f"{name}.ledger", dataset=fingerprint(folder / f"{name}.csv"), cost=epsilon) as ledger:
+            ledger.set_cap(Cap(1.0, 1e-3))
+        words = ["agent", "run", "--federation", "federation.toml", "--identity", name, "--data", f"{name}.csv"]
+        words += ["--ledger", f"{name}.ledger", "--out", f"{name}.json", "--store", f"{name}.store"]
+        words += ["--listen", addresses[name], "--patience", "60"]
+        processes[name] = PROCESSES.Process(target=command, args=(folder, name, *words))
+        processes[name].start()
+    for name, process in processes.items():
+        process.join(120)
+        out, err = ((folder / f"{name}.{kind}") for kind in ("out", "err"))
+        shown[name] = process.exitcode, out.read_text(), err.read_text()
+        process.kill()
+        store = Store(folder / f"{name}.store", agreed.run, name, agreed.rounds)
+        sent = [(tick, len(message), str(event)) for tick, message, event in store.releases()]
+        store.close()
+        (folder / f"{name}.sent.json").write_text(json.dumps(sent))
+    return shown
+
+
+def test_agents(tacit, identities, tmp_path, monkeypatch):
+    """A federation runs with the records of alder as they are, and with one of them replaced. Store and ledger are left
+    out: they stay with the records (docs/deploy.md)."""
+    addresses = {name: f"127.0.0.1:{port}" for name, port in zip(HOSPITALS, free_ports(3), strict=True)}
+    members = [
+        word
+        for name, rows in HOSPITALS.items()
+        for word in ("--member", f"{name},{addresses[name]},{rows},identities/{name}/certificate.pem")
+    ]
+    (tmp_path / "schema.toml").write_text(SCHEMAS["schema.toml"])
+    agree = ["federation", "new", "--title", "spring", "--schema", "schema.toml", *members]
+    code, _, err = tacit(*agree, "--epsilon", 1, "--delta", 1e-3, "--method", "one-shot")
+    assert code == 0, err
+    found = []
+    for change in (None, {**ANOTHER, "hospital": "alder"}):
+        folder = tmp_path / f"folder{len(found)}"
+        folder.mkdir()
+        shutil.copy(tmp_path / "federation.toml", folder)
+        for name in HOSPITALS:
+            shutil.copytree(tmp_path / "identities" / name, folder / name)
+            write(folder / f"{name}.csv", [row for row in records(change) if row["hospital"] == name])
+        inputs = {path.name for path in folder.iterdir()}
+        shown = take_part(folder, addresses)
+        assert [code for code, _, _ in shown.values()] == [0, 0, 0], shown
+        monkeypatch.chdir(folder)
+        for name in HOSPITALS:
+            agent = ("--federation", "federation.toml", "--identity", name)
+            shown[f"{name} status"] = tacit("agent", "status", *agent, "--store", f"{name}.store")
+            shown[f"{name} verify"] = tacit("federation", "verify", "federation.toml", f"{name}.report.json")
+            refused = tacit("agent", "run", *agent, "--data", f"{name}.csv", "--exact")
+            assert refused[0] == 2
+            shown[f"{name} exact"] = refused
+        code, out, _ = tacit("agent", "status", *agent, "--store", "cedar.store", "--json")
+        shown["json"] = code, json.dumps(json.loads(out) | {"seconds_since": None}), ""
+        shown["show"] = tacit("federation", "show", "federation.toml")
+        kept = {f"{name}.{what}" for name in HOSPITALS for what in ("store", "ledger")}
+        kept |= {f"{file}{end}" for file in kept for end in ("-wal", "-shm")}
+        kept |= {f"{name}.{kind}" for name in HOSPITALS for kind in ("out", "err")}  # are in `shown`
+        found.append({f"{k}: {n}": s for k, v in shown.items() for n, s in seen(*v, folder, inputs | kept).items()})
+
+        # The salted hash of the ledger is left out above: so here, that nothing else of the ledger is written.
+        with Ledger(folder / "alder.ledger", cost=epsilon) as ledger:
+            secrets = [ledger.dataset.removeprefix("sha256:"), *(entry.hash for entry in ledger.entries())]
+        written = "".join(path.read_text() for path in folder.glob("*.json")) + str(shown)
+        assert not [secret for secret in secrets if secret in written]
+    assert differences(*found) == {}
+    assert any("alder.report.json: report.releases.0.event" in name for name in found[0])
