@@ -29,6 +29,7 @@ from tacit.algorithms import (
     RecycledADMM,
     TokenGradientDescent,
 )
+from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.listening import heard
 from tacit.losses import HuberHinge
@@ -112,9 +113,13 @@ def converse(method, problem, noise, liar: Liar, ticks: int, *, radius=None, sum
             yield Said(t, before, release.value[0], release.events[0])
         if mine.hears:
             rows = np.asarray(liar(t, state), dtype=float)[: len(mine.hears)]
-            with np.errstate(over="ignore"):
-                inbox = SummedInbox(rows.sum(axis=0, keepdims=True), np.array([[len(rows)]])) if summed else None
-            inbox = inbox or Inbox(rows, [0, len(rows)])
+            inbox = Inbox(rows, [0, len(rows)])
+            if summed:  # whatever the shares are, a sum modulo p is a number of the grid: see `FixedPoint`
+                most = FixedPoint(2.0**16, 3)
+                total = np.clip(rows, -1e300, 1e300).sum(axis=0, keepdims=True)
+                inbox = SummedInbox(
+                    np.clip(total, *(sign * 2.0 ** (63 - most.fraction_bits) for sign in (-1, 1))), np.array([[len(rows)]])
+                )
             inbox = heard(inbox, problem.radius if radius is None else radius).inbox
             state = method.listen(state, inbox, view, t)
 

@@ -137,8 +137,13 @@ def objective_perturbed(
     one, mu = _record(problem), _convexity(problem, weight)
     name, scale = _named(law)
     most = most_pull(problem, mu, grid=noise.grid)
-    noisy = most + factor * scale * largest_draw(name, problem.dimension)
-    sure = Solved(problem, mu, noisy)
+    drawn = factor * scale * largest_draw(name, problem.dimension)
+    if noise.grid and np.any(drawn > noise.grid * 2.0**52):
+        raise NoRoom(
+            f"noise of scale {np.max(factor * scale):.3g} in {problem.dimension} dimensions may lie beyond 2^52 steps of "
+            f"the grid of {noise.grid:.3g}; use a coarser grid"
+        )
+    sure = Solved(problem, mu, most + drawn)
     tau = sure.tau + noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
     _require_room(2 * sure.rounding / math.sqrt(_FOR_INEXACTNESS), _slope_change(problem), sure.steps)
     b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t)

@@ -195,8 +195,7 @@ class SecureNoise:
     ball (Arb interval arithmetic) from uniform bits, and while the ball leaves the rounding of any coordinate open,
     more bits are drawn. So the result has exactly the law of the ideal mechanism followed by rounding, which is
     post-processing and costs nothing. The grid has 2^53 steps to either side; what lies beyond is moved to its end,
-    which is post-processing, too: that a value is large ends no run. A scale with which noise itself would often lie
-    there is refused.
+    which is post-processing, too: that a value is large ends no run.
     """
 
     private = True
@@ -244,11 +243,6 @@ class SecureNoise:
         """round((base + value + Z) / grid) * grid, exactly."""
         if not (np.all(np.isfinite(value)) and np.all(np.isfinite(base)) and math.isfinite(scale) and scale > 0):
             raise InputError("secure noise needs finite values and a positive, finite scale")
-        if largest_draw(law, len(value)) * scale > self.grid * 2.0**52:
-            raise InputError(
-                f"noise of scale {scale:.3g} in {len(value)} dimensions may lie beyond 2^52 steps of the grid of "
-                f"{self.grid:.3g}; use a coarser grid"
-            )
         shape, count = _SHAPES[law], _UNIFORMS[law](len(value))
         bits, words = self._bits, self._integers(count, self._bits)
         while True:

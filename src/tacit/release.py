@@ -111,7 +111,8 @@ def clipped(rows: np.ndarray, radius: np.ndarray | float) -> np.ndarray:
     [[0.6, 0.8], [0.3, 0.4], [0.6, 0.8]]
     """
     largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
-    unit = np.where(largest > 0, largest, 1.0)
-    length = np.linalg.norm(rows / unit, axis=-1, keepdims=True)  # at most sqrt(d): no square overflows
-    shrink = (radius / unit) / np.where(length > 0, length, 1.0)
-    return np.where(shrink < 1, rows * np.minimum(shrink, 1.0), rows)
+    direction = rows / np.where(largest > 0, largest, 1.0)  # of a norm between 1 and sqrt(d): no square overflows
+    length = np.maximum(np.linalg.norm(direction, axis=-1, keepdims=True), 1.0)
+    # Zero and what is nearly zero lie inside; a radius over a small number may be infinite, which says the same.
+    with np.errstate(over="ignore", divide="ignore"):
+        return np.where(length > radius / largest, direction * (radius / length), rows)
