@@ -178,18 +178,16 @@ def test_lock_step_sees_a_solver_that_is_not_paid_for(monkeypatch):
 
 
 def test_lock_step_sees_rounding_that_is_not_paid_for():
-    """Planted: a step that is rounded before the noise comes, far out, as it was. The noise is added to what two
-    records move by less than is paid for; rounded with a large number, by up to half as much again."""
-    step, problems = 1e-5, neighbours_in_one_record(40, 3, radius=2.0**40)
-    paid = step * float(mechanisms._slope_change(problems[0])[0, 0]) * (1 + 1e-9)
-    far = np.random.default_rng(0).normal(size=(50, 1, 3)) * 2.0**32
-
-    def worst(rounded):
-        moved = [np.subtract(*(rounded(at, -step * each.data_gradient(at)) for each in problems)) for at in far]
-        return max(map(np.linalg.norm, moved))
-
-    assert worst(lambda at, pull: pull) <= paid
-    assert worst(lambda at, pull: at + pull) > 1.2 * paid
+    """Planted: a step that is rounded before the noise comes, towards a point far out, as it was. The records pull by
+    just over half a unit in its last place, either way: rounded, by a whole one."""
+    step, problems, at = 1e-5, neighbours_in_one_record(40, 3), np.zeros((1, 3))
+    paid = step * float(mechanisms._slope_change(problems[0])[0, 0])
+    towards = np.full((1, 3), 1.5 * 2.0**31)
+    pulls = [-step * problem.data_gradient(at) for problem in problems]
+    assert np.linalg.norm(pulls[0] - pulls[1]) <= paid
+    assert np.linalg.norm((towards + pulls[0]) - (towards + pulls[1])) > 1.8 * paid
+    exact = [tacit.SecureNoise(grid=2.0**-20).add("gaussian", pull, 1e-9, np.arange(1), 0, onto=towards) for pull in pulls]
+    assert np.linalg.norm(exact[0] - exact[1]) == 0.0  # on so coarse a grid: what is added is added exactly
 
 
 # The attack that switched the noise off
