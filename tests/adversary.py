@@ -31,7 +31,7 @@ from tacit.algorithms import (
 )
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.secret_shared import SummedInbox
-from tacit.listening import heard
+from tacit.listening import Listening
 from tacit.losses import HuberHinge
 from tacit.plan import _NoNoise
 from tacit.privacy.events import Free, Pure
@@ -118,9 +118,11 @@ def converse(method, problem, noise, liar: Liar, ticks: int, *, radius=None, sum
                 most = FixedPoint(2.0**16, 3)
                 total = np.clip(rows, -1e300, 1e300).sum(axis=0, keepdims=True)
                 inbox = SummedInbox(
-                    np.clip(total, *(sign * 2.0 ** (63 - most.fraction_bits) for sign in (-1, 1))), np.array([[len(rows)]])
+                    np.clip(total, *(sign * 2.0 ** (63 - most.fraction_bits) for sign in (-1, 1))),
+                    np.array([[len(rows)]]),
                 )
-            inbox = heard(inbox, problem.radius if radius is None else radius).inbox
+            own = np.zeros((1, problem.dimension))
+            inbox = Listening(problem.radius if radius is None else radius).read(inbox, own).inbox
             state = method.listen(state, inbox, view, t)
 
 

@@ -70,9 +70,8 @@ def true_gradient(problem, f, b, rho):
 def in_lock_step(method, problems, said, seed):
     """What the two data sets make of one step: the largest share of what is paid for that is really used."""
     spies = [Spy(seed), Spy(seed)]
-    releases = [
-        method.speak(said.before, problem, VIEW, spy, said.tick)[1] for problem, spy in zip(problems, spies, strict=True)
-    ]
+    pairs = zip(problems, spies, strict=True)
+    releases = [method.speak(said.before, problem, VIEW, spy, said.tick)[1] for problem, spy in pairs]
     assert releases[0].events == releases[1].events  # nobody pays for what was heard
     event, used = releases[0].events[0], 0.0
     asked = [spy.asked for spy in spies]
@@ -186,7 +185,8 @@ def test_lock_step_sees_rounding_that_is_not_paid_for():
     pulls = [-step * problem.data_gradient(at) for problem in problems]
     assert np.linalg.norm(pulls[0] - pulls[1]) <= paid
     assert np.linalg.norm((towards + pulls[0]) - (towards + pulls[1])) > 1.8 * paid
-    exact = [tacit.SecureNoise(grid=2.0**-20).add("gaussian", pull, 1e-9, np.arange(1), 0, onto=towards) for pull in pulls]
+    coarse = tacit.SecureNoise(grid=2.0**-20)
+    exact = [coarse.add("gaussian", pull, 1e-9, np.arange(1), 0, onto=towards) for pull in pulls]
     assert np.linalg.norm(exact[0] - exact[1]) == 0.0  # on so coarse a grid: what is added is added exactly
 
 
@@ -275,5 +275,5 @@ def test_what_rounding_would_drown_is_refused_before_noise_is_drawn():
     with pytest.raises(tacit.InputError, match="use a coarser grid"):
         tacit.plan(loud, _three(neighbours_in_one_record(200, 3)[0]), GRAPH, 2)
     flat = tacit.Facts(sizes=[10**9] * 3, dimension=3, loss=tacit.losses.HuberHinge(1.0), l2=1e-14)
-    with pytest.raises(tacit.InputError, match="must not fail|rounding in double precision"):
+    with pytest.raises(tacit.InputError, match=r"must not fail|rounding in double precision"):
         tacit.plan(methods(tacit.Gaussian(5.0), penalty=1e-14)["pvp"], flat, GRAPH, 1)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
+from tacit.attacks.poisoning import Hostile
 from tacit.data import Dataset
 from tacit.errors import GraphError, InputError
 from tacit.graph import Graph
@@ -89,7 +90,16 @@ class Outcome(NamedTuple):
     messages: int
 
 
-def contenders(graph: Graph, epsilon: float, delta: float) -> dict[str, tuple[str, bool, Callable[[Trial], Outcome]]]:
+class Trust(NamedTuple):
+    """How far the members trust what they hear, and how many of them lie (KIND:COUNT), in a simulation."""
+
+    robust: str | None = None
+    hostile: str | None = None
+
+
+def contenders(
+    graph: Graph, epsilon: float, delta: float, trust: Trust = Trust()
+) -> dict[str, tuple[str, bool, Callable[[Trial], Outcome]]]:
     """Every method by name: its title, whether it does without a middle, and how to run it."""
 
     @lru_cache
@@ -98,7 +108,8 @@ def contenders(graph: Graph, epsilon: float, delta: float) -> dict[str, tuple[st
         return recipe.setting(sizes, dimension, talk, epsilon, delta)
 
     def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph) -> Outcome:
-        return _run(trial, talk, setting(recipe, trial.sizes, trial.dimension, talk), delta)
+        found = setting(recipe, trial.sizes, trial.dimension, talk)
+        return _run(trial, talk, found, delta, trust=trust if talk.agents > 1 else Trust())
 
     def by_recipe(name: str) -> Callable[[Trial], Outcome]:
         return lambda trial: outcome(trial, RECIPES[name])
@@ -138,10 +149,14 @@ def compare(
     *,
     epsilon: float,
     delta: float,
+    trust: Trust = Trust(),
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Contender]:
-    """Runs every method in every trial; left out is what cannot keep the budget, or finds no cycle for its token."""
-    for name, (title, decentralised, run) in contenders(graph, epsilon, delta).items():
+    """Runs every method in every trial; left out is what cannot keep the budget, finds no cycle for its token, or has
+    no rows to compare where members listen robustly."""
+    for name, (title, decentralised, run) in contenders(graph, epsilon, delta, trust).items():
+        if trust.robust is not None and name == "pi-admm":
+            continue
         if progress is not None:
             progress(name)
         try:
@@ -172,15 +187,38 @@ def recommended(results: list[Contender]) -> Contender:
     return min((c for c in candidates if c.error <= best + _AS_GOOD_AS), key=lambda c: (c.messages, c.error))
 
 
-def _run(trial: Trial, graph: Graph, setting: Setting, delta: float, *, apart: bool = False) -> Outcome:
-    """One run; its result is the agents' average model, or the model of each of them `apart`."""
+def _run(
+    trial: Trial, graph: Graph, setting: Setting, delta: float, *, apart: bool = False, trust: Trust = Trust(),
+    members: bool = False,
+) -> Outcome:  # fmt: skip
+    """One run; its result is the agents' average model, or the model of each of them `apart`. Where it matters whom
+    they trust, it is the model of each honest one."""
     facts = setting.facts
+    if members or trust != Trust():
+        return _attacked(trial, graph, setting, delta, trust)
     problem = Problem(trial.parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
     noise = SeededNoise(trial.seed)
     run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise)
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     models = run.estimate / facts.scale[:, None] if apart else run.model[None]
     return Outcome(models, spent, setting.rounds, int(run.history["messages"][-1]))
+
+
+def _attacked(trial: Trial, graph: Graph, setting: Setting, delta: float, trust: Trust) -> Outcome:
+    """A run in which members listen as they agreed, and some of them lie."""
+    facts = setting.facts
+    hostile = None if trust.hostile is None else Hostile.parse(trust.hostile, graph.agents, trial.seed)
+    if hostile is not None:
+        hostile = replace(hostile, radius=facts.radius, robust=trust.robust is not None)
+    parts = trial.parts if hostile is None else hostile.parts(trial.parts)
+    problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
+    run = simulate(
+        setting.algorithm, problem, graph, rounds=setting.rounds, noise=SeededNoise(trial.seed), robust=trust.robust,
+        exchange=hostile,
+    )  # fmt: skip
+    spent = max(total.best for total in per_agent_totals(run.spent, delta))
+    honest = slice(None) if hostile is None else hostile.honest
+    return Outcome(run.estimate[honest], spent, setting.rounds, int(run.history["messages"][-1]))
 
 
 def _error(models: np.ndarray, test: Dataset) -> float:

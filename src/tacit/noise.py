@@ -45,9 +45,7 @@ class Noise(Protocol):
         """(n, d) random numbers."""
         ...
 
-    def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
-    ) -> np.ndarray:
+    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """(n, d) public value plus factor times noise: the linear term of an objective."""
         ...
 
@@ -113,9 +111,7 @@ class SeededNoise:
         radius = -np.log(u[:, dimension:]).sum(axis=1, keepdims=True)  # Gamma(d)
         return scale * z * (radius / np.linalg.norm(z, axis=1, keepdims=True))
 
-    def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
-    ) -> np.ndarray:
+    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
@@ -169,9 +165,7 @@ class RecordedNoise:
             )
         return self.array[t, ids]
 
-    def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
-    ) -> np.ndarray:
+    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
@@ -218,9 +212,7 @@ class SecureNoise:
         """See `Noise`."""
         return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
 
-    def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int
-    ) -> np.ndarray:
+    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`. The sum is exact and then rounded, whatever the value: no large value swallows the noise. The
         rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.mechanisms.objective_perturbed`)."""
         return self.add(law, value, _column(factor) * _column(scale), ids, t)

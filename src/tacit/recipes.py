@@ -105,7 +105,6 @@ class Recipe:
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
         return Setting(calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta), rounds, facts)
 
-
     def radius(self, noise: Noise, dimension: int, scale: np.ndarray) -> float:
         """Beyond which no model of an honest run lies."""
         start = float(self.loss.value(np.zeros(1), np.ones(1))[0])

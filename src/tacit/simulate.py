@@ -18,7 +18,7 @@ from tacit.errors import InputError, whole
 from tacit.exchange import Exchange, Link, Plain, SecretSharedSums
 from tacit.files import replacing
 from tacit.graph import Graph, View
-from tacit.listening import check_robust, heard
+from tacit.listening import Listening, check_robust
 from tacit.noise import Noise
 from tacit.privacy.events import Event, Free, Unprotected, from_plain, to_plain
 from tacit.problem import Problem
@@ -47,6 +47,7 @@ class Run:
     converged: bool  # whether the residuals fell below the given tolerance
     seeded: bool  # whether its noise could be drawn again by who knows the seed: then nothing of it is private
     identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
+    so_far: np.ndarray | None = field(default=None, repr=False)  # what robust listeners remember (`tacit.listening`)
 
     def __repr__(self) -> str:
         return f"Run({len(self.estimate)} agents, {self.rounds} rounds, private={self.private})"
@@ -75,8 +76,7 @@ class Run:
         arrays: dict[str, Any] = {f"state_{name}": array for name, array in _arrays(self.state).items()}
         arrays |= {f"history_{name}": array for name, array in self.history.items()}
         arrays |= {"estimate": self.estimate}
-        if self.trajectory is not None:
-            arrays["trajectory"] = self.trajectory
+        arrays |= {name: array for name in ("trajectory", "so_far") if (array := getattr(self, name)) is not None}
         with replacing(path) as draft, draft.open("wb") as file:
             np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
 
@@ -99,6 +99,7 @@ class Run:
                 converged=meta["converged"],
                 seeded=meta["seeded"],
                 identity=meta["identity"],
+                so_far=arrays.get("so_far"),
             )
         except (OSError, EOFError, ValueError, KeyError, TypeError, NotImplementedError, zipfile.BadZipFile) as error:
             raise InputError(f"{path} is not a saved run: {error}") from None
@@ -159,7 +160,9 @@ def simulate(
     if robust is not None:
         check_robust(robust, int(graph.degree.min()))
         if not isinstance(schedule, Broadcast) or isinstance(exchange, SecretSharedSums):
-            raise InputError("robust listening compares rows: it is for methods in which all speak at once, in the open")
+            raise InputError(
+                "robust listening compares rows: it is for methods in which all speak at once, in the open"
+            )
     view = blocks.view
     f0 = problem.as_rows(0.0 if start is None else start, "start").copy()
     if not np.all(np.isfinite(f0)):
@@ -169,9 +172,14 @@ def simulate(
         "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",  # type: ignore[call-overload]
         "problem": problem.fingerprint(),
         "graph": json.dumps(graph.edges),
+        **({} if robust is None else {"robust": robust}),
     }
 
     link = (exchange or Plain()).open(graph)
+    listening = None
+    if robust is not None:  # exact values may be as large as they are
+        radius = math.inf if noise is None else problem.radius
+        listening = Listening(radius, robust, None if resume is None else resume.so_far)
     done, sent = 0, link.sent
     history: list[dict[str, float]] = []
     spent: list[Counter[Event]] = [Counter() for _ in range(graph.agents)]
@@ -210,7 +218,7 @@ def simulate(
             sent["bytes"] += len(turns) * f0[0].nbytes
         else:
             done, turn = t + 1, schedule.turn(t)
-            state, release = tick(algorithm, state, blocks, noise, turn, t, link, robust)
+            state, release = tick(algorithm, state, blocks, noise, turn, t, link, listening)
             if tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
                 raise InputError(
                     "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released "
@@ -238,6 +246,7 @@ def simulate(
         converged=converged,
         seeded=(noise is not None and not noise.private) or (resume is not None and resume.seeded),
         identity=identity,
+        so_far=None if listening is None else listening.so_far,
     )
 
 
@@ -270,9 +279,10 @@ def tick(
     turn: Turn,
     t: int,
     link: Link | None = None,
-    robust: str | None = None,
+    listening: Listening | None = None,
 ) -> tuple[Any, Release]:
-    """One round: the speakers of the turn speak, its listeners listen."""
+    """One round: the speakers of the turn speak, its listeners listen. Unless exact values leave, or members listen
+    robustly, what is heard is read within the problem's radius."""
     own = _rows(state, turn.speakers)
     said, release = algorithm.speak(own, *blocks.of(turn.speakers), noise, t)
     state = _put(state, turn.speakers, own, said)
@@ -280,9 +290,10 @@ def tick(
         return state, release
     own = _rows(state, turn.listeners)
     inbox = (link or Plain().open(blocks.graph)).deliver(release, turn, t)
-    exact = all(isinstance(event, Unprotected) for event in release.events)
-    if robust is not None or not exact:
-        inbox = heard(inbox, math.inf if exact else blocks.problem.radius, robust, release.value).inbox
+    if listening is None and not all(isinstance(event, Unprotected) for event in release.events):
+        listening = Listening(blocks.problem.radius)
+    if listening is not None:
+        inbox = listening.read(inbox, release.value).inbox
     after = algorithm.listen(own, inbox, blocks.of(turn.listeners)[1], t)
     return _put(state, turn.listeners, own, after), release
 
@@ -333,8 +344,8 @@ def _everybody(ids: np.ndarray, state: Any) -> bool:
 
 
 def _resumed(run: Run, fresh: Any, identity: dict[str, str]) -> Any:
-    for name, mine in identity.items():
-        if run.identity.get(name) != mine:
+    for name in {*identity, *run.identity}:
+        if run.identity.get(name) != identity.get(name):
             raise InputError(f"the run to resume had another {name}: it cannot go on with this one")
     arrays, expected = _arrays(run.state), fresh._asdict()
     fits = arrays.keys() == expected.keys() and all(

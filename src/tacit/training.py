@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tacit.algorithms import Algorithm
+from tacit.attacks.poisoning import Hostile
 from tacit.data import Classes, Dataset, Schema
 from tacit.errors import InputError, whole
 from tacit.graph import Graph
@@ -20,6 +21,8 @@ from tacit.privacy.accounting import rounded_up
 from tacit.problem import Problem
 from tacit.recipes import Recipe
 from tacit.simulate import Run, simulate
+
+_FAR = 2.0**12  # of a member that lies where exact values have no bound
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,16 @@ def train(
     tolerance: float | None = None,
     names: Sequence[str] | None = None,
     test: Dataset | None = None,
+    robust: str | None = None,
+    hostile: Hostile | None = None,
     progress: Callable[[int], None] | None = None,
     prepared: Callable[[], None] | None = None,
 ) -> Trained:
     """Fits one model to the rows that each organisation holds, every row counting alike.
 
     A round is as many ticks as let everybody speak once. `prepared` is called once the optimum for comparison is there
-    (which compiles the solver on first use).
+    (which compiles the solver on first use). `robust` is how members listen, `hostile` who of them lies: the model is
+    then that of the honest ones, on average.
     """
     whole("rounds", rounds, 1)
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
@@ -105,9 +111,15 @@ def train(
     if prepared is not None:
         prepared()
     every = ticks_a_round(algorithm, graph)
+    poisoned = problem
+    if hostile is not None:
+        hostile = replace(hostile, robust=robust is not None, radius=_FAR)
+        poisoned = Problem(hostile.parts(data.parts(parts)), loss=loss, scale=sizes / sizes.mean(), l2=l2)
     run = simulate(
-        algorithm, problem, graph, rounds=rounds * every, tolerance=tolerance, measure_every=every, progress=progress
+        algorithm, poisoned, graph, rounds=rounds * every, tolerance=tolerance, measure_every=every, robust=robust,
+        exchange=hostile, progress=progress,
     )  # fmt: skip
+    weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
     statement = "private" if run.private else "not private: exact values were exchanged between the agents"
     pooled_problem = problem.pooled()
 
@@ -119,15 +131,15 @@ def train(
     alone = Problem(data.parts(parts), loss=loss, l2=l2).argmin(linear=0, weight=0, centre=0) if l2 > 0 else None
     return Trained(
         model=Model(
-            run.model,
+            weights,
             schema,
             type(loss).__name__,
-            training=_how(algorithm, l2, run.rounds // every, run.converged, names, sizes, graph),
+            training=_how(algorithm, l2, run.rounds // every, run.converged, names, sizes, graph, robust, hostile),
             privacy={"private": run.private, "statement": statement},
         ),
         run=run,
         rounds=run.rounds // every,
-        together=line("together, nothing pooled", int(sizes.sum()), run.model),
+        together=line("together, nothing pooled", int(sizes.sum()), weights),
         pooled=line("all data pooled (the optimum)", int(sizes.sum()), optimum),
         alone=[] if alone is None else [line(f"{names[i]} alone", int(sizes[i]), alone[i]) for i in range(len(names))],
     )
@@ -151,6 +163,8 @@ def train_privately(
     names: Sequence[str] | None = None,
     test: Dataset | None = None,
     sites: bool = False,
+    robust: str | None = None,
+    hostile: Hostile | None = None,
     prepared: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PrivatelyTrained:
@@ -168,8 +182,16 @@ def train_privately(
         prepared(setting.rounds)
     noise = SecureNoise() if noise is None else noise
     facts = setting.facts
-    problem = Problem(data.parts(parts), loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
-    run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, progress=progress)
+    rows: list[tuple[Any, Any]] = list(data.parts(parts))
+    if hostile is not None:
+        hostile = replace(hostile, robust=robust is not None, radius=facts.radius)
+        rows = hostile.parts(rows)
+    problem = Problem(rows, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
+    run = simulate(
+        setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, robust=robust, exchange=hostile,
+        progress=progress,
+    )  # fmt: skip
+    weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     guarantee = (
         f"({rounded_up(spent):g}, {delta:g})-differentially private for every record, one record replaced by another"
@@ -178,8 +200,9 @@ def train_privately(
     rounds = run.rounds // ticks_a_round(setting.algorithm, graph)
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
     model = Model(
-        run.model, schema, type(facts.loss).__name__,
-        training=_how(setting.algorithm, facts.l2, rounds, run.converged, names, sizes, graph),
+        weights, schema, type(facts.loss).__name__,
+        training=_how(setting.algorithm, facts.l2, rounds, run.converged, names, sizes, graph, robust, hostile)
+        | {"radius": facts.radius},
         privacy={"private": run.private, "statement": statement, "epsilon": spent, "delta": delta},
     )  # fmt: skip
     error = None if test is None else model.error(test)
@@ -199,10 +222,13 @@ def _within(schema: Schema) -> str:
 
 
 def _how(
-    algorithm: Algorithm, l2: float, rounds: int, converged: bool, names: Sequence[str], sizes: np.ndarray, graph: Graph
-) -> dict[str, Any]:
+    algorithm: Algorithm, l2: float, rounds: int, converged: bool, names: Sequence[str], sizes: np.ndarray,
+    graph: Graph, robust: str | None, hostile: Hostile | None,
+) -> dict[str, Any]:  # fmt: skip
     """How a model came about, for its file."""
     return {
+        **({} if robust is None else {"robust": robust}),
+        **({} if hostile is None else {"simulated attack": str(hostile)}),
         "algorithm": type(algorithm).__name__,
         "parameters": asdict(algorithm),  # type: ignore[call-overload]
         "l2": l2,

@@ -7,6 +7,8 @@
     dimension = 12               # of the model: what the schema comes to
     edges = [["alder", "birch"], ["birch", "cedar"]]
     exchange = "rows"            # or "secret-shared sums": nobody sees a single row (docs/secret-sharing.md)
+    radius = 256                 # nothing is heard of models farther from zero; public, from the recipe
+    robust = "none"              # or "clipping", "trimmed", "median": how members listen, against one that lies
     go_on_after = 0              # seconds without a member after which the others go on without it; 0: they wait
 
     [method]                     # private, by a recipe: every setting follows from the budget and the numbers of rows
@@ -59,12 +61,16 @@ from tacit.data.public import require_public
 from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
 from tacit.graph import Graph
+from tacit.listening import ROBUST, check_robust
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.plan import Facts
+from tacit.problem import check_radius
 from tacit.recipes import RECIPES, Setting
 
 _VERSION = 1
 ROWS, SUMS = "rows", "secret-shared sums"  # what neighbours get to know of each other
+NONE = "none"  # no robust listening
+FAR = 2.0**40  # the radius where exact values are exchanged: only what would overflow is out of it
 LEAST_ABSENCE = 10.0  # seconds: several times what passes between two signs of life (`tacit.agent.run`)
 
 PLAIN_METHODS: dict[str, Callable[[float], Algorithm]] = {
@@ -144,6 +150,8 @@ class Federation:
     rounds: int
     schema: Schema
     exchange: str = ROWS
+    radius: float = 0.0  # 0: the usual one, until the file is written
+    robust: str = NONE
     go_on_after: float = 0.0
     agreed: Federation | None = None  # what the file says, if this is what is left of it: see `without`
 
@@ -160,6 +168,14 @@ class Federation:
                 raise InputError(f"two members have the same {what}: {twice[0]}")
         if self.exchange not in (ROWS, SUMS):
             raise InputError(f"the exchange is {ROWS!r} or {SUMS!r}, not {self.exchange!r}")
+        if self.radius == 0 and isinstance(self.method, Plain):
+            object.__setattr__(self, "radius", FAR)
+        if self.radius != 0:
+            check_radius(self.radius)
+        if self.robust != NONE:
+            check_robust(self.robust, int(self.graph.degree.min()))
+            if self.exchange == SUMS:
+                raise InputError("robust listening compares rows, and in secret-shared sums nobody sees one: choose")
         if not (self.go_on_after == 0 or LEAST_ABSENCE <= self.go_on_after < math.inf):
             raise InputError(f"go_on_after is 0, or {LEAST_ABSENCE:g} seconds or more, not {self.go_on_after}")
         degree = self.graph.degree
@@ -204,7 +220,7 @@ class Federation:
         rows = np.array([member.rows for member in self.members])
         facts = Facts(
             sizes=rows, dimension=self.schema.dimension, loss=PLAIN_LOSSES[self.method.loss](),
-            scale=rows / rows.mean(), l2=self.method.l2,
+            scale=rows / rows.mean(), l2=self.method.l2, radius=self.radius,
         )  # fmt: skip
         return Setting(PLAIN_METHODS[self.method.name](self.method.penalty), self.rounds, facts)
 
@@ -234,7 +250,7 @@ class Federation:
         if not isinstance(self.method, Private):
             return self
         found = self._recipe_setting()
-        made = replace(self, rounds=found.rounds)
+        made = replace(self, rounds=found.rounds, radius=found.facts.radius)
         made.__dict__["setting"] = found  # found once: the calibration takes seconds
         return made
 
@@ -242,7 +258,9 @@ class Federation:
         assert isinstance(self.method, Private)
         rows = np.array([member.rows for member in self.members])
         recipe, method = RECIPES[self.method.name], self.method
-        return recipe.setting(rows, self.schema.dimension, self.graph, method.epsilon, method.delta)
+        return recipe.setting(
+            rows, self.schema.dimension, self.graph, method.epsilon, method.delta, self.radius or None
+        )  # fmt: skip
 
     @cached_property
     def parts(self) -> dict[str, bytes]:
@@ -256,6 +274,8 @@ class Federation:
             "method": {key: _same(value) for key, value in asdict(self.method).items()},
             "rounds": self.rounds,
             "exchange": self.exchange,
+            "radius": _same(self.radius),
+            "robust": self.robust,
             "go_on_after": _same(self.go_on_after),
             "schema": self.schema.to_dict(),
             **{f"member {member.name}": asdict(member) for member in self.members},
@@ -289,7 +309,7 @@ class Federation:
         head = {
             "version": _VERSION, "tacit": __version__, "title": self.title, "rounds": self.rounds,
             "dimension": self.schema.dimension, "edges": [list(edge) for edge in self.edges],
-            "exchange": self.exchange, "go_on_after": self.go_on_after,
+            "exchange": self.exchange, "radius": self.radius, "robust": self.robust, "go_on_after": self.go_on_after,
         }  # fmt: skip
         blocks = [schema_toml.lines(head), schema_toml.lines(asdict(self.method), "method")]
         for member in self.members:
@@ -314,8 +334,9 @@ class Federation:
 
     @classmethod
     def _from_plain(cls, plain: dict[str, Any]) -> Federation:
-        own = ("version", "tacit", "title", "rounds", "dimension", "edges", "exchange", "go_on_after")
-        _check_keys(plain, (*own, "method", "members", "schema"), "a federation")
+        own = ("version", "tacit", "title", "rounds", "dimension", "edges", "exchange")
+        more = ("radius", "robust", "go_on_after", "method", "members", "schema")
+        _check_keys(plain, (*own, *more), "a federation")
         if plain["version"] != _VERSION:
             raise InputError(f"version must be {_VERSION}; got {plain['version']!r}")
         if plain["tacit"] != __version__:
@@ -329,6 +350,10 @@ class Federation:
             raise InputError("members are tables; write [[members]]")
         if type(plain["go_on_after"]) not in (int, float):
             raise InputError(f"go_on_after is a number of seconds, not {plain['go_on_after']!r}")
+        if type(plain["radius"]) not in (int, float) or not plain["radius"] > 0:
+            raise InputError(f"radius is a positive number, the largest norm of a model, not {plain['radius']!r}")
+        if not isinstance(plain["robust"], str):
+            raise InputError(f"robust is {NONE!r} or one of {', '.join(ROBUST)}, not {plain['robust']!r}")
         if not isinstance(method, dict):
             raise InputError("method is a table; write [method]")
         schema = Schema.from_dict(plain["schema"])
@@ -343,6 +368,8 @@ class Federation:
             rounds=plain["rounds"],
             schema=schema,
             exchange=plain["exchange"],
+            radius=plain["radius"],
+            robust=plain["robust"],
             go_on_after=plain["go_on_after"],
         )
 

@@ -25,7 +25,7 @@ from tacit.mechanisms import (
 )
 from tacit.noise import Noise
 from tacit.problem import Problem
-from tacit.release import Inbox, Release
+from tacit.release import Inbox, Release, clipped
 
 
 def drawn_weights(
@@ -76,6 +76,11 @@ def gradient_step(
         return unprotected(towards - step * problem.gradient(at))
     law = stated_law(beta, budget, step * gradient_sensitivity(problem, row_norm), problem.dimension, view.ids, k)
     return step_perturbed(problem, needed(noise), law, towards, at, step, row_norm=row_norm, ids=view.ids, t=k)
+
+
+def bounded_gradient(problem: Problem, at: np.ndarray) -> np.ndarray:
+    """grad f_i as a private step takes it: at the nearest point within the radius."""
+    return problem.gradient(clipped(at, problem.radius))
 
 
 def proximal_step(

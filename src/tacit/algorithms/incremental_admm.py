@@ -223,14 +223,16 @@ class IncrementalADMM:
             if self.deviation is not None:
                 x = needed(noise).add("gaussian", x, self.deviation, view.ids, k)
             return unprotected(x)
-        at = {"row_norm": self.row_norm, "ids": view.ids, "t": k}
+        row_norm, ids = self.row_norm, view.ids
         if not self.exact:
-            law = self._law(gradient_sensitivity(problem, self.row_norm) / rho)
-            return step_perturbed(problem, needed(noise), law, centre, x, 1 / rho, **at)
-        where = {"weight": rho / 2, "convexity": rho + problem.l2}
-        law = self._law(minimiser_sensitivity(problem, row_norm=self.row_norm, **where))
-        x = private_argmin(problem, linear=0.0, weight=rho / 2, centre=centre, start=x, row_norm=self.row_norm)
-        return minimiser_perturbed(problem, needed(noise), law, x, **where, **at)
+            law = self._law(gradient_sensitivity(problem, row_norm) / rho)
+            return step_perturbed(problem, needed(noise), law, centre, x, 1 / rho, row_norm=row_norm, ids=ids, t=k)
+        weight, convexity = rho / 2, rho + problem.l2
+        law = self._law(minimiser_sensitivity(problem, convexity, weight, row_norm))
+        x = private_argmin(problem, linear=0.0, weight=weight, centre=centre, start=x, row_norm=row_norm)
+        return minimiser_perturbed(
+            problem, needed(noise), law, x, convexity=convexity, weight=weight, row_norm=row_norm, ids=ids, t=k
+        )  # fmt: skip
 
     def _law(self, moved: np.ndarray) -> Law:
         """The noise on x_i, which a record moves by `moved`."""

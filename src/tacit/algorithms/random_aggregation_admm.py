@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import (
+    bounded_gradient,
     checked_weights,
     drawn_weights,
     neighbours_mean,
@@ -119,7 +120,7 @@ class RandomAggregationADMM:
         if self.exact:
             raise InputError("the minimiser of (12) is not uniform on an interval: only (6) is")
         step = 1 / hyper.of(self.penalty, view.ids) * np.ones_like(view.degree)
-        rest = step * (s.dual - problem.gradient(s.x))
+        rest = step * (s.dual - bounded_gradient(problem, s.x))
         return *(w * s.x + (1 - w) * s.near + rest for w in self.own), step
 
     def _zeta(self, network: int) -> float:

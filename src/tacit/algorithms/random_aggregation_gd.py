@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.aggregation import checked_weights, drawn_weights, gradient_step
+from tacit.algorithms.aggregation import bounded_gradient, checked_weights, drawn_weights, gradient_step
 from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Hyper
 from tacit.graph import Graph, View
@@ -97,7 +97,7 @@ class RandomAggregationGD:
         """The ends of the interval in which the random weights put x_i^{k+1} before the noise, (n, d) each, and the
         step, (n, 1)."""
         eta = self._eta(view, t)
-        gone = eta * problem.gradient(self._at(s))
+        gone = eta * bounded_gradient(problem, self._at(s))
         low, high = (w * s.high + (1 - w) * s.low - gone for w in self.weight)
         return low, high, eta
 

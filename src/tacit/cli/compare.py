@@ -11,16 +11,18 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from tacit.attacks.poisoning import Hostile
 from tacit.cli import names, options
 from tacit.cli.console import err, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.train import read, share_out
-from tacit.comparison import Contender, Trial, recommended
+from tacit.comparison import Contender, Trial, Trust, recommended
 from tacit.comparison import compare as compare_methods
 from tacit.data import Classes, Dataset
 from tacit.errors import InputError
 from tacit.files import replacing, writable
 from tacit.graph import Graph
+from tacit.listening import check_robust
 from tacit.report import tables
 
 Divide = Callable[[Dataset, int], list[np.ndarray]]  # training rows and a seed -> the rows of each agent
@@ -38,6 +40,8 @@ def compare(
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 1e-5,
     seeds: Annotated[int, typer.Option(help="Divisions of the records and draws of noise to average over.")] = 5,
+    robust: options.Robust = None,
+    hostile: options.HostileText = None,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -50,7 +54,12 @@ def compare(
     **Nothing that this command prints is private**: errors are exact, and noise is seeded, so that the comparison can
     be repeated. Run it on public or made-up records, not on those that you want to protect.
 
+    With --robust or --hostile the error of a method is that of the honest members, each with its own model; methods in
+    which one member speaks at a time cannot listen robustly and are left out.
+
     Example: `tacit compare --data adult --agents 5 --epsilon 1 --delta 1e-5`
+
+    Example: `tacit compare --graph complete --seeds 2 --robust clipping --hostile flip:1`
     """
     if seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {seeds}")
@@ -72,11 +81,17 @@ def compare(
     if len(agent_names) < 2:
         raise InputError("a comparison is of agents that talk: it needs at least two")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
-    results = run(encoded, talk, divide, epsilon, delta, seeds)
+    check_robust(robust, int(talk.degree.min()))
+    liars = None if hostile is None else Hostile.parse(hostile, talk.agents)
+    results = run(encoded, talk, divide, epsilon, delta, seeds, Trust(robust, hostile))
     best = recommended(results)
     if json:
-        typer.echo(json_format.dumps({"methods": [as_json(c) for c in results], "recommended": best.name}))
+        listened = {"robust": robust, "hostile": hostile}
+        listened = {name: text for name, text in listened.items() if text is not None}
+        typer.echo(json_format.dumps({"methods": [as_json(c) for c in results], "recommended": best.name} | listened))
     else:
+        if liars is not None:
+            screen.print(f"[bold]{liars}[/bold]; errors are of the honest members")
         show(results, best)
     if out is not None:
         from tacit.report import plots  # matplotlib takes its time to import: not for --help
@@ -88,7 +103,7 @@ def compare(
 
 
 def run(
-    data: Dataset, graph: Graph, divide: Divide, epsilon: float, delta: float, seeds: int
+    data: Dataset, graph: Graph, divide: Divide, epsilon: float, delta: float, seeds: int, trust: Trust = Trust()
 ) -> list[Contender]:  # fmt: skip
     """All methods on `seeds` divisions of the records, with a display of what is running."""
     trials = [trial(data, divide, seed) for seed in range(seeds)]
@@ -96,8 +111,13 @@ def run(
     with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
         return list(
             compare_methods(
-                trials, graph, epsilon=epsilon, delta=delta, progress=lambda name: status.update(f"running {name}")
-            )
+                trials,
+                graph,
+                epsilon=epsilon,
+                delta=delta,
+                trust=trust,
+                progress=lambda name: status.update(f"running {name}"),
+            )  # fmt: skip
         )
 
 

@@ -22,6 +22,15 @@ _PENALTY = "How strongly neighbours are pulled together (0.001 by default, 0.01 
 _LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for classes, squared for numbers."
 _OUT = "The model file; a plot of the convergence goes beside it, as .png."
 
+_ROBUST = (
+    "How members listen, against one that lies: clipping (costs least), trimmed or median. Everybody needs two "
+    "neighbours; a graph with more edges protects better."
+)
+_HOSTILE = (
+    "Simulate an attack: KIND:COUNT members lie, drawn from the seed. flip: -3 times the honest mean; constant: 1e4; "
+    "labels: trains on flipped labels; drift: leans as far as it can unnoticed."
+)
+
 File = Annotated[str, Argument(help=_FILE, show_default=False)]
 Label = Annotated[str | None, Option(help="The column to predict (not needed with --schema).")]
 Site = Annotated[str | None, Option(help=_SITE)]
@@ -42,3 +51,5 @@ Delta = Annotated[float, Option(help="The total for every agent's records: delta
 Seed = Annotated[int, Option(help="For sharing out rows, holding out and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+Robust = Annotated[str | None, Option(help=_ROBUST)]
+HostileText = Annotated[str | None, Option("--hostile", help=_HOSTILE)]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from tacit.attacks.poisoning import Hostile
 from tacit.cli import names, options
 from tacit.cli.console import err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
@@ -18,6 +19,7 @@ from tacit.data import Classes, Dataset, Schema, Sites, Table, Target, adult_sch
 from tacit.data.public import require_public
 from tacit.errors import GraphError, InputError, whole
 from tacit.files import writable
+from tacit.listening import check_robust
 from tacit.losses import HuberHinge, Logistic, Squared
 from tacit.recipes import RECIPES, RECOMMENDED, Recipe
 from tacit.report import tables
@@ -46,6 +48,8 @@ def train(
     rounds: options.Rounds = None,
     tolerance: options.Tolerance = None,
     holdout: options.Holdout = 0.1,
+    robust: options.Robust = None,
+    hostile: options.HostileText = None,
     seed: options.Seed = 0,
     out: options.Out = Path("model.json"),
     json: options.Json = False,
@@ -63,6 +67,8 @@ def train(
     Example: `tacit train patients.csv --label died --site hospital --graph ring --out model.json`
 
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --delta 1e-6`
+
+    Example: `tacit train adult --graph complete --epsilon 1 --robust clipping --hostile flip:1`
     """
     if out.suffix == ".png":
         raise InputError(f"--out is the model file; {out} is where its plot would go: name it .json")
@@ -73,6 +79,7 @@ def train(
         raise InputError(f"--seed must be zero or more, not {seed}")
     if rounds is not None:
         whole("--rounds", rounds, 1)
+    check_robust(robust)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
         for option, given in settings.items():
@@ -87,7 +94,9 @@ def train(
         if schema is None and file != "adult":
             raise InputError("with --epsilon give --schema: drafting one from the records would tell about them")
         table, used_schema = read(file, label, site, schema)
-        private(recipe, table, used_schema, file, site, agents, graph, epsilon, delta, holdout, seed, out, json)
+        private(
+            recipe, table, used_schema, file, site, agents, graph, epsilon, delta, holdout, robust, hostile, seed, out, json
+        )  # fmt: skip
         return
     make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
@@ -99,10 +108,12 @@ def train(
     method = make(penalty=_USUAL_PENALTY[type(chosen_loss)] if penalty is None else penalty)
     data = encoded(table, used_schema)
     parts, agent_names = share_out(table, data, site, agents, skew, seed, used_schema.sites)
+    liars = None if hostile is None else Hostile.parse(hostile, len(parts), seed)
     trained = run(
         method, data, used_schema, parts, agent_names, names.graph(graph, len(parts), agent_names, seed),
         loss=chosen_loss, l2=3e-5 if l2 is None else l2, rounds=1000 if rounds is None else rounds,
         tolerance=1e-4 if tolerance is None else tolerance, holdout=holdout, seed=seed, theory=penalty is not None,
+        robust=robust, hostile=liars,
     )  # fmt: skip
     trained.model.save(out)
     from tacit.report import plots  # matplotlib takes its time to import: not for --help
@@ -111,42 +122,56 @@ def train(
         trained, out.with_suffix(".png"), f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {graph}"
     )
     if json:
-        typer.echo(json_format.dumps(as_json(trained) | {"model": str(out), "plot": str(out.with_suffix(".png"))}))
+        files = {"model": str(out), "plot": str(out.with_suffix(".png"))}
+        typer.echo(json_format.dumps(as_json(trained) | files | _listening(robust, liars)))
     else:
+        if liars is not None:
+            screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
         show(trained)
         err.print(f"wrote {out} and {out.with_suffix('.png')}", markup=False, soft_wrap=True)
 
 
 def private(
     recipe: Recipe, table: Table, schema: Schema, file: str, site: str | None, agents: int | None, graph: str,
-    epsilon: float, delta: float, holdout: float, seed: int, out: Path, json: bool,
+    epsilon: float, delta: float, holdout: float, robust: str | None, hostile: str | None, seed: int, out: Path,
+    json: bool,
 ) -> None:  # fmt: skip
     """Training under a total budget."""
     require_public(schema, incomplete_is_public=file == "adult")
     data = encoded(table, schema, NOT_COVERED)
     parts, agent_names = share_out(table, data, site, agents, None, seed, schema.sites)
     kept, held = hold_out(parts, holdout, seed)
+    liars = None if hostile is None else Hostile.parse(hostile, len(kept), seed)
     warn_of(delta, max(map(len, kept)))
     err.print("the first run on a machine compiles the solver: about half a minute", style="dim")
     with rounds_bar(0) as bar:
         trained = train_privately(
             recipe, data, schema, kept, names.graph(graph, len(kept), agent_names, seed),
             epsilon=epsilon, delta=delta, names=agent_names, test=data.take(held) if len(held) else None,
-            sites=site is not None,
+            sites=site is not None, robust=robust, hostile=liars,
             prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
             progress=lambda done: bar.update(bar.task_ids[0], completed=done),
         )  # fmt: skip
     trained.model.save(out)
     if json:
-        found = {name: getattr(trained, name) for name in ("rounds", "messages", "private", "epsilon", "delta")}
-        apart = {"not_covered_by_the_guarantee": {"error": trained.error}}
-        typer.echo(json_format.dumps({"model": str(out)} | found | apart))
+        fields = ("rounds", "messages", "private", "epsilon", "delta", "error")
+        found = {name: getattr(trained, name) for name in fields}
+        apart = {"not_covered_by_the_guarantee": ["error"]}
+        typer.echo(json_format.dumps({"model": str(out)} | found | apart | _listening(robust, liars)))
         return
+    if liars is not None:
+        screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
     screen.print(f"{recipe.title}: {trained.rounds} rounds between {len(kept)} agents")
     screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
     if trained.error is not None:
         screen.print(f"error on the {len(held):,} rows held out: {trained.error:.4f} (not covered by the guarantee)")
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
+
+
+def _listening(robust: str | None, hostile: Hostile | None) -> dict[str, Any]:
+    """How members listened, and who lied, for machines."""
+    attack = {} if hostile is None else {"simulated_attack": {"kind": hostile.kind, "liars": list(hostile.liars)}}
+    return {**({} if robust is None else {"robust": robust}), **attack}
 
 
 def encoded(table: Table, schema: Schema, note: str = "") -> Dataset:
@@ -214,6 +239,7 @@ def share_out(
 def run(
     method: Any, data: Dataset, schema: Schema, parts: list[np.ndarray], agent_names: list[str], graph: Any,
     *, loss: Any, l2: float, rounds: int, tolerance: float | None, holdout: float, seed: int, theory: bool = False,
+    robust: str | None = None, hostile: Hostile | None = None,
 ) -> Trained:  # fmt: skip
     """Holds rows out, trains with a progress bar, and warns of what deserves it: if asked for, also of a theorem whose
     conditions do not hold. Our own default is known to work without, and the residuals tell."""
@@ -232,7 +258,7 @@ def run(
         try:
             trained = train_together(
                 method, data, schema, kept, graph, loss=loss, l2=l2, rounds=rounds, tolerance=tolerance,
-                names=agent_names, test=data.take(held) if len(held) else None,
+                names=agent_names, test=data.take(held) if len(held) else None, robust=robust, hostile=hostile,
                 progress=lambda done: bar.update(bar.task_ids[0], completed=done), prepared=waiting.stop,
             )  # fmt: skip
         finally:

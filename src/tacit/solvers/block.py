@@ -198,7 +198,6 @@ class RowStore:
             list(_pool(threads).map(solve, [order[k::hands] for k in range(hands)]))
         return norms
 
-
     def descend(
         self,
         ids: np.ndarray,

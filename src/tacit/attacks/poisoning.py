@@ -1,0 +1,115 @@
+"""Members that lie, in a simulation: what they do to the others' models, and what robust listening is worth.
+
+    flip       says -3 times the mean of what the honest say
+    constant   says 1e4 in every entry
+    labels     follows the method, on its own records with all labels flipped
+    drift      leans backwards, against the model, by just less than what the listeners let pass: the public radius, or,
+               if they listen robustly, such that all it has said so far lies as far from the honest mean as what the
+               median pair of honest members have said lies apart
+
+Liars know everything that the honest say. Which members lie is drawn from a seed. Nothing here is for a real run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InputError
+from tacit.exchange.plain import PlainLink
+from tacit.graph import Graph
+from tacit.release import Inbox, Release
+from tacit.schedule import Turn
+
+KINDS = ("flip", "constant", "labels", "drift")
+_CONSTANT, _FLIPPED, _INSIDE = 1e4, -3.0, 0.99
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """So many members, drawn from the seed, that lie in one way: an exchange for `simulate`.
+
+    >>> Hostile.parse("flip:1", agents=5).honest
+    [0, 1, 2, 3]
+    """
+
+    kind: str
+    liars: tuple[int, ...]
+    agents: int
+    radius: float = np.inf  # what listeners let pass
+    robust: bool = False  # whether they compare what they hear
+
+    @classmethod
+    def parse(cls, text: str, agents: int, seed: int = 0) -> Hostile:
+        """From KIND:COUNT."""
+        kind, _, count = text.partition(":")
+        if kind not in KINDS or not count.isdecimal() or not 1 <= int(count) < agents:
+            raise InputError(
+                f"hostile is KIND:COUNT with a kind of {', '.join(KINDS)} and fewer members than there are ({agents}), "
+                f"such as flip:1; not {text!r}"
+            )
+        chosen = np.random.default_rng((seed, 1)).choice(agents, size=int(count), replace=False)
+        return cls(kind, tuple(sorted(chosen.tolist())), agents)
+
+    @property
+    def honest(self) -> list[int]:
+        """The others."""
+        return [i for i in range(self.agents) if i not in self.liars]
+
+    def __str__(self) -> str:
+        return f"{len(self.liars)} of {self.agents} members lie ({self.kind}): a simulation of an attack, not a result"
+
+    def parts(self, parts: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """What the members train on."""
+        flips = self.kind == "labels"
+        return [(X, -y if flips and i in self.liars else y) for i, (X, y) in enumerate(parts)]
+
+    def open(self, graph: Graph) -> PoisonedLink:
+        """Plain messages, some of them false."""
+        return PoisonedLink(self)
+
+
+class PoisonedLink(PlainLink):
+    """Hands over what the honest say, and what the liars say in its place."""
+
+    def __init__(self, hostile: Hostile) -> None:
+        super().__init__()
+        self._hostile = hostile
+        self._honest: np.ndarray | None = None  # the last rows that honest members said
+        self._so_far = np.zeros((0, 0))  # the sums of all of them
+        self._leant: np.ndarray | float = 0.0  # how far a drifting liar has come in all
+
+    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+        """The rows of the turn, the liars' replaced."""
+        lies = np.isin(turn.speakers, self._hostile.liars)
+        if (~lies).any():
+            self._honest = release.value[~lies]
+            if len(self._so_far) == len(self._honest):
+                self._so_far = self._so_far + self._honest
+            else:
+                self._so_far = self._honest
+        if self._hostile.kind != "labels" and lies.any():
+            value = release.value.copy()
+            value[lies] = self._said(value[lies])
+            release = release._replace(value=value)
+        return super().deliver(release, turn, t)
+
+    def _said(self, own: np.ndarray) -> np.ndarray:
+        hostile, honest = self._hostile, own if self._honest is None else self._honest
+        if hostile.kind == "constant":
+            return np.full_like(own, _CONSTANT)
+        mean = honest.mean(axis=0)
+        if hostile.kind == "flip":
+            return np.broadcast_to(_FLIPPED * mean, own.shape)
+        model = self._so_far.mean(axis=0) if len(self._so_far) else mean
+        backwards = -model / max(float(np.linalg.norm(model)), np.finfo(float).tiny)
+        if not hostile.robust:
+            return np.broadcast_to(_INSIDE * hostile.radius * backwards, own.shape)
+        pairs = [float(np.linalg.norm(a - b)) for a, b in combinations(self._so_far, 2)]
+        leant = _INSIDE * float(np.median(pairs or [0.0])) * backwards
+        step, self._leant = leant - self._leant, leant
+        return np.broadcast_to(mean + step, own.shape)
