@@ -24,11 +24,11 @@ def errors(name: str, agents: int, sets: list[tuple[np.ndarray, np.ndarray]]) ->
     """Of the average model, of the agents' own, and the number of messages."""
     graph, share = tacit.Graph.ring(agents), TOTAL // agents
     setting = RECIPES[name].setting([share] * agents, sets[0][0].shape[1], graph, 1.0, 1e-5)
-    average, own, messages = [], [], 0
+    facts, average, own, messages = setting.facts, [], [], 0
     for X, y in sets:
         rows, test, truth = scipy.sparse.csr_array(X[:TOTAL]), X[TOTAL:], y[TOTAL:]
         parts = [(rows[i * share : (i + 1) * share], y[i * share : (i + 1) * share]) for i in range(agents)]
-        problem = tacit.Problem(parts, loss=setting.facts.loss, l2=setting.facts.l2, tolerance=1e-7)
+        problem = tacit.Problem(parts, loss=facts.loss, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
         for seed in NOISES:
             noise = tacit.SeededNoise(seed)
             run = tacit.simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise)

@@ -60,11 +60,11 @@ def error(recipe: Recipe, graph: tacit.Graph, sets: list[tuple[np.ndarray, np.nd
         setting = recipe.setting([ROWS] * AGENTS, sets[0][0].shape[1], graph, epsilon, 1e-5)
     except tacit.InputError:
         return float("nan")
-    errors = []
+    facts, errors = setting.facts, []
     for X, y in sets:
         rows = scipy.sparse.csr_array(X[: AGENTS * ROWS])
         parts = [(rows[i * ROWS : (i + 1) * ROWS], y[i * ROWS : (i + 1) * ROWS]) for i in range(AGENTS)]
-        problem = tacit.Problem(parts, loss=setting.facts.loss, l2=setting.facts.l2, tolerance=1e-7)
+        problem = tacit.Problem(parts, loss=facts.loss, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
         for seed in range(NOISES):
             noise = tacit.SeededNoise(seed)
             run = tacit.simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise)

@@ -36,7 +36,7 @@ class Curtain:
     def __init__(self):
         self.scales = []
 
-    def add(self, law, value, scale, ids, t):
+    def add(self, law, value, scale, ids, t, onto=None):
         self.scales.append((law, np.array(scale)))
         return np.random.default_rng(t).normal(size=value.shape)
 
@@ -52,10 +52,10 @@ class Watched(tacit.Problem):
     def take(self, ids):
         return self
 
-    def gradient(self, f):
+    def data_gradient(self, f):
         self.looks += 1
-        return super().gradient(f)
+        return super().data_gradient(f)
 
-    def sampled_gradient(self, f, chosen, rate):
+    def sampled_data_gradient(self, f, chosen, rate):
         self.looks += 1
-        return super().sampled_gradient(f, chosen, rate)
+        return super().sampled_data_gradient(f, chosen, rate)

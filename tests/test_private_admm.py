@@ -1,7 +1,8 @@
 """The private methods against the papers' iterations and against closed forms, both written out by hand here.
 
-Nothing below takes a formula from the package: the iterations go agent by agent and edge by edge with plain Newton
-steps, the costs come from grids, and the Gaussian bound is held against integrals of the true densities.
+Nothing below takes a formula from the package, but for the bound on rounding in the mask's test: the iterations go
+agent by agent and edge by edge with plain Newton steps, the costs come from grids, and the Gaussian bound is held
+against integrals of the true densities.
 """
 
 import functools
@@ -25,9 +26,11 @@ from tacit.algorithms import (
     RecycledADMM,
 )
 from tacit.losses import HuberHinge, Logistic
+from tacit.noise import largest_draw
 from tacit.plan import Facts, calibrate, plan
 from tacit.privacy.accounting import gaussian_epsilon, objective_epsilon, renyi_divergence, totals
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
+from tacit.rounding import Solved, most_pull
 
 GRAPH = tacit.Graph.random(5, 6, seed=2)
 D, ROUNDS, RHO, GAMMA = 15, 6, 0.5, 0.4
@@ -294,6 +297,17 @@ def moved(i, m, tolerance=1e-11):
     return (2 * SCALE[i] / SIZES[i] + 2 * tolerance) / m
 
 
+# Whoever adds noise to a minimiser pays for what rounding does to it, on top of the closed form: a bound from public
+# numbers, with a radius of 4096 for the models. It is never below zero, and here never above a millionth of the rest.
+OF_ROUNDING = 1e-6
+
+
+def assert_no_less_and_hardly_more(found, closed_form):
+    found, closed_form = np.asarray(found), np.asarray(closed_form)
+    assert np.all(closed_form <= found)
+    assert np.all(found <= closed_form * (1 + OF_ROUNDING))
+
+
 def c1_of(loss):
     return 1 / (2 * loss.width) if isinstance(loss, HuberHinge) else 0.25
 
@@ -357,7 +371,10 @@ def test_every_event_is_its_closed_form(name, loss):
                 assert isinstance(event, Free)
             else:
                 assert isinstance(event, Pure)
-                assert event.epsilon == pytest.approx(expected, rel=1e-9)
+                if name.startswith("pvp") and (name, t) != ("pvp final", 2):  # noise on the minimiser
+                    assert_no_less_and_hardly_more(event.epsilon, expected)
+                else:
+                    assert event.epsilon == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("centre", ["released", "printed"])
@@ -365,13 +382,13 @@ def test_output_perturbation_pays_for_what_the_solver_leaves_open(centre):
     """A tolerance that is no trifle: alpha (1 + tau/(C/B)), and for a budget as much more noise."""
     p = problem(tolerance=1e-3)
     for i, (event,) in enumerate(in_order(PrimalPerturbedADMM(PENALTIES, ALPHAS, centre), 1, p)):
-        assert event.epsilon == pytest.approx(ALPHAS[0, i] * (1 + 1e-3 * SIZES[i] / SCALE[i]), rel=1e-9)
+        assert_no_less_and_hardly_more(event.epsilon, ALPHAS[0, i] * (1 + 1e-3 * SIZES[i] / SCALE[i]))
     for budget, by in ((Pure(1.5), 1 / 1.5), (Gaussian(2.5), 2.5)):
         method = PrimalPerturbedADMM(PENALTIES, centre=centre, budget=budget)
         ((_, _, scale, _),) = asked(method, p=p)
         for i in range(5):
             m = RHO + (2 * PENALTIES[0, i] * DEGREE[i] if centre == "released" else 0)
-            assert scale[i] == pytest.approx(by * moved(i, m, tolerance=1e-3), rel=1e-9)
+            assert_no_less_and_hardly_more(scale[i], by * moved(i, m, tolerance=1e-3))
         assert plan(method, p, GRAPH, 1).spent == run(method, rounds=1, p=p).spent
 
 
@@ -460,9 +477,9 @@ class Spy(tacit.RecordedNoise):
         self.asked.append(("draw", law, np.broadcast_to(scale, (5, 1))[:, 0], t))
         return super().draw(law, scale, dimension, ids, t)
 
-    def add(self, law, value, scale, ids, t):
+    def add(self, law, value, scale, ids, t, onto=None):
         self.asked.append(("add", law, np.broadcast_to(scale, (5, 1))[:, 0], t))
-        return value + super().draw(law, scale, value.shape[1], ids, t)
+        return value + super().draw(law, scale, value.shape[1], ids, t) + (0.0 if onto is None else onto)
 
     def mask(self, law, value, scale, ids, t):
         self.asked.append(("mask", law, np.broadcast_to(scale, (5, 1))[:, 0], t))
@@ -513,7 +530,7 @@ def test_gaussian_noise_has_the_deviation_of_its_multiplier():
         ((kind, law, scale, _),) = asked(METHODS[name](Gaussian(2.5)))
         assert (kind, law) == ("add", "gaussian")
         m = [RHO + (2 * PENALTIES[0, i] * DEGREE[i] if name == "pvp" else 0) for i in range(5)]
-        np.testing.assert_allclose(scale, [2.5 * moved(i, m[i]) for i in range(5)], rtol=1e-9)
+        assert_no_less_and_hardly_more(scale, [2.5 * moved(i, m[i]) for i in range(5)])
     ((kind, law, scale, _),) = asked(METHODS["descent"](Gaussian(2.5)))
     assert (kind, law) == ("add", "gaussian")
     np.testing.assert_allclose(scale, [0.1 * 2.5 * 2 * SCALE[i] / SIZES[i] for i in range(5)], rtol=1e-9)
@@ -521,18 +538,29 @@ def test_gaussian_noise_has_the_deviation_of_its_multiplier():
 
 @pytest.mark.parametrize("grid", [0.0, 2.0**-20])
 def test_the_mask_pays_for_the_inexact_minimiser(grid):
-    """A thousandth of the step's cost, for a shift of 2 tau/mu, with tau of the solver and of the rounded draw."""
+    """A thousandth of the step's cost, for a shift of 2 tau/mu, with tau of the solver, its rounding included, and of
+    the rounded linear term: it is the term that is rounded, noise and all, so the noise's factor is not in it."""
     p = problem(tolerance=1e-7)
-    for name, by in (("m-admm", [2 * GROWING[0, i] * DEGREE[i] for i in range(5)]), ("mr-admm", [1.0] * 5)):
-        mu = [RHO + 2 * GROWING[0, i] * DEGREE[i] for i in range(5)]
-        tau = [1e-7 + by[i] * grid * math.sqrt(D) / 2 for i in range(5)]
-        _, (kind, law, scale, t) = asked(COSTS[name][0], grid=grid, p=p)
+
+    def tau(mu, by, scale, law):
+        most = most_pull(p, mu, grid=grid)
+        solved = Solved(p, mu, most + by * scale * largest_draw(law, D)).tau
+        of_the_grid = grid * math.sqrt(D) / 2
+        assert np.all(1e-7 + of_the_grid <= solved + of_the_grid)
+        assert np.all(solved <= 1.01e-7)  # here rounding is a small part of it
+        return (solved + of_the_grid)[:, 0]
+
+    mu = RHO + 2 * GROWING[0] * DEGREE
+    for name, by in (("m-admm", 2 * GROWING[0] * DEGREE), ("mr-admm", np.ones(5))):
+        (_, _, drawn, _), (kind, law, scale, t) = asked(COSTS[name][0], grid=grid, p=p)
         assert (kind, law, t) == ("mask", "spherical", 0)
         cost = [worst(ALPHAS[0, i] / by[i], i, mu[i], Logistic()) for i in range(5)]
-        np.testing.assert_allclose(2 * np.array(tau) / mu / scale, 1e-3 * np.array(cost), rtol=1e-9)
-        _, (kind, law, scale, t) = asked(METHODS[name](Gaussian(2.5)), grid=grid, p=p)
+        shift = 2 * tau(mu[:, None], by[:, None], drawn[:, None], law) / mu
+        np.testing.assert_allclose(shift / scale, 1e-3 * np.array(cost), rtol=1e-9)
+        (_, _, drawn, _), (kind, law, scale, t) = asked(METHODS[name](Gaussian(2.5)), grid=grid, p=p)
         assert (kind, law, t) == ("mask", "gaussian", 0)
-        precision = (2 * np.array(tau) / mu / scale) ** 2  # 1/multiplier^2 of the mask; the step itself has the rest
+        shift = 2 * tau(mu[:, None], by[:, None], drawn[:, None], law) / mu
+        precision = (shift / scale) ** 2  # 1/multiplier^2 of the mask; the step itself has the rest
         np.testing.assert_allclose(precision, 1e-3 / 1.001 / 2.5**2, rtol=1e-9)
 
 
@@ -695,10 +723,14 @@ def test_a_plan_is_what_the_run_spends(settings):
         assert plan(method, facts, GRAPH, 2).spent == run(method, tacit.SeededNoise(1), 2, problem(loss=loss)).spent
 
 
+LOOKS = {"_store", "gradient", "data_gradient", "sampled_gradient", "sampled_data_gradient", "argmin", "sure_argmin",
+         "value", "average_loss", "second_moment", "smoothness", "require_row_norm", "take"}  # fmt: skip
+
+
 def test_a_plan_looks_at_no_data():
     class Guarded(tacit.Problem):
         def __getattribute__(self, name):
-            if name in ("_store", "gradient", "argmin", "value", "average_loss", "require_row_norm", "take"):
+            if name in LOOKS:
                 raise AssertionError(f"the plan asked for {name}")
             return super().__getattribute__(name)
 
@@ -706,6 +738,7 @@ def test_a_plan_looks_at_no_data():
 
     guarded = Guarded.__new__(Guarded)
     guarded.loss, guarded.scale, guarded.l2, guarded.tolerance = Logistic(), SCALE, RHO, 1e-11
+    guarded.radius = FACTS.radius
     for name, make in METHODS.items():
         assert plan(make(Gaussian(2.0)), guarded, GRAPH, 3).spent == plan(make(Gaussian(2.0)), FACTS, GRAPH, 3).spent, (
             name

@@ -333,8 +333,8 @@ def test_a_layer_of_coordinates_moves_no_more_than_a_gradient():
 class Halved(tacit.SeededNoise):
     """A planted bug: half of the noise."""
 
-    def add(self, law, value, scale, ids, t):
-        return super().add(law, value, np.asarray(scale) / 2, ids, t)
+    def add(self, law, value, scale, ids, t, onto=None):
+        return super().add(law, value, np.asarray(scale) / 2, ids, t, onto)
 
 
 def steepest(samples, noise, other):

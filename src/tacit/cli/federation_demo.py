@@ -132,8 +132,8 @@ def _run(home: Path, federation: Federation) -> np.ndarray:
 
 def _simulated(federation: Federation, data: Dataset, parts: list[np.ndarray]) -> np.ndarray:
     """The agents' models if this process is all of them."""
-    setting = federation.setting
-    problem = Problem(data.parts(parts), loss=setting.facts.loss, scale=setting.facts.scale, l2=setting.facts.l2)
+    setting, facts = federation.setting, federation.setting.facts
+    problem = Problem(data.parts(parts), loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     with err.status(f"{federation.title}: the simulation (on a new machine this compiles the solver: half a minute)"):
         return simulate(
             setting.algorithm, problem, federation.graph, rounds=setting.rounds, noise=SecureNoise(),

@@ -113,7 +113,9 @@ class _Replay:
     def draw(self, law: str, scale: Any, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         return np.zeros((len(ids), dimension))
 
-    def add(self, law: str, value: np.ndarray, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
+    def add(
+        self, law: str, value: np.ndarray, scale: Any, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
         return self._trajectory[t + 1, ids]
 
     choose = mask = draw
