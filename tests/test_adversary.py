@@ -2,8 +2,8 @@
 
 Two kinds of test. *In lock-step*: the same agent on two data sets that differ in one record, from the same state and
 with the same noise; what goes into the noise differs by no more than is paid for, to the last bit, and everything else
-not at all. *Statistical*: an adversary names the data set, and is right no more often than epsilon allows; a false alarm
-has a probability of at most 1e-6. Both are shown to catch the code of old, or a bug that is planted.
+not at all. *Statistical*: an adversary names the data set, and is right no more often than epsilon allows; a false
+alarm has a probability of at most 1e-6. Both are shown to catch the code of old, or a bug that is planted.
 """
 
 import itertools

@@ -97,8 +97,11 @@ class Trust(NamedTuple):
     hostile: str | None = None
 
 
+TRUSTING = Trust()
+
+
 def contenders(
-    graph: Graph, epsilon: float, delta: float, trust: Trust = Trust()
+    graph: Graph, epsilon: float, delta: float, trust: Trust = TRUSTING
 ) -> dict[str, tuple[str, bool, Callable[[Trial], Outcome]]]:
     """Every method by name: its title, whether it does without a middle, and how to run it."""
 
@@ -109,7 +112,7 @@ def contenders(
 
     def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph) -> Outcome:
         found = setting(recipe, trial.sizes, trial.dimension, talk)
-        return _run(trial, talk, found, delta, trust=trust if talk.agents > 1 else Trust())
+        return _run(trial, talk, found, delta, trust=trust if talk.agents > 1 else TRUSTING)
 
     def by_recipe(name: str) -> Callable[[Trial], Outcome]:
         return lambda trial: outcome(trial, RECIPES[name])
@@ -149,7 +152,7 @@ def compare(
     *,
     epsilon: float,
     delta: float,
-    trust: Trust = Trust(),
+    trust: Trust = TRUSTING,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Contender]:
     """Runs every method in every trial; left out is what cannot keep the budget, finds no cycle for its token, or has
@@ -188,13 +191,13 @@ def recommended(results: list[Contender]) -> Contender:
 
 
 def _run(
-    trial: Trial, graph: Graph, setting: Setting, delta: float, *, apart: bool = False, trust: Trust = Trust(),
+    trial: Trial, graph: Graph, setting: Setting, delta: float, *, apart: bool = False, trust: Trust = TRUSTING,
     members: bool = False,
 ) -> Outcome:  # fmt: skip
     """One run; its result is the agents' average model, or the model of each of them `apart`. Where it matters whom
     they trust, it is the model of each honest one."""
     facts = setting.facts
-    if members or trust != Trust():
+    if members or trust != TRUSTING:
         return _attacked(trial, graph, setting, delta, trust)
     problem = Problem(trial.parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
     noise = SeededNoise(trial.seed)

@@ -24,6 +24,7 @@ all three: clipping costs the least, the median the most.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -110,5 +111,5 @@ class Listening:
 
     def _believed(self, so_far: np.ndarray, indptr: np.ndarray) -> np.ndarray:
         believe = ROBUST[str(self.robust)]
-        parts = [believe(so_far[lo:hi]) for lo, hi in zip(indptr[:-1], indptr[1:], strict=True)]
+        parts = [believe(so_far[lo:hi]) for lo, hi in pairwise(indptr)]
         return np.concatenate([so_far[:0], *parts])

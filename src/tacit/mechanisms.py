@@ -140,8 +140,8 @@ def objective_perturbed(
     drawn = factor * scale * largest_draw(name, problem.dimension)
     if noise.grid and np.any(drawn > noise.grid * 2.0**52):
         raise NoRoom(
-            f"noise of scale {np.max(factor * scale):.3g} in {problem.dimension} dimensions may lie beyond 2^52 steps of "
-            f"the grid of {noise.grid:.3g}; use a coarser grid"
+            f"noise of scale {np.max(factor * scale):.3g} in {problem.dimension} dimensions may lie beyond 2^52 steps "
+            f"of the grid of {noise.grid:.3g}; use a coarser grid"
         )
     sure = Solved(problem, mu, most + drawn)
     tau = sure.tau + noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too

@@ -96,7 +96,7 @@ class Recipe:
         delta: float,
         radius: float | None = None,
     ) -> Setting:
-        """The setting with which no agent spends more than (epsilon, delta); with the usual radius, or the given one."""
+        """The setting with which no agent spends more than (epsilon, delta), with the usual radius or the given one."""
         rows = np.asarray(sizes)
         noise = Noise.of(rows, self.loss.max_slope, epsilon, delta)
         make, rounds, l2 = self.build(self, noise, graph)

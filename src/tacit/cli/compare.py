@@ -16,7 +16,7 @@ from tacit.cli import names, options
 from tacit.cli.console import err, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.train import read, share_out
-from tacit.comparison import Contender, Trial, Trust, recommended
+from tacit.comparison import TRUSTING, Contender, Trial, Trust, recommended
 from tacit.comparison import compare as compare_methods
 from tacit.data import Classes, Dataset
 from tacit.errors import InputError
@@ -103,7 +103,7 @@ def compare(
 
 
 def run(
-    data: Dataset, graph: Graph, divide: Divide, epsilon: float, delta: float, seeds: int, trust: Trust = Trust()
+    data: Dataset, graph: Graph, divide: Divide, epsilon: float, delta: float, seeds: int, trust: Trust = TRUSTING
 ) -> list[Contender]:  # fmt: skip
     """All methods on `seeds` divisions of the records, with a display of what is running."""
     trials = [trial(data, divide, seed) for seed in range(seeds)]
@@ -117,7 +117,7 @@ def run(
                 delta=delta,
                 trust=trust,
                 progress=lambda name: status.update(f"running {name}"),
-            )  # fmt: skip
+            )
         )
 
 

@@ -95,7 +95,8 @@ def train(
             raise InputError("with --epsilon give --schema: drafting one from the records would tell about them")
         table, used_schema = read(file, label, site, schema)
         private(
-            recipe, table, used_schema, file, site, agents, graph, epsilon, delta, holdout, robust, hostile, seed, out, json
+            recipe, table, used_schema, file, site, agents, graph, epsilon, delta, holdout, robust, hostile, seed, out,
+            json,
         )  # fmt: skip
         return
     make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
