@@ -3,7 +3,8 @@
 JSON with two fields: `report`, and `signature`, the ECDSA signature (base64) over the canonical text of the first. The
 certificate that it is checked with is in the federation file. Messages stand in it by their hashes. `without` names
 the members without whom the others went on, `before` what was released in runs that were left for that. Each has its
-epsilon; what all of them come to, with other runs on the same records, is in the ledger.
+epsilon; what all of them come to, with other runs on the same records, is in the ledger. `absences` of a run that was
+left are the signed statements for which it was left (`tacit.agent.absence`, base64).
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from binascii import Error as NotBase64
 from collections import Counter
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit import __version__
+from tacit.agent.absence import check_left
 from tacit.agent.federation import ROWS, Federation, Private
 from tacit.agent.identity import signed_by
 from tacit.agent.seat import Seat, planned
+from tacit.agent.wire import BadMessage
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing
@@ -64,6 +68,7 @@ def _told(seat: Seat) -> dict[str, Any]:
     return {
         "run": seat.federation.run,
         "without": seat.federation.absent,
+        "absences": [base64.b64encode(statement).decode() for statement in seat.store.absences()],
         "epsilon": None if spent is None else rounded_up(spent.best),
         "releases": [
             {"tick": tick, "sha256": sha256(salt + message).hexdigest(), "event": to_plain(event)}
@@ -90,6 +95,7 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
                 part["run"],
                 list(map(_name, part["without"])),
                 [(release["tick"], release["event"]) for release in part["releases"]],
+                list(map(base64.b64decode, part["absences"])),
             )
             for part in (report, *report["before"])
         ]
@@ -100,7 +106,7 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
     certificate = federation.members[federation.names.index(member)].certificate
     if not signed_by(certificate, canonical(report), signature):
         raise InputError(f"{path} was changed, or {member} has not signed it")
-    for k, (run, without, released) in enumerate(parts):
+    for k, (run, without, released, _) in enumerate(parts):
         if without and not federation.go_on_after:
             raise InputError(f"{path} is about a run without {', '.join(without)}, which was not agreed upon")
         left = federation.without(without) if without else federation
@@ -111,4 +117,9 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
         plan = [(tick, to_plain(event)) for tick, event in planned(left, left.names.index(member)).items()]
         if released != (plan[: len(released)] if k else plan):
             raise InputError(f"{path} is signed, but {member} did not release what was planned")
+    try:
+        for (_, after, _, _), (_, before, _, absences) in pairwise([*parts, ("", [], [], [])]):
+            check_left(federation, before, after, absences)
+    except BadMessage as error:
+        raise InputError(f"{path} does not prove that {member} had to leave a run: {error}") from None
     return report
