@@ -58,11 +58,23 @@ class Network:
             self.lives[i] = PROCESSES.Process(target=worker.agent, args=arguments)
             self.lives[i].start()
 
-    def ended(self, i, within=40):
-        self.lives[i].join(within)
-        code = self.lives[i].exitcode
-        assert code is not None, f"{NAMES[i]} does not end:\n{self.log(i)}"
-        return code
+    def ended(self, i, within=120):
+        """The code with which an agent ends. A busy machine is slow: it fails if nobody moves for so many seconds."""
+        self.wait(lambda: self.lives[i].exitcode is not None, within, f"{NAMES[i]} does not end", i)
+        return self.lives[i].exitcode
+
+    def wait(self, condition, within, complaint, i):
+        """Until a condition holds; fails if no agent speaks, says a line or ends for so many seconds."""
+        before, deadline = None, 0.0
+        while not condition():
+            if (now := self._moved()) != before:
+                before, deadline = now, time.monotonic() + within
+            assert time.monotonic() < deadline, f"{complaint}:\n{self.log(i)}"
+            time.sleep(0.05)
+
+    def _moved(self):
+        ticks = {path: self._tick(path) for path in sorted(self.folder.glob("*.store"))}
+        return ticks, [len(self.log(i)) for i in range(5)], [life.exitcode for life in self.lives.values()]
 
     def stop(self):
         for life in self.lives.values():
@@ -97,14 +109,15 @@ class Network:
                 rows[tick, i] = np.frombuffer(Message.FromString(raw).payload)
         return rows
 
-    def reaches(self, i, tick, run=None, within=240):
+    def reaches(self, i, tick, run=None, within=120):
         """Waits until an agent has spoken at this tick, of the run or of another that its federation has become."""
         path = self.folder / f"{NAMES[i]}.store"
         path = path if run is None else left_over_store(path, run)
-        deadline = time.monotonic() + within
-        while self._tick(path) < tick:
-            assert time.monotonic() < deadline, self.log(i)
-            time.sleep(0.05)
+        self.wait(lambda: self._tick(path) >= tick, within, f"{NAMES[i]} does not reach tick {tick}", i)
+
+    def says(self, i, text, within=120):
+        """Waits until a line of an agent's log has this text."""
+        self.wait(lambda: text in self.log(i), within, f"{NAMES[i]} does not say {text!r}", i)
 
     def entries(self, i):
         with Ledger(self.folder / f"{NAMES[i]}.ledger", cost=filters.epsilon) as ledger:

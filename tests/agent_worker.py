@@ -37,6 +37,7 @@ EDGES = (
     ("alder", "elm"),
     ("birch", "elm"),
 )
+COMPLETE = tuple(itertools.combinations(NAMES, 2))
 D, SEED, L2 = 15, 11, 0.5
 
 
@@ -66,6 +67,7 @@ PRIVATE = (
     "token",
     "secret-shared",
     "going on, private",
+    "going on, complete",
     "going on, secret-shared",
 )  # these are paid for from a ledger
 SHARED = ("secret-shared", "going on, secret-shared")
@@ -74,6 +76,7 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on": (("admm", 0.5, L2, "logistic"), 30),
     "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
     "going on, private": (("dvp", 2.0, 1e-5), 32),
+    "going on, complete": (("dvp", 2.0, 1e-5), 32),
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
 }
 Fault = tuple[str, int] | None
@@ -105,7 +108,8 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
     if kind in GOING_ON:
         method, rounds = GOING_ON[kind]
         agreed = Private(*method) if kind in PRIVATE else Plain(*method)
-        made = Federation(kind, tuple(members), EDGES, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
+        edges = COMPLETE if kind == "going on, complete" else EDGES
+        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
     else:
         plain = Plain("admm", 0.5, L2, "logistic")
         made = Federation(kind, tuple(members), EDGES, plain, SETTINGS[kind][1], SCHEMA, exchange)
@@ -149,8 +153,9 @@ def agent(
     life: int = 0,
     listen: str | None = None,
 ) -> None:
-    """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point. `slow` is
-    the time that it takes to compute. Every number of a life has its own noise."""
+    """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
+    "cut off from" a neighbour, which it does not call while there is a file `cut`. `slow` is the time that it takes to
+    compute. Every number of a life has its own noise."""
     from tacit.agent import doorstep, report
 
     doorstep.trace()
@@ -200,6 +205,15 @@ def agent(
 
         Store.commit = forgetful  # type: ignore[method-assign]
         Store.message = lambda self, tick: uncommitted.get(tick) or message(self, tick)  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "cut off from":
+        until = Peer._until
+
+        async def cut_off(self: Any, *question: Any) -> Any:
+            while self.name == NAMES[fault[1]] and (folder / "cut").exists():
+                await asyncio.sleep(0.05)
+            return await until(self, *question)
+
+        Peer._until = cut_off  # type: ignore[method-assign]
     elif fault is not None and fault[0] not in ("answering", "answered"):
         point, at = fault
         owner, method = {

@@ -89,6 +89,7 @@ class Absences:
         self._me = self._agreed.names.index(seat.name)
         self._gone = places(self._agreed, seat.federation.absent)
         self._known: dict[tuple[int, int], Absence] = {}  # by witness and absent member: one of each
+        self._missed: set[int] = set()  # the neighbours that this agent itself says to be away
         # What earlier runs were left for, and when: members that come later must see it.
         self._kept = [parsed(Absence, raw) for left in seat.left() for raw in left.store.absences()]
         self._left_at = {places(self._agreed, left.federation.absent): left.store.left_at() for left in seat.left()}
@@ -96,17 +97,19 @@ class Absences:
     def sign(self, name: str) -> bool:
         """States that a neighbour is away; whether that is news."""
         absent = self._agreed.names.index(name)
-        old = self._known.get((self._me, absent))
-        if old is not None and old.tick == self.tick:
-            return False
-        made = Absence(witness=self._me, absent=absent, without=self._gone, tick=self.tick)
-        made.signature = self._identity.sign(_signed(self._agreed, made))
-        self._known[self._me, absent] = made
-        return old is None
+        old, news = self._known.get((self._me, absent)), absent not in self._missed
+        self._missed.add(absent)
+        if old is None or (tuple(old.without), old.tick) != (self._gone, self.tick):
+            made = Absence(witness=self._me, absent=absent, without=self._gone, tick=self.tick)
+            made.signature = self._identity.sign(_signed(self._agreed, made))
+            self._known[self._me, absent] = made
+        return news
 
     def withdraw(self, name: str) -> None:
-        """This neighbour was heard again: its absence is not passed on any longer."""
-        self._known.pop((self._me, self._agreed.names.index(name)), None)
+        """This neighbour was heard again: that it was away is not passed on any longer."""
+        absent = self._agreed.names.index(name)
+        self._missed.discard(absent)
+        self._known.pop((self._me, absent), None)
 
     def take(self, statements: Collection[Absence]) -> None:
         """Notes what others have signed, if it counts here; refuses what is wrong."""
@@ -116,8 +119,7 @@ class Absences:
             check(self._agreed, statement)
             old = self._known.get((statement.witness, statement.absent))
             newer = old is None or not self._counts(old) or _newer(statement, old)
-            # An agent knows best what it has signed itself, and what it has taken back.
-            if newer and statement.witness != self._me and self._counts(statement):
+            if newer and self._counts(statement):
                 check_signature(self._agreed, statement)
                 self._known[statement.witness, statement.absent] = statement
 
@@ -127,8 +129,10 @@ class Absences:
         return [each for each in self._known.values() if each.absent in wanted and self._counts(each)]
 
     def told(self) -> list[Absence]:
-        """What a greeting says."""
-        return [*self._kept, *self.about(self._agreed.names)]
+        """What a greeting says. What this agent has signed and taken back, it does not say, even if others know it and
+        give it back: it is signed, and counts, but need not reach those that do not know it."""
+        known = self.about(self._agreed.names)
+        return [*self._kept, *(each for each in known if each.witness != self._me or each.absent in self._missed)]
 
     def proven(self, name: str) -> bool:
         """Whether a member of the present run, this agent itself maybe, is proven to be away."""
