@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import agent_worker as worker
@@ -16,7 +16,6 @@ from conftest import SIZES, make_parts
 
 import tacit
 from tacit.agent.identity import Identity
-from tacit.agent.seat import left_over_store
 from tacit.agent.store import Store, status
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import InputError
@@ -98,6 +97,12 @@ class Network:
         except InputError:  # it has not made its store yet
             return -1
 
+    def path(self, i, run=None):
+        """Of an agent's store: of the agreed run, or of another that its federation has become."""
+        if run is None or not run.absent:
+            return self.folder / f"{NAMES[i]}.store"
+        return next(self.folder.glob(f"{NAMES[i]}.*{run.run[:8]}.store"), self.folder / "none")
+
     def store(self, i):
         return Store(self.folder / f"{NAMES[i]}.store", self.federation.run, NAMES[i], self.federation.rounds)
 
@@ -111,9 +116,14 @@ class Network:
 
     def reaches(self, i, tick, run=None, within=120):
         """Waits until an agent has spoken at this tick, of the run or of another that its federation has become."""
-        path = self.folder / f"{NAMES[i]}.store"
-        path = path if run is None else left_over_store(path, run)
-        self.wait(lambda: self._tick(path) >= tick, within, f"{NAMES[i]} does not reach tick {tick}", i)
+        self.wait(lambda: self._tick(self.path(i, run)) >= tick, within, f"{NAMES[i]} does not reach tick {tick}", i)
+
+    @contextmanager
+    def held(self):
+        """Nobody who is slow gets any further."""
+        (self.folder / "hold").touch()
+        yield
+        (self.folder / "hold").unlink()
 
     def says(self, i, text, within=120):
         """Waits until a line of an agent's log has this text."""

@@ -24,7 +24,6 @@ from tacit.agent.federation import SUMS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.report import verified
 from tacit.agent.run import _left_over, _Part, take_part
-from tacit.agent.seat import left_over_store
 from tacit.agent.store import status
 from tacit.agent.transport import Server, largest_question
 from tacit.agent.wire import BadMessage
@@ -54,9 +53,7 @@ def assert_as_simulated_without(net, *absent):
     np.testing.assert_allclose(models, simulated.estimate, rtol=0, atol=1e-9)
     assert set(net.versions().values()) == {1}
     for i in left:
-        store = net.folder / f"{NAMES[i]}.store"
-        store = left_over_store(store, federation) if absent else store
-        assert status(store).tick == setting.rounds
+        assert status(net.path(i, federation)).tick == setting.rounds
         if net.kind in worker.PRIVATE:
             runs = {entry.run for entry in net.entries(i) if entry.kind == "reserve"}
             assert runs == {federation.run}  # the run that nobody spoke in costs nothing
@@ -65,15 +62,16 @@ def assert_as_simulated_without(net, *absent):
 
 def test_a_member_dies_and_the_others_go_on(network):
     net = network("going on")
-    net.start(*range(5), slow=0.05)
+    net.start(*range(5), slow=0.1)
     net.reaches(DOGWOOD, 3)
     net.lives[DOGWOOD].kill()
     without = net.federation.without(["dogwood"])
     net.reaches(BIRCH, 3, run=without)
     net.lives[BIRCH].kill()  # and finds its way back to the others
     assert net.ended(BIRCH) == -9
-    net.start(BIRCH, DOGWOOD, slow=0.05)
-    assert net.ended(DOGWOOD) == 1
+    with net.held():
+        net.start(BIRCH, DOGWOOD, slow=0.1)
+        assert net.ended(DOGWOOD) == 1
     assert "the others go on without dogwood" in net.log(DOGWOOD)
     assert [net.ended(i) for i in (ALDER, BIRCH, CEDAR, ELM)] == [0] * 4, net.log(BIRCH)
     assert "dogwood has given no sign of life" in net.log(CEDAR)
@@ -243,16 +241,17 @@ def test_who_starts_again_after_others_have_left_waits_for_nobody_to_meet(networ
 def test_two_members_that_stay_away_one_after_the_other(network):
     """In the run without dogwood, cedar has one neighbour left, and alder both of its own."""
     net = network("going on")
-    net.start(*range(5), slow=0.05)
+    net.start(*range(5), slow=0.1)
     net.reaches(DOGWOOD, 3)
     net.lives[DOGWOOD].kill()
     without = net.federation.without(["dogwood"])
     net.reaches(ALDER, 3, run=without)
     net.lives[ALDER].kill()
     net.reaches(CEDAR, 3, run=without.without(["alder"]))
-    net.start(ALDER, DOGWOOD, slow=0.05)  # each gets the proof of the run that it is in
+    with net.held():
+        net.start(ALDER, DOGWOOD)  # each gets the proof of the run that it is in
+        assert [net.ended(i) for i in (ALDER, DOGWOOD)] == [1, 1]
     for i in (ALDER, DOGWOOD):
-        assert net.ended(i) == 1
         assert f"the others go on without {NAMES[i]}" in net.log(i)
     assert [net.ended(i) for i in (BIRCH, CEDAR, ELM)] == [0] * 3, net.log(BIRCH)
     assert_as_simulated_without(net, ALDER, DOGWOOD)
@@ -327,20 +326,20 @@ def lies(by, other):
     mine = by(ELM, DOGWOOD, 10)
     not_signed, unknown = "cedar has not signed that dogwood is away", "about members that there are not"
     return {
-        "says so": ((), [CEDAR], "goes on without cedar, which too few"),
-        "says so of me": ((by(ELM, ALDER, 10),), [ALDER], "goes on without alder, which too few"),
-        "alone": ((mine,), [DOGWOOD], "goes on without dogwood, which too few"),
+        "says so": ((), [CEDAR], "goes on without cedar, but too few"),
+        "says so of me": ((by(ELM, ALDER, 10),), [ALDER], "goes on without alder, but too few"),
+        "alone": ((mine,), [DOGWOOD], "goes on without dogwood, but too few"),
         "alone, quietly": ((mine,), [], ""),
-        "twice": ((mine, by(ELM, DOGWOOD, 11), by(ELM, DOGWOOD, 12)), [DOGWOOD], "which too few"),
+        "twice": ((mine, by(ELM, DOGWOOD, 11), by(ELM, DOGWOOD, 12)), [DOGWOOD], "but too few"),
         "forged": ((mine, by(CEDAR, DOGWOOD, 10, signer=ELM)), [DOGWOOD], not_signed),
         "not signed": ((mine, Absence(witness=CEDAR, absent=DOGWOOD, tick=10)), [DOGWOOD], not_signed),
         "garbage": ((mine, Absence(witness=CEDAR, absent=DOGWOOD, tick=10, signature=b"x" * 99)), [], not_signed),
         "other federation": ((mine, by(CEDAR, DOGWOOD, 10, federation=other)), [DOGWOOD], not_signed),
         "other tick": ((mine, moved(by(CEDAR, DOGWOOD, 0), tick=10)), [DOGWOOD], not_signed),
         "other run": ((mine, moved(by(CEDAR, DOGWOOD, 10, [BIRCH]), without=[])), [DOGWOOD], not_signed),
-        "a run that is not": ((mine, by(CEDAR, DOGWOOD, 10, [BIRCH])), [DOGWOOD], "which too few"),
-        "old": ((mine, by(CEDAR, DOGWOOD, 4)), [DOGWOOD], "which too few"),
-        "from the future": ((mine, by(CEDAR, DOGWOOD, 2**32 - 1)), [DOGWOOD], "which too few"),
+        "a run that is not": ((mine, by(CEDAR, DOGWOOD, 10, [BIRCH])), [DOGWOOD], "but too few"),
+        "old": ((mine, by(CEDAR, DOGWOOD, 4)), [DOGWOOD], "but too few"),
+        "from the future": ((mine, by(CEDAR, DOGWOOD, 2**32 - 1)), [DOGWOOD], "but too few"),
         "no neighbour": ((mine, by(ALDER, DOGWOOD, 10)), [DOGWOOD], "alder is no neighbour of dogwood"),
         "of itself": ((by(ELM, ELM, 10),), [], "elm is no neighbour of elm"),
         "no member": ((moved(mine, witness=2**32 - 1),), [], unknown),
@@ -578,35 +577,37 @@ def test_a_report_proves_why_a_run_was_left(network, identities, monkeypatch):
             reported(statements)
 
 
-@pytest.mark.parametrize(("at", "exit_code"), [(2, 0), (3, 1)])
-def test_liars_in_a_complete_graph(network, identities, at, exit_code):
+@pytest.mark.parametrize("liars", [(ELM,), (ELM, DOGWOOD), (ELM, DOGWOOD, BIRCH)])
+def test_liars_in_a_complete_graph(network, identities, liars):
     """cedar takes part all the time. Two of its four neighbours lie: nobody goes, nobody pays. Three are a quorum."""
-    net = network("going on, complete")
-    net.start(*range(5), slow=0.2)
-    by, liars = Witnesses(net.federation, identities), (ELM, DOGWOOD, BIRCH)[:at]
+    net, quorum = network("going on, complete"), len(liars) == 3
+    by = Witnesses(net.federation, identities)
+    net.start(*range(5), slow=0.1)
     net.reaches(ALDER, 8)
 
-    async def lie():
-        for i in (ALDER, BIRCH, CEDAR, DOGWOOD, ELM):
-            statements = [by(liar, CEDAR, net.tick(ALDER)) for liar in liars]
-            for liar in set(liars) - {i}:
-                for told in (statements, statements[:1], [by(ALDER, CEDAR, 8, signer=liar)], []):
-                    identity = Identity.load(identities / NAMES[liar])
-                    answer = await call(net.federation, identity, "Greet", by.greeting(liar, *told, without=[CEDAR]), i)
-                    assert isinstance(answer, (bytes, Exception))
+    async def lie(liar, to, *statements):
+        identity, greeting = Identity.load(identities / NAMES[liar]), by.greeting(liar, *statements, without=[CEDAR])
+        assert isinstance(await call(net.federation, identity, "Greet", greeting, to), bytes)
 
-    asyncio.run(lie())
-    assert net.tick(ALDER) < net.federation.rounds
-    assert net.ended(CEDAR) == exit_code
-    assert [net.ended(i) for i in (ALDER, BIRCH, DOGWOOD, ELM)] == [0] * 4, net.log(ALDER)
-    if exit_code:
+    async def all_lies():
+        signed = [by(liar, CEDAR, 9) for liar in liars]
+        for liar in liars:
+            for i in set(range(5)) - {liar, CEDAR}:
+                for statements in ([], [by(ALDER, CEDAR, 9, signer=liar)], signed):
+                    await lie(liar, i, *statements)
+        await lie(ELM, CEDAR, *signed)
+
+    with net.held():
+        asyncio.run(all_lies())
+    assert [net.ended(i) for i in range(5)] == [0, 0, int(quorum), 0, 0], net.log(ALDER)
+    if quorum:
         assert "the others go on without cedar: cedar is away, signed by birch, dogwood, elm" in net.log(CEDAR)
         assert [len(left_over(net, i)) for i in range(5)] == [1, 1, 0, 1, 1]
         return
     assert_nobody_went(net)
     lines = net.log(ALDER).splitlines()
-    for liar in ("dogwood", "elm"):
-        line = f"tacit: {liar}: it goes on without cedar, which too few neighbours have signed to be away: not believed"
+    for liar in (NAMES[i] for i in liars):
+        line = f"tacit: {liar}: it goes on without cedar, but too few neighbours have signed that: not believed"
         assert lines.count(line) == 1
         assert lines.count(f"tacit: {liar}: alder has not signed that cedar is away") == 1
 

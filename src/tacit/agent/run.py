@@ -212,7 +212,7 @@ class _Part:
             if not federation.go_on_after:
                 raise BadMessage(f"{text}, which was not agreed upon")
             if not any(map(self._absences.proven, more)):
-                raise BadMessage(f"{text}, which too few neighbours have signed to be away: not believed")
+                raise BadMessage(f"{text}, but too few neighbours have signed that: not believed")
         if without == set(federation.absent):  # it means the same run
             self._ready |= set(greeting.ready) & set(federation.names)
             for key in (greeting.key, *greeting.keys):
