@@ -333,7 +333,8 @@ def lies(by, other):
         "twice": ((mine, by(ELM, DOGWOOD, 11), by(ELM, DOGWOOD, 12)), [DOGWOOD], "but too few"),
         "forged": ((mine, by(CEDAR, DOGWOOD, 10, signer=ELM)), [DOGWOOD], not_signed),
         "not signed": ((mine, Absence(witness=CEDAR, absent=DOGWOOD, tick=10)), [DOGWOOD], not_signed),
-        "garbage": ((mine, Absence(witness=CEDAR, absent=DOGWOOD, tick=10, signature=b"x" * 99)), [], not_signed),
+        "garbage": ((mine, Absence(witness=CEDAR, absent=DOGWOOD, tick=10, signature=b"x" * 70)), [], not_signed),
+        "long": ((Absence(witness=CEDAR, absent=DOGWOOD, tick=10, signature=b"x" * 99),), [], "of 99 bytes"),
         "other federation": ((mine, by(CEDAR, DOGWOOD, 10, federation=other)), [DOGWOOD], not_signed),
         "other tick": ((mine, moved(by(CEDAR, DOGWOOD, 0), tick=10)), [DOGWOOD], not_signed),
         "other run": ((mine, moved(by(CEDAR, DOGWOOD, 10, [BIRCH]), without=[])), [DOGWOOD], not_signed),
@@ -523,10 +524,29 @@ def test_what_a_greeting_tells_fits(network, identities):
             every = [by(i, j, tick) for i in range(5) for j in range(5) if i != j]
             part.greeted("elm", by.greeting(ELM, *every))
             assert len(part.greeting("elm").absences) == 16  # not its own
+        padded = Greeting.FromString(by.greeting(ELM).SerializeToString() + _field(8, _padded(by(ELM, BIRCH, 5))))
+        assert len(padded.SerializeToString()) > 1000
+        part.greeted("elm", padded)  # the signature is right
+        assert len(part.greeting("birch").SerializeToString()) <= largest_question(net.federation)
+        assert (ELM, BIRCH, 5) in {(each.witness, each.absent, each.tick) for each in part.greeting("birch").absences}
+        assert max(len(each.SerializeToString()) for each in part.greeting("birch").absences) < 100
         full = Greeting(name="elm", parts=net.federation.parts, absences=every, ready=NAMES, without=NAMES)
         assert len(full.SerializeToString()) <= largest_question(net.federation)
 
     asyncio.run(told())
+
+
+def _padded(statement):
+    return statement.SerializeToString() + _field(99, bytes(10_000))
+
+
+def _field(number, content):
+    """A field of bytes, as protobuf writes it."""
+    return b"".join(map(_varint, (8 * number + 2, len(content)))) + content
+
+
+def _varint(value):
+    return bytes([value]) if value < 128 else bytes([value % 128 + 128]) + _varint(value // 128)
 
 
 def test_a_member_that_has_gone_without_proof_is_as_good_as_away(network, identities):

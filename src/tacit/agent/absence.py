@@ -29,6 +29,7 @@ from tacit.agent.wire import BadMessage, parsed
 from tacit.agent.wire_pb2 import Absence
 
 _DOMAIN = b"tacit: no sign of life"
+_SIGNATURE = 72  # bytes that one has at most
 
 
 def most_absences(federation: Federation) -> int:
@@ -41,6 +42,8 @@ def check(agreed: Federation, statement: Absence) -> None:
     names, witness, absent, without = agreed.names, statement.witness, statement.absent, list(statement.without)
     if max(witness, absent, *without) >= len(names) or without != sorted(set(without)):
         raise BadMessage("a statement about members that there are not")
+    if len(statement.signature) > _SIGNATURE:
+        raise BadMessage(f"a statement with a signature of {len(statement.signature)} bytes")
     if witness not in agreed.graph.neighbours(absent) or {witness, absent} & set(without):
         raise BadMessage(f"{names[witness]} is no neighbour of {names[absent]} and cannot know that it is away")
 
@@ -121,6 +124,8 @@ class Absences:
             newer = old is None or not self._counts(old) or _newer(statement, old)
             if newer and self._counts(statement):
                 check_signature(self._agreed, statement)
+                # A field that nobody knows would be passed on, and make honest greetings too long to be read.
+                statement.DiscardUnknownFields()
                 self._known[statement.witness, statement.absent] = statement
 
     def about(self, names: Collection[str]) -> list[Absence]:
