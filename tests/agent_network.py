@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import agent_worker as worker
@@ -16,7 +16,6 @@ from conftest import SIZES, make_parts
 
 import tacit
 from tacit.agent.identity import Identity
-from tacit.agent.seat import left_over_store
 from tacit.agent.store import Store, status
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import InputError
@@ -58,11 +57,23 @@ class Network:
             self.lives[i] = PROCESSES.Process(target=worker.agent, args=arguments)
             self.lives[i].start()
 
-    def ended(self, i, within=40):
-        self.lives[i].join(within)
-        code = self.lives[i].exitcode
-        assert code is not None, f"{NAMES[i]} does not end:\n{self.log(i)}"
-        return code
+    def ended(self, i, within=120):
+        """The code with which an agent ends. A busy machine is slow: it fails if nobody moves for so many seconds."""
+        self.wait(lambda: self.lives[i].exitcode is not None, within, f"{NAMES[i]} does not end", i)
+        return self.lives[i].exitcode
+
+    def wait(self, condition, within, complaint, i):
+        """Until a condition holds; fails if no agent speaks, says a line or ends for so many seconds."""
+        before, deadline = None, 0.0
+        while not condition():
+            if (now := self._moved()) != before:
+                before, deadline = now, time.monotonic() + within
+            assert time.monotonic() < deadline, f"{complaint}:\n{self.log(i)}"
+            time.sleep(0.05)
+
+    def _moved(self):
+        ticks = {path: self._tick(path) for path in sorted(self.folder.glob("*.store"))}
+        return ticks, [len(self.log(i)) for i in range(5)], [life.exitcode for life in self.lives.values()]
 
     def stop(self):
         for life in self.lives.values():
@@ -86,6 +97,12 @@ class Network:
         except InputError:  # it has not made its store yet
             return -1
 
+    def path(self, i, run=None):
+        """Of an agent's store: of the agreed run, or of another that its federation has become."""
+        if run is None or not run.absent:
+            return self.folder / f"{NAMES[i]}.store"
+        return next(self.folder.glob(f"{NAMES[i]}.*{run.run[:8]}.store"), self.folder / "none")
+
     def store(self, i):
         return Store(self.folder / f"{NAMES[i]}.store", self.federation.run, NAMES[i], self.federation.rounds)
 
@@ -97,14 +114,20 @@ class Network:
                 rows[tick, i] = np.frombuffer(Message.FromString(raw).payload)
         return rows
 
-    def reaches(self, i, tick, run=None, within=240):
+    def reaches(self, i, tick, run=None, within=120):
         """Waits until an agent has spoken at this tick, of the run or of another that its federation has become."""
-        path = self.folder / f"{NAMES[i]}.store"
-        path = path if run is None else left_over_store(path, run)
-        deadline = time.monotonic() + within
-        while self._tick(path) < tick:
-            assert time.monotonic() < deadline, self.log(i)
-            time.sleep(0.05)
+        self.wait(lambda: self._tick(self.path(i, run)) >= tick, within, f"{NAMES[i]} does not reach tick {tick}", i)
+
+    @contextmanager
+    def held(self):
+        """Nobody who is slow gets any further."""
+        (self.folder / "hold").touch()
+        yield
+        (self.folder / "hold").unlink()
+
+    def says(self, i, text, within=120):
+        """Waits until a line of an agent's log has this text."""
+        self.wait(lambda: text in self.log(i), within, f"{NAMES[i]} does not say {text!r}", i)
 
     def entries(self, i):
         with Ledger(self.folder / f"{NAMES[i]}.ledger", cost=filters.epsilon) as ledger:

@@ -38,6 +38,7 @@ EDGES = (
     ("alder", "elm"),
     ("birch", "elm"),
 )
+COMPLETE = tuple(itertools.combinations(NAMES, 2))
 D, SEED, L2 = 15, 11, 0.5
 
 
@@ -67,6 +68,7 @@ PRIVATE = (
     "token",
     "secret-shared",
     "going on, private",
+    "going on, complete",
     "going on, secret-shared",
 )  # these are paid for from a ledger
 SHARED = ("secret-shared", "going on, secret-shared")
@@ -75,6 +77,7 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on": (("admm", 0.5, L2, "logistic"), 30),
     "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
     "going on, private": (("dvp", 2.0, 1e-5), 32),
+    "going on, complete": (("dvp", 2.0, 1e-5), 32),
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
 }
 Fault = tuple[str, int] | None
@@ -117,7 +120,8 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
     if kind in GOING_ON:
         method, rounds = GOING_ON[kind]
         agreed = Private(*method) if kind in PRIVATE else Plain(*method)
-        made = Federation(kind, tuple(members), EDGES, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
+        edges = COMPLETE if kind == "going on, complete" else EDGES
+        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
     else:
         plain = Plain("admm", 0.5, L2, "logistic")
         made = Federation(kind, tuple(members), EDGES, plain, SETTINGS[kind][1], SCHEMA, exchange)
@@ -161,8 +165,9 @@ def agent(
     life: int = 0,
     listen: str | None = None,
 ) -> None:
-    """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point. `slow` is
-    the time that it takes to compute. Every number of a life has its own noise."""
+    """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
+    "cut off from" a neighbour, which it does not call while there is a file `cut`. `slow` is the time that it takes to
+    compute. Every number of a life has its own noise."""
     from tacit.agent import doorstep, report
 
     doorstep.trace()
@@ -197,7 +202,10 @@ def agent(
         return answer
 
     def slowly(self: Any, state: Any, problem: Any, view: Any, noise: Any, t: int) -> Any:
-        time.sleep(slow if noise is taken.noise else 0.0)  # a plan is fast
+        if noise is taken.noise:  # a plan is fast
+            time.sleep(slow)
+            while (folder / "hold").exists():  # it computes, and still answers: for agents that are slow anyway
+                time.sleep(0.02)
         return computed(self, state, problem, view, noise, t)
 
     Server._ask, algorithm.speak = witnessed, slowly  # type: ignore[method-assign]
@@ -212,6 +220,15 @@ def agent(
 
         Store.commit = forgetful  # type: ignore[method-assign]
         Store.message = lambda self, tick: uncommitted.get(tick) or message(self, tick)  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "cut off from":
+        until = Peer._until
+
+        async def cut_off(self: Any, *question: Any) -> Any:
+            while self.name == NAMES[fault[1]] and (folder / "cut").exists():
+                await asyncio.sleep(0.05)
+            return await until(self, *question)
+
+        Peer._until = cut_off  # type: ignore[method-assign]
     elif fault is not None and fault[0] not in ("answering", "answered"):
         point, at = fault
         owner, method = {

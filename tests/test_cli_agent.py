@@ -202,7 +202,7 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
 )
 def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
     assert agreed(tacit, "--rounds", 5)[0] == 0
-    report = {"member": "alder", "run": "", "without": without, "releases": [], "before": []}
+    report = {"member": "alder", "run": "", "without": without, "releases": [], "absences": [], "before": []}
     signature = base64.b64encode(Identity.load(Path("alder")).sign(canonical(report))).decode()
     Path("alder.report.json").write_text(json.dumps({"report": report, "signature": signature}))
     code, _, err = tacit("federation", "verify", "federation.toml", "alder.report.json")
@@ -262,6 +262,7 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         "rounds": ("rounds = 5", "rounds = 6"),
         "exchange": ('exchange = "rows"', 'exchange = "secret-shared sums"'),
         "go_on_after": ("go_on_after = 0", "go_on_after = 60"),
+        "quorum": ("quorum = 0", "quorum = 2"),
         "method": ("penalty = 0.001", "penalty = 0.002"),
         "schema": ("bounds = [0, 100]", "bounds = [0, 110]"),
         "edges": ('["alder", "birch"], ', ""),
@@ -296,6 +297,10 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         ('exchange = "rows"', 'exchange = "pigeons"', "the exchange is 'rows' or 'secret-shared sums'"),
         ("go_on_after = 0", "go_on_after = 3", "go_on_after is 0, or 10 seconds or more"),
         ("go_on_after = 0", 'go_on_after = "soon"', "a number of seconds"),
+        ("quorum = 0", "quorum = -1", "quorum is a whole number, 0 or more, not -1"),
+        ("quorum = 0", "quorum = true", "quorum is a whole number"),
+        ("quorum = 0", "quorum = 1.5", "quorum is a whole number"),
+        ("quorum = 0\n", "", "must set quorum"),
     ],
 )
 def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
@@ -303,6 +308,18 @@ def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
     assert old in text
     with pytest.raises(InputError if "connected" not in reason else Exception, match=reason):
         Federation.from_toml(text.replace(old, new))
+
+
+def test_the_quorum_is_shown_to_all(hospitals, tacit):
+    assert "neighbours" not in agreed(tacit, "--quorum", 2)[1]  # nobody is left out
+    out = agreed(tacit, "--go-on-after", 60)[1]
+    assert "after 60 s without a member the others start again without it" in out
+    assert "if more than half of its neighbours have signed that it is away" in out
+    out = agreed(tacit, "--go-on-after", 60, "--quorum", 2)[1]
+    assert "if 2 (all, if it has fewer) of its neighbours have signed that it is away" in out
+    assert tacit("federation", "show", "federation.toml")[1] == out
+    assert Federation.load(Path("federation.toml")).quorum == 2
+    assert "quorum is a whole number, 0 or more, not -1" in agreed(tacit, "--quorum", -1)[2]
 
 
 def test_a_private_token_needs_a_cycle(hospitals, tacit):

@@ -10,6 +10,7 @@
     radius = 256                 # nothing is heard of models farther from zero; public, from the recipe
     robust = "none"              # or "clipping", "trimmed", "median": how members listen, against one that lies
     go_on_after = 0              # seconds without a member after which the others go on without it; 0: they wait
+    quorum = 0                   # how many of a member's neighbours must sign that it is away; 0: more than half
 
     [method]                     # private, by a recipe: every setting follows from the budget and the numbers of rows
     name = "mr-admm"
@@ -36,6 +37,10 @@
 Two files agree if they say the same, however they are written: every part has a hash of its canonical content, and the
 hash of all of them names the run. When two agents meet they show each other the hashes of the parts, so that each can
 say which part differs.
+
+`quorum` matters only with `go_on_after`. The others go on without a member if that many of its neighbours have signed
+that they have had no sign of life from it (`tacit.agent.absence`). A member that has fewer neighbours needs all of
+them. With 0, more than half of the neighbours must sign: 1 of 1, 2 of 2, 2 of 3, 3 of 4.
 """
 
 from __future__ import annotations
@@ -153,6 +158,7 @@ class Federation:
     radius: float = 0.0  # 0: the usual one, until the file is written
     robust: str = NONE
     go_on_after: float = 0.0
+    quorum: int = 0
     agreed: Federation | None = None  # what the file says, if this is what is left of it: see `without`
 
     def __post_init__(self) -> None:
@@ -178,6 +184,8 @@ class Federation:
                 raise InputError("robust listening compares rows, and in secret-shared sums nobody sees one: choose")
         if not (self.go_on_after == 0 or LEAST_ABSENCE <= self.go_on_after < math.inf):
             raise InputError(f"go_on_after is 0, or {LEAST_ABSENCE:g} seconds or more, not {self.go_on_after}")
+        if not (type(self.quorum) is int and self.quorum >= 0):
+            raise InputError(f"quorum is a whole number, 0 or more, not {self.quorum!r}")
         degree = self.graph.degree
         if self.exchange == SUMS and (few := degree < 2).any():
             raise InputError(
@@ -229,6 +237,13 @@ class Federation:
         """The members without whom the others go on."""
         return [] if self.agreed is None else [name for name in self.agreed.names if name not in self.names]
 
+    def needed(self, neighbours: int) -> int:
+        """How many of a member's neighbours must have signed that it is away.
+
+        If the file says nothing, more than half: one liar among two or more proves nothing.
+        """
+        return max(1, min(self.quorum or neighbours // 2 + 1, neighbours))
+
     def without(self, names: Iterable[str]) -> Federation:
         """What is left if these members stay away: a run of its own, from the start, with a setting of its own.
 
@@ -277,6 +292,7 @@ class Federation:
             "radius": _same(self.radius),
             "robust": self.robust,
             "go_on_after": _same(self.go_on_after),
+            "quorum": self.quorum,
             "schema": self.schema.to_dict(),
             **{f"member {member.name}": asdict(member) for member in self.members},
         }
@@ -285,8 +301,12 @@ class Federation:
     @cached_property
     def run(self) -> str:
         """The hash of all parts, and of who is absent, which names the run."""
+        return self.run_without(self.absent)
+
+    def run_without(self, absent: list[str]) -> str:
+        """The name of the run that is left without these members, who stand in the order of their names."""
         content: dict[str, Any] = {part: value.hex() for part, value in self.parts.items()}
-        return sha256(_canonical(content | ({"absent": self.absent} if self.absent else {}))).hexdigest()
+        return sha256(_canonical(content | ({"absent": absent} if absent else {}))).hexdigest()
 
     def place(self, name: str, certificate: str) -> int:
         """The id of the member who has this name and this certificate."""
@@ -310,6 +330,7 @@ class Federation:
             "version": _VERSION, "tacit": __version__, "title": self.title, "rounds": self.rounds,
             "dimension": self.schema.dimension, "edges": [list(edge) for edge in self.edges],
             "exchange": self.exchange, "radius": self.radius, "robust": self.robust, "go_on_after": self.go_on_after,
+            "quorum": self.quorum,
         }  # fmt: skip
         blocks = [schema_toml.lines(head), schema_toml.lines(asdict(self.method), "method")]
         for member in self.members:
@@ -335,7 +356,7 @@ class Federation:
     @classmethod
     def _from_plain(cls, plain: dict[str, Any]) -> Federation:
         own = ("version", "tacit", "title", "rounds", "dimension", "edges", "exchange")
-        more = ("radius", "robust", "go_on_after", "method", "members", "schema")
+        more = ("radius", "robust", "go_on_after", "quorum", "method", "members", "schema")
         _check_keys(plain, (*own, *more), "a federation")
         if plain["version"] != _VERSION:
             raise InputError(f"version must be {_VERSION}; got {plain['version']!r}")
@@ -371,6 +392,7 @@ class Federation:
             radius=plain["radius"],
             robust=plain["robust"],
             go_on_after=plain["go_on_after"],
+            quorum=plain["quorum"],
         )
 
 

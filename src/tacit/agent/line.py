@@ -144,6 +144,7 @@ class Sums:
         if j in self._known:
             raise BadMessage(f"{name} has another key than before: it has lost its store, and cannot go on in this run")
         self._member.meet(j, key.public)
+        key.DiscardUnknownFields()  # they would be passed on, and make honest greetings too long to be read
         self._seat.store.keep_key(j, key.SerializeToString())
         self._known[j] = key
 

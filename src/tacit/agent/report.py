@@ -4,7 +4,9 @@ JSON with two fields: `report`, and `signature`, the ECDSA signature (base64) ov
 certificate that it is checked with is in the federation file. Messages stand in it by their hashes. `without` names
 the members without whom the others went on, `before` what was released in runs that were left for that. Each has its
 epsilon; what all of them come to, with other runs on the same records, is in the ledger. `ledger` is a salted hash of
-the ledger's head: it says nothing to a reader, but the member cannot show an auditor another ledger later.
+the ledger's head: it says nothing to a reader, but the member cannot show an auditor another ledger later. `absences`
+of a run that was left are the signed statements for which it was left (`tacit.agent.absence`, base64). `listening` says
+how the member listened, and for each neighbour at how many ticks its words were moved, and how far.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ from binascii import Error as NotBase64
 from collections import Counter
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit import __version__
+from tacit.agent.absence import check_left
 from tacit.agent.federation import ROWS, Federation, Private
 from tacit.agent.identity import signed_by
 from tacit.agent.seat import Seat, planned
+from tacit.agent.wire import BadMessage
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing
@@ -50,6 +55,7 @@ def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
         "delta": method.delta if isinstance(method, Private) else None,
         "ledger": None if ledger is None else _committed(seat, ledger),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
+        "listening": seat.store.listening(),
         **_told(seat),
         "before": [_told(left) for left in seat.left()],
     }
@@ -72,6 +78,7 @@ def _told(seat: Seat) -> dict[str, Any]:
     return {
         "run": seat.federation.run,
         "without": seat.federation.absent,
+        "absences": [base64.b64encode(statement).decode() for statement in seat.store.absences()],
         "epsilon": None if spent is None else rounded_up(spent.best),
         "releases": [
             {"tick": tick, "sha256": sha256(salt + message).hexdigest(), "event": to_plain(event)}
@@ -98,6 +105,7 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
                 part["run"],
                 list(map(_name, part["without"])),
                 [(release["tick"], release["event"]) for release in part["releases"]],
+                list(map(base64.b64decode, part["absences"])),
             )
             for part in (report, *report["before"])
         ]
@@ -108,7 +116,7 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
     certificate = federation.members[federation.names.index(member)].certificate
     if not signed_by(certificate, canonical(report), signature):
         raise InputError(f"{path} was changed, or {member} has not signed it")
-    for k, (run, without, released) in enumerate(parts):
+    for k, (run, without, released, _) in enumerate(parts):
         if without and not federation.go_on_after:
             raise InputError(f"{path} is about a run without {', '.join(without)}, which was not agreed upon")
         left = federation.without(without) if without else federation
@@ -119,4 +127,9 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
         plan = [(tick, to_plain(event)) for tick, event in planned(left, left.names.index(member)).items()]
         if released != (plan[: len(released)] if k else plan):
             raise InputError(f"{path} is signed, but {member} did not release what was planned")
+    try:
+        for (_, after, _, _), (_, before, _, absences) in pairwise([*parts, ("", [], [], [])]):
+            check_left(federation, before, after, absences)
+    except BadMessage as error:
+        raise InputError(f"{path} does not prove that {member} had to leave a run: {error}") from None
     return report

@@ -5,10 +5,20 @@ every tick in which it listens, it asks those that it listens to, and waits. Tic
 restart begins after the last tick that was committed.
 
 **A neighbour that is away** is waited for; or, if the federation says so, for `go_on_after` seconds without a sign of
-life. Then the agent leaves the run for that of the federation without it (`Federation.without`), which begins anew:
-another graph is another problem for the method, with other settings, and costs what it costs. Agents tell each other
-when they meet without whom they go on, so that all who are left come to the same run; who is told that the others go on
-without it stops. Two who find each other away, because the line between them is cut, are both left out.
+life. Then the agent signs that the neighbour is away, and tells the others in its greetings (`tacit.agent.absence`). An
+agent leaves the run for that of the federation without a member (`Federation.without`) only if
+
+- a quorum of that member's neighbours have signed, and
+- it has itself had no sign of life from the member for `go_on_after` seconds, if it is a neighbour of it.
+
+The new run begins anew: another graph is another problem for the method, with other settings, and costs what it costs.
+An agent that sees the same proof about itself stops, so that its last neighbours miss it, too, and follow the others.
+Without the proof nobody moves, whatever a greeting says. If the line is cut between two members alone, each signs that
+the other is away, neither reaches a quorum, and the run waits until the line is mended.
+
+**A sign of life** is a call that shows the neighbour's certificate, or its answer. A greeting is one only if it means
+this run, one that this agent has left, or one that this agent has a proof for. A member that has gone elsewhere without
+proof is as good as away.
 """
 
 from __future__ import annotations
@@ -16,13 +26,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
+from tacit.agent.absence import Absences
 from tacit.agent.federation import SUMS, difference
 from tacit.agent.line import Rows, Sums
 from tacit.agent.seat import Seat
@@ -47,9 +58,9 @@ T = TypeVar("T")
 class _Absent(Exception):  # noqa: N818 (a state of affairs, not a mistake)
     """These members are away, and the others are to go on."""
 
-    def __init__(self, names: frozenset[str], reason: str) -> None:
+    def __init__(self, names: frozenset[str], reason: str, tick: int, statements: list[bytes]) -> None:
         super().__init__(reason)
-        self.names = names
+        self.names, self.tick, self.statements = names, tick, statements
 
 
 async def take_part(
@@ -73,7 +84,7 @@ async def take_part(
             return await _take_part(seat, listen, patience, linger, watch, finished)
         except _Absent as absence:
             left_over = _left_over(seat, absence.names, str(absence))
-            seat.store.go_on(absence.names)
+            seat.store.go_on(absence.names, absence.tick, absence.statements)
             seat = left_over
             gone = ", ".join(seat.federation.absent)
             log.warning(f"{absence}; goes on without {gone}, from the start, as the run {seat.federation.run[:16]}")
@@ -161,6 +172,7 @@ class _Part:
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
         begun = self._spoken >= 0 or seat.store.marked("gone")  # who has left was past that, and may not be there
         self._ready = set(federation.names if begun else ())  # who has met all its neighbours
+        self._absences = Absences(seat, max(self._spoken, 0), self._spoken >= 0)
 
     # What the server asks
 
@@ -183,6 +195,7 @@ class _Part:
             heard=self._heard.get(name, 0),  # all that it said to this agent before this tick
             key=self._line.own_key,
             keys=self._line.keys,
+            absences=self._absences.told(),
         )
 
     def greeted(self, name: str, greeting: Greeting) -> None:
@@ -192,11 +205,14 @@ class _Part:
             shown = ", ".join(differs[:5]) + ", ..." * (len(differs) > 5)
             raise BadMessage(f"it holds another federation file: {shown} differ{'s' * (len(differs) == 1)}")
         agreed, without = (federation.agreed or federation).names, set(greeting.without)
-        if more := (without & set(agreed)) - set(federation.absent):
-            text = f"{name} goes on without {', '.join(sorted(more))}"
+        self._absences.take(greeting.absences)
+        self._weigh()
+        if more := sorted((without & set(agreed)) - set(federation.absent)):
+            text = f"it goes on without {', '.join(more)}"
             if not federation.go_on_after:
                 raise BadMessage(f"{text}, which was not agreed upon")
-            self._lost(more, text)
+            if not any(map(self._absences.proven, more)):
+                raise BadMessage(f"{text}, but too few neighbours have signed that: not believed")
         if without == set(federation.absent):  # it means the same run
             self._ready |= set(greeting.ready) & set(federation.names)
             for key in (greeting.key, *greeting.keys):
@@ -210,6 +226,7 @@ class _Part:
     def contact(self, name: str) -> None:
         """There was a sign of life."""
         self._contacts[name] = time.monotonic()
+        self._absences.withdraw(name)
 
     def contacts(self) -> dict[str, float | None]:
         """The last sign of life of each neighbour, by name."""
@@ -224,11 +241,13 @@ class _Part:
             self._open_all()  # what an earlier process committed, it may have sent
         if self._spoken < self.rounds:
             await self._meet(patience)
+            self._absences.begun = True
             self._pay()
             for t in range(max(self._spoken, 0), self.rounds):
+                self._absences.tick = t
                 await self._tick(t, patience)
             self.seat.store.finish(self.rounds, self._arrays())
-            self._spoken = self.rounds
+            self._spoken = self._absences.tick = self.rounds
             self._tell("all was heard", self.rounds)
         if self.seat.ledger is not None:
             for tick, message, _ in self.seat.store.releases():
@@ -390,28 +409,44 @@ class _Part:
             await asyncio.sleep(_HEARTBEAT)
 
     async def keep_in_touch(self, j: int) -> None:
-        """Greets a neighbour that has been quiet, and notices if it is away."""
+        """Greets a neighbour that has been quiet, and signs that it is away if it stays so."""
         name, limit = self.seat.federation.names[j], self.seat.federation.go_on_after
         while True:
             await asyncio.sleep(_HEARTBEAT)
-            if time.monotonic() - self._contacts.get(name, self._began) > _HEARTBEAT:
+            if self._quiet(name) > _HEARTBEAT:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_HEARTBEAT):
                         await self._greet(j)
-            quiet = time.monotonic() - self._contacts.get(name, self._began)
-            if limit and quiet > limit and self._spoken < self.rounds and self._awaits(j):
-                self._lost({name}, f"{name} has given no sign of life for {quiet:.0f} s")
+            if limit and (quiet := self._quiet(name)) > limit and self._awaits(j) and self._absences.sign(name):
+                log.warning(
+                    f"{name} has given no sign of life for {quiet:.0f} s; the others go on without it if "
+                    f"{self._absences.needed(name)} of its neighbours say so; so far: {self._absences.witnesses(name)}"
+                )
+            self._weigh()
+
+    def _quiet(self, name: str) -> float:
+        """Seconds since the last sign of life of a neighbour."""
+        return time.monotonic() - self._contacts.get(name, self._began)
 
     def _awaits(self, j: int) -> bool:
-        """Whether a neighbour has something to do yet: what it does for itself, or to be heard by this agent."""
+        """Whether a neighbour has something to do yet: what it does for itself, or to be heard by this agent. If this
+        agent has finished, somebody who has not must miss it, too."""
         name = self.seat.federation.names[j]
+        if self._spoken == self.rounds and all(each.tick == self.rounds for each in self._absences.about([name])):
+            return False
         if name not in self.seat.store.marked("gone"):
             return True
         return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
 
-    def _lost(self, names: Iterable[str], reason: str) -> None:
-        if not self.absence.done():
-            self.absence.set_result(_Absent(frozenset(names), reason))
+    def _weigh(self) -> None:
+        """Leaves the run if members are proven to be away, and this agent, if it is a neighbour, does not hear them."""
+        absences, limit = self._absences, self.seat.federation.go_on_after
+        away = [name for name in self.seat.federation.names if absences.proven(name)]
+        away = [name for name in away if name not in self._heard or self._quiet(name) > limit]
+        if away and not self.absence.done():
+            reason = "; ".join(f"{name} is away, signed by {absences.witnesses(name)}" for name in away)
+            statements = [each.SerializeToString() for each in absences.about(away)]
+            self.absence.set_result(_Absent(frozenset(away), reason, absences.tick, statements))
 
     # Inside
 

@@ -49,7 +49,8 @@ from tacit.privacy.events import Event, from_plain, to_plain
 _SCHEMA = """
 CREATE TABLE run (run TEXT NOT NULL, member TEXT NOT NULL, rounds INTEGER NOT NULL);
 CREATE TABLE secret (secret BLOB NOT NULL);
-CREATE TABLE without (name TEXT PRIMARY KEY);
+CREATE TABLE without (name TEXT PRIMARY KEY, tick INTEGER NOT NULL);
+CREATE TABLE absences (statement BLOB NOT NULL);
 CREATE TABLE keys (member INTEGER PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), tick INTEGER NOT NULL, arrays BLOB NOT NULL);
 CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
@@ -139,10 +140,14 @@ class Store:
         """This neighbour knows that this agent needs no more of it."""
         self._mark(name, "told")
 
-    def go_on(self, without: Iterable[str]) -> None:
-        """This run is given up: the others, and this agent, go on without these members, in another run."""
+    def go_on(self, without: Iterable[str], tick: int = 0, absences: Iterable[bytes] = ()) -> None:
+        """This run is given up at this tick: the others, and this agent, go on without these members, in another run.
+
+        The statements that they are away are kept with it: members that come later must see them, too.
+        """
         with self._transaction():
-            self._db.executemany("INSERT INTO without VALUES (?)", [(name,) for name in sorted(without)])
+            self._db.executemany("INSERT INTO without VALUES (?, ?)", [(name, tick) for name in sorted(without)])
+            self._db.executemany("INSERT INTO absences VALUES (?)", [(statement,) for statement in absences])
 
     def keep_key(self, member: int, key: bytes) -> None:
         """What a member's words are sealed with in this run."""
@@ -164,6 +169,14 @@ class Store:
     def without(self) -> list[str]:
         """The members without whom this agent goes on in another run; none, if it has not left this one."""
         return [name for (name,) in self._db.execute("SELECT name FROM without ORDER BY name")]
+
+    def left_at(self) -> int:
+        """The tick at which this agent left this run; 0 if it has not."""
+        return int(self._db.execute("SELECT coalesce(max(tick), 0) FROM without").fetchone()[0])
+
+    def absences(self) -> list[bytes]:
+        """The signed statements for which this agent left this run."""
+        return [bytes(statement) for (statement,) in self._db.execute("SELECT statement FROM absences")]
 
     def keys(self) -> dict[int, bytes]:
         """The members' keys."""

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from tacit.agent.absence import most_absences
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, read_certificate
 from tacit.agent.wire import ENVELOPE, BadMessage, parsed, unpacked
@@ -35,7 +36,7 @@ Answer = TypeVar("Answer")
 _SERVICE = "tacit.Agent"
 _NOT_YET = grpc.StatusCode.NOT_FOUND
 _HANDSHAKE = 10_000  # milliseconds in which a caller has to show who it is
-_KEY_SIZE = 160  # bytes: more than a signed key, or a sealed share, can take
+_KEY_SIZE = 160  # bytes: more than a signed key, a sealed share, or a statement can take
 _HOLD = 20.0  # seconds for which a server keeps a question that it cannot answer yet; then it is asked again
 _DEADLINE = 30.0  # seconds that a client gives a question
 _WAITING = 8  # questions of one neighbour that may wait at once
@@ -278,7 +279,8 @@ def largest_question(federation: Federation) -> int:
     """The most bytes that a greeting, or a question with shares, can have."""
     members = federation.agreed.members if federation.agreed is not None else federation.members
     greeting = sum(64 + len(part) for part in federation.parts) + 2 * sum(8 + len(member.name) for member in members)
-    return 512 + greeting + _KEY_SIZE * len(members)
+    absences = most_absences(federation) * (_KEY_SIZE + 5 * len(members))  # a place has at most five bytes
+    return 512 + greeting + _KEY_SIZE * len(members) + absences
 
 
 def largest_answer(federation: Federation) -> int:

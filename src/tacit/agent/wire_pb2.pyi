@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Greeting(_message.Message):
-    __slots__ = ("name", "parts", "without", "ready", "heard", "key", "keys")
+    __slots__ = ("name", "parts", "without", "ready", "heard", "key", "keys", "absences")
     class PartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class Greeting(_message.Message):
     HEARD_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    ABSENCES_FIELD_NUMBER: _ClassVar[int]
     name: str
     parts: _containers.ScalarMap[str, bytes]
     without: _containers.RepeatedScalarFieldContainer[str]
@@ -29,7 +30,22 @@ class Greeting(_message.Message):
     heard: int
     key: Key
     keys: _containers.RepeatedCompositeFieldContainer[Key]
-    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., ready: _Optional[_Iterable[str]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ...) -> None: ...
+    absences: _containers.RepeatedCompositeFieldContainer[Absence]
+    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., ready: _Optional[_Iterable[str]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ..., absences: _Optional[_Iterable[_Union[Absence, _Mapping]]] = ...) -> None: ...
+
+class Absence(_message.Message):
+    __slots__ = ("witness", "absent", "without", "tick", "signature")
+    WITNESS_FIELD_NUMBER: _ClassVar[int]
+    ABSENT_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    TICK_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    witness: int
+    absent: int
+    without: _containers.RepeatedScalarFieldContainer[int]
+    tick: int
+    signature: bytes
+    def __init__(self, witness: _Optional[int] = ..., absent: _Optional[int] = ..., without: _Optional[_Iterable[int]] = ..., tick: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Key(_message.Message):
     __slots__ = ("member", "public", "signature")

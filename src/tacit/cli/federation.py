@@ -24,6 +24,7 @@ _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE: one for every member."
 _METHOD = f"With --epsilon one of: {', '.join(RECIPES)} ({RECOMMENDED}); without it admm (admm) or i-admm (a token)."
 _SECRET = "Neighbours learn the sum of each other's rows, and no single row."
 _GO_ON = "Seconds without a member after which the others start again without it; 0: they wait for it."
+_QUORUM = "With --go-on-after: how many of a member's neighbours must sign that it is away; 0: more than half."
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
 
 
@@ -42,6 +43,7 @@ def new(
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
+    quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
 ) -> None:
     """Write down what is agreed: members, edges, method, rounds, schema, privacy. Every member gets the same file.
@@ -76,6 +78,7 @@ def new(
         schema=Schema.from_toml(schema),
         exchange=SUMS if secret_shared else ROWS,
         go_on_after=go_on_after,
+        quorum=quorum,
     ).with_rounds()
     check_sums(made)
     with replacing(out) as draft:
@@ -144,3 +147,5 @@ def _tell(federation: object) -> None:
         screen.print("secret-shared sums: nobody sees what a single member says")
     if federation.go_on_after:
         screen.print(f"after {federation.go_on_after:g} s without a member the others start again without it")
+        quorum = f"{federation.quorum} (all, if it has fewer)" if federation.quorum else "more than half"
+        screen.print(f"if {quorum} of its neighbours have signed that it is away")
