@@ -28,6 +28,7 @@ from tacit import __version__
 from tacit.agent.absence import check_left
 from tacit.agent.federation import ROWS, Federation, Private
 from tacit.agent.identity import signed_by
+from tacit.agent.reading import listened
 from tacit.agent.seat import Seat, planned
 from tacit.agent.wire import BadMessage
 from tacit.data.text import read_text
@@ -55,7 +56,7 @@ def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
         "delta": method.delta if isinstance(method, Private) else None,
         "ledger": None if ledger is None else _committed(seat, ledger),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
-        "listening": seat.store.listening(),
+        "listening": listened(seat),
         **_told(seat),
         "before": [_told(left) for left in seat.left()],
     }

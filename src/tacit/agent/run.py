@@ -36,11 +36,12 @@ import numpy as np
 from tacit.agent.absence import Absences
 from tacit.agent.federation import SUMS, difference
 from tacit.agent.line import Rows, Sums
+from tacit.agent.reading import Reading
 from tacit.agent.seat import Seat
 from tacit.agent.store import Arrays
 from tacit.agent.transport import News, Peer, Server, log
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Greeting, Question
+from tacit.agent.wire import BadMessage, row_of
+from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.errors import InputError, TacitError
 from tacit.release import Inbox
 from tacit.schedule import role
@@ -153,6 +154,7 @@ class _Part:
         self.news = News()
         self.absence: asyncio.Future[_Absent] = asyncio.get_running_loop().create_future()
         self._line = (Sums if federation.exchange == SUMS else Rows)(seat, self.peers)
+        self._reading = Reading(seat)
         self._began = time.monotonic()
         self._contacts: dict[str, float] = {}  # when there was a sign of life of a neighbour
         self._view = federation.graph.view(np.array([seat.me]))
@@ -166,7 +168,8 @@ class _Part:
         self._open = -1  # the last tick whose bytes may leave
         if (saved := seat.store.state()) is not None:
             self._spoken, arrays = saved
-            self._line.remember({name: arrays.pop(name) for name in self._line.memory})
+            for part in (self._line, self._reading):
+                part.remember({name: arrays.pop(name) for name in part.memory})
             self._state = type(self._state)(**arrays)
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
@@ -249,6 +252,7 @@ class _Part:
             self.seat.store.finish(self.rounds, self._arrays())
             self._spoken = self._absences.tick = self.rounds
             self._tell("all was heard", self.rounds)
+            self._reading.tell(self.rounds)
         if self.seat.ledger is not None:
             for tick, message, _ in self.seat.store.releases():
                 self.seat.ledger.store(self.seat.federation.run, tick, message)
@@ -263,7 +267,7 @@ class _Part:
                 await self._speak(t)
             if coming is not None:
                 self._tell(f"waiting for {', '.join(self.seat.federation.names[j] for j in mine.hears)}", t)
-                inbox = await self._within(patience, coming, t)
+                inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t))
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
         finally:
             if coming is not None:
@@ -458,5 +462,13 @@ class _Part:
         """What was said at a tick, if it may leave."""
         return self._message(tick) if tick <= self._open else None
 
+    def _own(self, tick: int) -> np.ndarray:
+        """What this agent itself said at a tick, (d,); zeros if it did not speak or kept silent."""
+        nothing = np.zeros(self.seat.problem.dimension)
+        if not self._role(tick).speaks or (message := self._committed(tick)) is None:
+            return nothing
+        row = row_of(Message.FromString(message), len(nothing))
+        return nothing if row is None else row
+
     def _arrays(self) -> Arrays:
-        return {**self._state._asdict(), **self._line.memory}
+        return {**self._state._asdict(), **self._line.memory, **self._reading.memory}

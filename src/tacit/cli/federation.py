@@ -42,6 +42,7 @@ def new(
     loss: Annotated[str, typer.Option(help="Without --epsilon: logistic, huber or squared.")] = "logistic",
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
+    robust: options.Robust = None,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
@@ -55,7 +56,7 @@ def new(
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
     """
     names.require_agent()
-    from tacit.agent.federation import ROWS, SUMS, Federation, Member, Plain, Private
+    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member, Plain, Private
     from tacit.agent.seat import check_sums
 
     writable(out, [schema, *(text.split(",")[-1] for text in member)])
@@ -77,6 +78,7 @@ def new(
         rounds=200 if rounds is None else rounds,
         schema=Schema.from_toml(schema),
         exchange=SUMS if secret_shared else ROWS,
+        robust=robust or NONE,
         go_on_after=go_on_after,
         quorum=quorum,
     ).with_rounds()
@@ -130,7 +132,7 @@ def _parts(text: str) -> tuple[str, str, int, str]:
 
 
 def _tell(federation: object) -> None:
-    from tacit.agent.federation import ROWS, Federation, Private
+    from tacit.agent.federation import NONE, ROWS, Federation, Private
 
     assert isinstance(federation, Federation)
     method = federation.method
@@ -143,6 +145,10 @@ def _tell(federation: object) -> None:
     if isinstance(method, Private):
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
     screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")
+    heard = f"nothing is heard of models farther from zero than {federation.radius:g}"
+    if federation.robust != NONE:
+        heard += f"; members listen robustly, by {federation.robust}, against one that lies"
+    screen.print(heard)
     if federation.exchange != ROWS:
         screen.print("secret-shared sums: nobody sees what a single member says")
     if federation.go_on_after:
