@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from tacit.agent.federation import Private
 from tacit.agent.identity import signed_by
 from tacit.agent.seat import Seat
 from tacit.agent.store import Arrays
@@ -108,9 +109,8 @@ class Sums:
         self._groups = {k: Group(tuple(sorted((k, *others))), (k,)) for k, others in near.items()}
         keys = KeyPair(hmac.digest(seat.store.secret, b"key pair", "sha256"))
         words = RepeatableWords(hmac.digest(seat.store.secret, b"words", "sha256"))
-        self._member = Member(
-            me, bytes.fromhex(federation.run), SecretSharedSums().point(graph), words=words, keys=keys
-        )
+        self._point = SecretSharedSums().point(graph)
+        self._member = Member(me, bytes.fromhex(federation.run), self._point, words=words, keys=keys)
         self.own_key = Key(member=me, public=keys.public, signature=seat.identity.sign(_signed(seat, me, keys.public)))
         self._needed = {j for group in self._groups.values() for j in group.members} - {me}
         self._known = {j: Key.FromString(raw) for j, raw in seat.store.keys().items()}
@@ -150,6 +150,8 @@ class Sums:
 
     def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
         """What is committed; it never leaves as it is. Who keeps silent takes part with the row that others have."""
+        if isinstance(self._seat.federation.method, Private):
+            row = self._point.bounded(row)  # what left with noise may be moved, and must not fail
         return packed_row(self._seat.federation.run, self._seat.me, tick, row)
 
     def answer(self, question: Question, message: bytes) -> bytes | None:

@@ -59,6 +59,10 @@ class FixedPoint:
         """How far a sum of so many entries can be from the sum of the numbers, 2^-53 |sum| apart."""
         return math.ldexp(members, -self.fraction_bits - 1)
 
+    def bounded(self, rows: np.ndarray) -> np.ndarray:
+        """The rows with no entry above the bound: for what was released with noise, where moving it costs nothing."""
+        return np.clip(rows, -self.bound, self.bound)
+
     def encode(self, row: np.ndarray) -> np.ndarray:
         """(d,) the integers. Values are not shown in errors: they are what is to be hidden."""
         row = np.asarray(row, dtype=float)

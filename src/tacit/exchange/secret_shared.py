@@ -14,6 +14,7 @@ import numpy as np
 from tacit.errors import Dropout, InputError
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.graph import Graph
+from tacit.privacy.events import Unprotected
 from tacit.release import Inbox, Release, clipped
 from tacit.schedule import Turn
 
@@ -37,7 +38,7 @@ class SecretSharedSums:
     the sum of the two others' rows; all but one learn the one's row. Neighbourhoods overlap, and from several sums
     single rows may follow: `revealed(graph, coalition)` says whose. So it is *not* differential privacy and lowers no
     cost: a release is charged as if it were sent in the open. Noise is drawn before, by the method; rounding to fixed
-    point comes after it and is post-processing, and so is a refusal because a noisy row is above the bound.
+    point comes after it and is post-processing, and so is moving a noisy entry to the bound if it lies above.
 
     **Groups** are closed neighbourhoods. One of fewer than `least` members is refused, so every agent needs at least
     two neighbours. Agents with the same closed neighbourhood (all, on a complete graph) share one sum.
@@ -75,7 +76,7 @@ class SecretSharedLink:
         except ImportError:
             raise InputError("secret-shared sums need another package: pip install 'tacit[exchange]'") from None
         run = os.urandom(16)
-        self.sent = {"messages": 0, "bytes": 0}
+        self.sent, self._point = {"messages": 0, "bytes": 0}, point
         self.members: list[Member] = [Member(i, run, point, least=least) for i in range(graph.agents)]
         self._edges = set(graph.edges)
         near = [[i, *graph.neighbours(i).tolist()] for i in range(graph.agents)]
@@ -93,6 +94,8 @@ class SecretSharedLink:
         Who is silent takes part with the row that its listeners would have, if they were told rows.
         """
         rows = release.value
+        if not any(isinstance(event, Unprotected) for event in release.events):
+            rows = self._point.bounded(rows)  # what left with noise may be moved, and must not fail
         said = dict(zip(turn.speakers.tolist(), rows, strict=True))
         sums = np.empty((len(turn.listeners), rows.shape[1]))
         place = {i: k for k, i in enumerate(turn.listeners.tolist())}
