@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
-.PHONY: demo test check bench reproduce clean
+.PHONY: demo test check bench adversary reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +33,9 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/token_methods.py
 	$(BIN)/python benchmarks/composite.py $(DATA)
 	$(BIN)/python benchmarks/agents.py
+
+adversary: $(READY)  ## neighbours that lie, at length: half an hour; docs/adversary.md keeps the result
+	$(BIN)/python tests/adversary_runs.py
 
 reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters of an hour; what docs/papers keeps
 	$(BIN)/tacit reproduce recycled-admm --out docs/papers

@@ -1,0 +1,120 @@
+"""The standing adversary at length: `make adversary` keeps its output in docs/adversary.md.
+
+    python tests/adversary_runs.py [--tries 1000] [--guesses 40] [--seed 0]
+
+*Guesses.* For every private method, and for secret-shared sums, neighbours say numbers of size 1e3, 1e6, ..., 1e300 and
+then the row that cancels them; from what leaves they name one of two data sets. Right answers are compared with what
+the step's own cost allows; a false alarm has a probability of at most 1e-6 over the whole table.
+
+*Failures.* Agents of 10 to 10,000 records and 2 to 1,000 features, at epsilon from 0.01 to 10, under rows that are
+chosen to flatten the slopes of all records, or of all but one, or to sit on an edge. Under either data set the same has
+to happen: a release, or a refusal from public numbers before noise is drawn. Exits with 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+
+import adversary
+import numpy as np
+from adversary import SHARED, converse, methods, neighbours_in_one_record, private, swallowing
+from scipy.stats import norm
+
+import tacit
+
+SIZES = [10.0**k for k in (*range(3, 22, 3), 50, 100, 200, 300)]
+MULTIPLIER = 10.0  # of one step: N(0, 1) against N(1/10, 1), which nobody tells apart better than Phi(1/20) of the time
+
+
+def guesses(name: str, method, per_size: int, alarm: float, summed: bool = False) -> tuple[int, int, bool]:
+    """Right answers, all answers, and whether that is too many."""
+    problems = neighbours_in_one_record(500, 3)
+    right = tries = 0
+    for size in SIZES:
+        for k in range(per_size):
+            liar = swallowing(method, size, k)
+            said = list(converse(method, problems[k % 2], tacit.SecureNoise(), liar, 3, summed=summed))
+            last = [each for each in said if private(each)][-1]
+            right += adversary.told_apart(last, method, problems) == k % 2
+            tries += 1
+    best = 2 * norm.cdf(1 / (2 * MULTIPLIER)) - 1  # the total variation
+    return right, tries, adversary.too_many(right, tries, 0.0, delta=float(best), alarm=alarm)
+
+
+def outcome(method, problem, noise, liar) -> str:
+    """What becomes of three ticks."""
+    try:
+        said = list(converse(method, problem, noise, liar, 3))
+    except tacit.TacitError as error:
+        return type(error).__name__
+    return "released" if all(np.isfinite(each.value).all() for each in said) else "not finite"
+
+
+def rows_to_tell_apart(rng: np.random.Generator, d: int, radius: float):
+    """Along the direction in which the two data sets differ: far out, on the radius, on an edge of the hinge."""
+    size = rng.choice([0.0, 1e-300, 1.0, 2.0, np.nextafter(2.0, 3.0), radius, radius * 4, 1.25e5, 2.0**17, 1e16, 1e300])
+    row = rng.choice([0.0, 1.0]) * rng.normal(size=d) * size
+    row[-1] = size * rng.choice([-1.0, 1.0])
+    other = row * rng.choice([-1.0, 1.0], size=d) if rng.random() < 0.5 else row
+    return lambda t, state: np.array([row, other]) * (-1.0 if t and rng.random() < 0.3 else 1.0)
+
+
+def failures(name: str, tries: int, seed: int) -> tuple[dict[str, int], int]:
+    """How often what happened, and how often the two data sets differed."""
+    counts: dict[str, int] = {}
+    differ = 0
+    for k in range(tries):
+        rng = np.random.default_rng((seed, k))
+        B, d = int(10 ** rng.uniform(1, 4)), int(2 * 10 ** rng.uniform(0, math.log10(500)))
+        if B * d > 300_000:
+            B = max(10, 300_000 // d)
+        epsilon = 10 ** rng.uniform(-2, 1)
+        multiplier = 4.8 / epsilon
+        penalty = max(1e-4, 3 * multiplier / B)
+        method = methods(tacit.Gaussian(multiplier), penalty=penalty)[name]
+        radius = 2.0 ** rng.integers(0, 13)
+        problems = neighbours_in_one_record(B, d, seed=k, radius=radius, l2=1e-3)
+        state = rng.bit_generator.state
+        found = []
+        for problem in problems:
+            rng.bit_generator.state = state  # both hear the same
+            noise = tacit.SecureNoise() if d <= 20 else tacit.SeededNoise(k)  # exact noise of 1,000 numbers takes long
+            found.append(outcome(method, problem, noise, rows_to_tell_apart(rng, d, radius)))
+        differ += found[0] != found[1]
+        for each in found:
+            counts[each] = counts.get(each, 0) + 1
+    return counts, differ
+
+
+def main() -> int:
+    """Prints both tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tries", type=int, default=1000)
+    parser.add_argument("--guesses", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    made, bad = methods(tacit.Gaussian(MULTIPLIER)), 0
+    rows = [(name, False) for name in made] + [(name, True) for name in SHARED]
+    print(f"best possible share of right answers: {norm.cdf(1 / (2 * MULTIPLIER)):.4f}\n")
+    print("| method | right | of | share | too many |\n| --- | --- | --- | --- | --- |")
+    for name, summed in rows:
+        right, tries, many = guesses(name, made[name], args.guesses, 1e-6 / len(rows), summed)
+        bad += many
+        text = f"{name}, secret-shared" if summed else name
+        print(f"| {text} | {right} | {tries} | {right / tries:.3f} | {'YES' if many else 'no'} |", flush=True)
+    print("\n| method | pairs | what happened, under both data sets together | pairs that differ | seconds |")
+    print("| --- | --- | --- | --- | --- |")
+    for name in made:
+        begin = time.perf_counter()
+        counts, differ = failures(name, args.tries, args.seed)
+        bad += differ
+        text = ", ".join(f"{what}: {n}" for what, n in sorted(counts.items()))
+        print(f"| {name} | {args.tries} | {text} | {differ} | {time.perf_counter() - begin:.0f} |", flush=True)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
