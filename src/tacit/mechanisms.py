@@ -40,7 +40,7 @@ _INDEPENDENT = Free("random numbers, which do not depend on the data")
 _LAYER = Free("coordinates of a step whose first coordinate has paid for all of them")
 _FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
 
-_MOST_STEPS = 1e8  # of the slow solver that cannot fail
+_MOST_STEPS = 1e7  # of the slow solver that cannot fail
 
 Budget = Pure | Gaussian  # what one noisy step may cost
 

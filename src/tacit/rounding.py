@@ -21,7 +21,6 @@ from tacit.problem import Problem
 
 _UNIT = 2.0**-53
 _REACH = 4.0  # how many radii a proximal centre may lie away from zero
-_SURE = 3.0  # the promised gradient norm over the one at which a descent cannot tell progress from rounding
 _SLOPE = 8.0  # roundings in the evaluation of a slope
 
 
@@ -56,20 +55,21 @@ def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0, grid: fl
 class Solved:
     """How well the minimiser of (data term) + rho/2 ||f||^2 + b.f can be computed, for any b of norm at most `linear`.
 
-    `limit`, (n, 1), is a gradient norm that the solver reaches surely: plain gradient descent does within `steps`, and
-    with it every faster method that is tried before. `tau`, (n, 1), bounds the true gradient norm at a point at which
-    the computed one is at most `limit`; `rounding`, (n, 1), is what of it is not the tolerance that was asked for.
+    Whatever `Problem.sure_argmin` returns lies within `tau`/rho of the minimiser, (n, 1). Either a fast solver has
+    ended at a computed gradient norm of at most `limit`; then the true one is at most tau. Or `steps` of gradient
+    descent with the step `step` from -b/rho have come that near, by a theorem. `error` bounds the rounding of a
+    gradient on the way.
     """
 
     def __init__(self, problem: Problem, rho: np.ndarray, linear: np.ndarray, row_norm: float = 1.0) -> None:
         C, g, k = problem.scale[:, None], problem.loss.max_slope, problem.loss.max_curvature
         steepest = C * row_norm * g  # of the data term
         curved = (1 + 1e-9) * (k * C * row_norm**2 + rho)  # L
-        condition = curved / rho
         size = (linear + 2 * steepest) / rho  # of every point on the way from -b/rho to the minimiser
-        error = 3 * gradient_error(problem, size, row_norm) + 24 * _UNIT * ((rho + curved) * size + steepest)
-        self.limit = np.maximum(problem.tolerance, _SURE * condition * error)
-        self.tau = (1 + _gamma(problem.dimension + 4)) * self.limit + error
-        self.rounding = np.where(self.limit > problem.tolerance, self.tau, error)
-        self.step = 1 / curved
-        self.steps = np.ceil(condition * np.log(np.maximum(_SURE * condition * steepest / self.limit, math.e)))
+        self.error = 3 * gradient_error(problem, size, row_norm) + 24 * _UNIT * ((rho + curved) * size + steepest)
+        self.limit = np.maximum(problem.tolerance, self.error)
+        self.tau = (1 + _gamma(problem.dimension + 4)) * self.limit + self.error
+        self.rounding = np.where(self.limit > problem.tolerance, self.tau, self.error)  # not what was asked for
+        self.step, condition = 1 / curved, curved / rho
+        self.steps = np.ceil(condition * np.log(np.maximum(steepest / self.limit, math.e)))
+        self.steepest = 2 * condition * self.tau  # no computed gradient is steeper where the descent ends
