@@ -5,6 +5,8 @@ import pytest
 from conftest import make_parts
 
 import tacit
+from tacit import mechanisms
+from tacit.algorithms import Geometric, GradientDescent, OneShotAveraging, PrimalPerturbedADMM
 from tacit.losses import HuberHinge, Logistic
 from tacit.mechanisms import Normal, Spherical, objective_perturbed
 from tacit.rounding import Solved, most_pull
@@ -98,3 +100,29 @@ def test_an_objective_that_is_not_strongly_convex_is_refused():
     ):
         with pytest.raises(tacit.InputError, match="l2 above zero"):
             tacit.simulate(method, problem, alone, rounds=1, noise=tacit.SeededNoise(1))
+
+
+def test_a_step_that_has_no_room_is_refused_before_records_are_looked_at(monkeypatch):
+    """The slow solver could take 1e9 steps: nobody starts it to find out."""
+    looked = []
+    monkeypatch.setattr(tacit.Problem, "sure_argmin", lambda self, *rest: looked.append(self))
+    flat = tacit.Problem(make_parts(), loss=HuberHinge(0.5), scale=1e6, l2=1e-4)
+    weight = np.full((5, 1), 1e-4)
+    with pytest.raises(mechanisms.NoRoom):
+        mechanisms.private_argmin(flat, linear=0.0, weight=weight, centre=np.zeros((5, 15)), start=np.zeros((5, 15)))
+    assert not looked
+
+
+@pytest.mark.parametrize("make", [lambda m: OneShotAveraging(mixing=m), lambda m: GradientDescent(step=1.0, mixing=m)])
+def test_averaging_that_blows_models_up_is_refused(make):
+    graph = tacit.Graph.complete(5)
+    make(0.5).schedule(graph)
+    with pytest.raises(tacit.InputError, match=r"at most 0\.5; 0\.2 is best"):
+        make(0.51).schedule(graph)
+
+
+def test_the_printed_centre_needs_a_penalty_that_does_not_fall():
+    """What it carries on was found with the tolerance of an earlier round."""
+    PrimalPerturbedADMM(penalty=Geometric(1.0, 0.9), budget=tacit.Gaussian(5.0))
+    with pytest.raises(tacit.InputError, match="must not decrease"):
+        PrimalPerturbedADMM(penalty=Geometric(1.0, 0.9), budget=tacit.Gaussian(5.0), centre="printed")

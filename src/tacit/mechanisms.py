@@ -143,8 +143,9 @@ def objective_perturbed(
             f"noise of scale {np.max(factor * scale):.3g} in {problem.dimension} dimensions may lie beyond 2^52 steps "
             f"of the grid of {noise.grid:.3g}; use a coarser grid"
         )
-    sure = Solved(problem, mu, most + drawn)
-    tau = sure.tau + noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
+    rounded = noise.grid * math.sqrt(problem.dimension) / 2
+    sure = Solved(problem, mu, most + drawn + rounded)
+    tau = sure.tau + rounded  # a rounded symbol is inexact, too
     _require_room(2 * sure.rounding / math.sqrt(_FOR_INEXACTNESS), _slope_change(problem), sure.steps)
     b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t)
     f = problem.sure_argmin(b, mu, start, sure)
@@ -177,11 +178,10 @@ def private_argmin(
     The linear term is clipped, which brings the terms of two neighbouring data sets no further apart, and the minimiser
     is off by what `minimiser_sensitivity` counts.
     """
-    _record(problem)  # refuses a loss without bounds
     rho = _convexity(problem, weight)
-    most = most_pull(problem, rho, row_norm)
-    b = clipped(linear - 2 * weight * centre, most)
-    return problem.sure_argmin(b, rho, start, Solved(problem, rho, most, row_norm))
+    sure = _solved(problem, rho, row_norm)  # refuses, if it does, before a record is looked at
+    b = clipped(linear - 2 * weight * centre, most_pull(problem, rho, row_norm))
+    return problem.sure_argmin(b, rho, start, sure)
 
 
 def minimiser_perturbed(
@@ -332,10 +332,15 @@ def minimiser_sensitivity(
     problem: Problem, convexity: np.ndarray, weight: np.ndarray, row_norm: float = 1.0
 ) -> np.ndarray:
     """(2 g r C_i/B_i + 2 tau)/m, (n, 1): by how much replacing a record moves a computed minimiser."""
-    exact, rho = _slope_change(problem, row_norm), _convexity(problem, weight)
+    sure = _solved(problem, _convexity(problem, weight), row_norm)
+    return (_slope_change(problem, row_norm) + 2 * sure.tau) / convexity
+
+
+def _solved(problem: Problem, rho: np.ndarray, row_norm: float) -> Solved:
+    """How well `private_argmin` solves, if double precision has room for it."""
     sure = Solved(problem, rho, most_pull(problem, rho, row_norm), row_norm)
-    _require_room(2 * sure.rounding, exact, sure.steps)
-    return (exact + 2 * sure.tau) / convexity
+    _require_room(2 * sure.rounding, _slope_change(problem, row_norm), sure.steps)
+    return sure
 
 
 def _slope_change(problem: Problem, row_norm: float = 1.0) -> np.ndarray:

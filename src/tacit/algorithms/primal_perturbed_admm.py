@@ -72,7 +72,9 @@ class PrimalPerturbedADMM:
     as_printed: bool = False
 
     def __post_init__(self) -> None:
-        hyper.checked("penalty", self.penalty)
+        # The printed centre carries the hidden f_p on, and the inexactness of earlier rounds with it: what a round pays
+        # for covers them if no earlier penalty was larger.
+        hyper.checked("penalty", self.penalty, growing=self.centre == "printed" and not self.as_printed)
         hyper.noise_checked(self.alpha, self.budget, self.as_printed)
         if self.final is not None and not (isinstance(self.final, int) and self.final >= 0):
             raise InputError(f"final is a round, 0 or later, not {self.final!r}")
