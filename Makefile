@@ -34,7 +34,7 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/composite.py $(DATA)
 	$(BIN)/python benchmarks/agents.py
 
-adversary: $(READY)  ## neighbours that lie, at length: half an hour; docs/adversary.md keeps the result
+adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
 	$(BIN)/python tests/adversary_runs.py
 
 reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters of an hour; what docs/papers keeps
