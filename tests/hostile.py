@@ -76,6 +76,14 @@ def elsewhere(federation: Any, title: str) -> Any:
     return moved
 
 
+class Refused(Exception):  # noqa: N818 (a state of affairs, not a mistake)
+    """A hostile member answers with an error of its choice."""
+
+    def __init__(self, code: Any, details: str) -> None:
+        super().__init__(details)
+        self.code, self.details = code, details
+
+
 class Hostile:
     """One member that is not what it seems. `answer` gets (method, caller, bytes) and gives bytes."""
 
@@ -103,7 +111,10 @@ class Hostile:
 
     async def _answered(self, method: str, raw: bytes, context: Any) -> bytes:
         (caller,) = (name.decode() for name in context.auth_context()["x509_common_name"])
-        return await self._answer(method, caller, raw)
+        try:
+            return await self._answer(method, caller, raw)
+        except Refused as error:
+            return bytes(await context.abort(error.code, error.details))
 
     async def call(self, to: str, method: str, raw: bytes, timeout: float = 60.0) -> bytes:
         """What the agent answers."""
@@ -245,10 +256,10 @@ class Swallower:
             await member.close()
 
 
-def new_ledger(path: Path, name: str) -> None:
-    """With room for one run."""
-    with Ledger.new(path, dataset=name, cost=filters.epsilon) as ledger:
-        ledger.set_cap(Cap(1.0, 1e-5))
+def new_ledger(path: Path, dataset: str, epsilon: float = 1.0) -> None:
+    """With a cap."""
+    with Ledger.new(path, dataset=dataset, cost=filters.epsilon) as ledger:
+        ledger.set_cap(Cap(epsilon, 1e-5))
 
 
 def charged(path: Path) -> dict[tuple[str, int], Any]:
