@@ -410,7 +410,7 @@ def kind_of_line(line: str) -> str:
     who, rest = line[: len(ENEMY)], line[len(ENEMY) :]
     rest = re.sub(r"(answers|another federation file): .*?(; asking again)?$", r"\1: ...\2", rest)
     rest = re.sub(rf"({'|'.join(NAMES)})(, ({'|'.join(NAMES)}))*", "...", rest)
-    return who + re.sub(r"\(?[-+]?\d[-+\d.e]*(, ?\d*)*\)?", "#", rest)
+    return who + re.sub(r"\(?[-+]?\d[-+\d.e]*(, ?\d+)*(,?\))?", "#", rest)
 
 
 class Honest:
@@ -489,14 +489,13 @@ def fuzz(folder: Path, messages: int, seed: int, tell: bool = False) -> tuple[li
     """What went wrong, and a table of what happened."""
     honest = Honest(folder)
     enemy = Enemy(honest.federation, honest.identities, messages, seed, tell)
-    before: dict[str, int] = {}
-    after: dict[str, int] = {}
+    warm = max(WARM, 500 / messages)
+    stages = [warm, 0.25, 0.5, 0.75, 1.0]  # of the messages: at which memory is looked at
+    memory: list[dict[str, int]] = []
 
     def at(share: float) -> None:
-        if share * messages >= max(WARM * messages, 500) and not before:
-            before.update(honest.memory())
-        if share == 1.0:
-            after.update(honest.memory())
+        while len(memory) < len(stages) and share >= stages[len(memory)]:
+            memory.append(honest.memory())
 
     async def everything() -> None:
         await enemy.fire(at)
@@ -514,26 +513,31 @@ def fuzz(folder: Path, messages: int, seed: int, tell: bool = False) -> tuple[li
     finally:
         honest.stop()
     for name in HONEST:
-        if not 0 < after[name] < 1.1 * before[name]:
-            complaints.append(f"the memory of {name} went from {before[name]:,} to {after[name]:,} kB")
-    return complaints, _table(honest, enemy, before, after, time.monotonic() - begin)
+        before, after = memory[0][name], memory[-1][name]
+        if not 0 < after < 1.1 * before:
+            complaints.append(f"the memory of {name} went from {before:,} to {after:,} kB")
+    return complaints, _table(honest, enemy, memory, time.monotonic() - begin)
 
 
-def _table(honest: Honest, enemy: Enemy, before: dict[str, int], after: dict[str, int], took: float) -> str:
-    lines = [f"{enemy.count:,} messages in {took:.0f} s", "", "| message | sent |", "| --- | --- |"]
-    lines += [f"| {kind} | {n:,} |" for kind, n in sorted(enemy.sent.items())]
+def _table(honest: Honest, enemy: Enemy, memory: list[dict[str, int]], took: float) -> str:
+    ways = ("Greet", "Ask", "Leave", "answer to Greet", "answer to Ask")
+    lines = [f"{enemy.count:,} messages in {took:.0f} s", "", "| message | " + " | ".join(ways) + " |"]
+    lines += ["| --- " * (len(ways) + 1) + "|"]
+    for kind in sorted({each.split(": ")[1] for each in enemy.sent}):
+        lines.append(f"| {kind} | " + " | ".join(f"{enemy.sent[f'{way}: {kind}']:,}" for way in ways) + " |")
     lines += ["", "| what became of requests | times |", "| --- | --- |"]
     lines += [f"| {kind} | {n:,} |" for kind, n in enemy.got.most_common()]
-    head = "| agent | exit code | kB after warm-up | kB at the end | growth | log lines | kinds | ledger as planned |"
-    lines += ["", head]
-    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    head = (
+        "| agent | exit code | MB after warm-up, 25%, 50%, 75%, 100% | growth | log lines | kinds | ledger as planned |"
+    )
+    lines += ["", head, "| --- | --- | --- | --- | --- | --- | --- |"]
     for me, name in enumerate(HONEST):
         kinds = honest.kinds(name)
         planned = charged(honest.folder / f"{name}.ledger") == plan_of(honest.federation, me)
-        growth = after[name] / before[name] - 1
+        used = [each[name] for each in memory]
         lines.append(
-            f"| {name} | {honest.lives[name].exitcode} | {before[name]:,} | {after[name]:,} | {growth:+.1%} | "
-            f"{sum(kinds.values())} | {len(kinds)} | {'yes' if planned else 'NO'} |"
+            f"| {name} | {honest.lives[name].exitcode} | {', '.join(f'{each / 1024:.1f}' for each in used)} | "
+            f"{used[-1] / used[0] - 1:+.1%} | {sum(kinds.values())} | {len(kinds)} | {'yes' if planned else 'NO'} |"
         )
     lines += ["", "| kind of line in a log | " + " | ".join(HONEST) + " |", "| --- | --- | --- | --- |"]
     logs = {name: honest.kinds(name) for name in HONEST}
