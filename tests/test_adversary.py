@@ -12,7 +12,17 @@ from fractions import Fraction
 import adversary
 import numpy as np
 import pytest
-from adversary import GRAPH, ME, SHARED, converse, methods, neighbours_in_one_record, private, swallowing
+from adversary import (
+    GRAPH,
+    ME,
+    SHARED,
+    converse,
+    methods,
+    neighbours_in_one_record,
+    private,
+    swallowing,
+    ticks_of_the_attack,
+)
 from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import strategies as st
 
@@ -203,7 +213,8 @@ def test_no_neighbour_switches_the_noise_off(name):
     right = tries = 0
     for k, size in itertools.product(range(12), SIZES):
         which = k % 2
-        said = list(converse(method, problems[which], tacit.SecureNoise(), swallowing(method, size, k), 3))
+        ticks = ticks_of_the_attack(method)
+        said = list(converse(method, problems[which], tacit.SecureNoise(), swallowing(method, size, k), ticks))
         last = [each for each in said if private(each)][-1]
         right += adversary.told_apart(last, method, problems) == which
         tries += 1

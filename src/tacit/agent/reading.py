@@ -57,9 +57,8 @@ class Reading:
                 self._moved = self._moved.copy()  # a state's arrays are never written to
                 self._moved[place] = ticks + 1, min(total + distance, _MOST), max(most, distance)
                 if self._listening.robust is None:
-                    self._refusals.say(
-                        f"{self._names[place]} said something outside the radius {self._listening.radius:g}: clipped"
-                    )
+                    text = f"{self._names[place]} said something outside the radius {self._listening.radius:g}: clipped"
+                    self._refusals.say(text, text)
         return found.inbox
 
     def tell(self, rounds: int) -> None:
