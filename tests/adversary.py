@@ -129,7 +129,7 @@ def converse(method, problem, noise, liar: Liar, ticks: int, *, radius=None, sum
                     np.array([[len(rows)]]),
                 )
             own = np.zeros((1, problem.dimension))
-            inbox = Listening(problem.radius if radius is None else radius).read(inbox, own).inbox
+            inbox = Listening(problem.radius if radius is None else radius).read(inbox, own, t).inbox
             state = method.listen(state, inbox, view, t)
 
 

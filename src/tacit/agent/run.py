@@ -268,7 +268,7 @@ class _Part:
                 await self._speak(t)
             if coming is not None:
                 self._tell(f"waiting for {', '.join(self.seat.federation.names[j] for j in mine.hears)}", t)
-                inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t))
+                inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t), t)
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
         finally:
             if coming is not None:

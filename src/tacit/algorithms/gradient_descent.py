@@ -54,7 +54,7 @@ class GradientDescent:
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
         hyper.mixes(graph, self.mixing)
-        return Broadcast(graph)
+        return Broadcast(graph, period=self.exchanges)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The start is public."""

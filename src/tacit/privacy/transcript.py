@@ -134,7 +134,7 @@ def _rounds(
     blocks, schedule, noise = Blocks(problem, graph), algorithm.schedule(graph), _Replay(run.trajectory)
     view = blocks.view
     robust = run.identity.get("robust")
-    listening = None if robust is None else Listening(problem.radius, robust)
+    listening = None if robust is None else Listening(problem.radius, robust, schedule.period)
     start = run.trajectory[0]
     state: Any = algorithm.init(problem, view, start, Inbox(start, graph.indptr, graph.indices))
     for t in range(run.rounds):
