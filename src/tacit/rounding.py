@@ -42,14 +42,13 @@ def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float =
     return 1.01 * C * row_norm * (slope + _gamma(B + 3) * g)
 
 
-def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0, grid: float = 0.0) -> np.ndarray:
+def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0) -> np.ndarray:
     """(n, 1): the norm to which the public linear term of a private objective is clipped.
 
     What honest neighbours say keeps it well below: the centre of a proximal step lies within some radii of zero, and
-    duals are as large as gradients. A grid of noise has 2^53 steps to either side, of which half are left for noise.
+    duals are as large as gradients.
     """
-    most = _REACH * (rho * problem.radius + problem.loss.max_slope * row_norm * problem.scale[:, None])
-    return np.minimum(most, grid * 2.0**52) if grid else most
+    return _REACH * (rho * problem.radius + problem.loss.max_slope * row_norm * problem.scale[:, None])
 
 
 class Solved:
