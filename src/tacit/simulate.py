@@ -169,7 +169,7 @@ def simulate(
         raise InputError("start must be finite")
     state = algorithm.init(problem, view, f0, Inbox(f0, graph.indptr, graph.indices))
     identity = {
-        "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",  # type: ignore[call-overload]
+        "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",
         "problem": problem.fingerprint(),
         "graph": json.dumps(graph.edges),
         **({} if robust is None else {"robust": robust}),

@@ -119,14 +119,13 @@ def audit_token(epsilon: float, *, planted: bool = False, seed: int = 0, samples
     """
     size, batches = _batches(samples)
     algorithm = calibrate(
-        lambda budget: IncrementalADMM(penalty=_PENALTY, budget=budget),  # type: ignore[arg-type]
+        lambda budget: IncrementalADMM(penalty=_PENALTY, budget=budget),
         Facts(sizes=[1, 1, 1], dimension=2, l2=_L2),
         Graph.ring(3),
         rounds=3 * _VISITS,
         epsilon=epsilon,
         delta=_DELTA,
     )
-    assert isinstance(algorithm, IncrementalADMM)
     noise = _Halved(seed) if planted else SeededNoise(seed)
     return audit(_likelihood_ratio(algorithm, noise, size), epsilon, batches, _DELTA)
 
