@@ -88,7 +88,9 @@ class Run:
                 arrays = {name: archive[name] for name in archive.files}
             meta = json.loads(str(arrays.pop("meta")))
             if meta["format"] != _FORMAT:
-                raise InputError(f"{path} is a run of format {meta['format']}; this version reads {_FORMAT}")
+                raise InputError(
+                    f"{path} is a run of format {meta['format']}, this tacit reads {_FORMAT}: use the one that wrote it"
+                )
             return cls(
                 state={k.removeprefix("state_"): v for k, v in arrays.items() if k.startswith("state_")},
                 rounds=meta["rounds"],

@@ -33,7 +33,7 @@ from tacit.graph import Graph, View
 from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
-from tacit.schedule import Schedule
+from tacit.schedule import RandomWalk, Schedule
 
 __all__ = [
     "DGD",
@@ -55,6 +55,7 @@ __all__ = [
     "RandomAggregationADMM",
     "RandomAggregationGD",
     "RandomCoordinateDescent",
+    "RandomWalk",
     "RecycledADMM",
     "SharingADMM",
     "TokenGradientDescent",

@@ -27,6 +27,17 @@ from tacit.privacy.events import Pure
 from tacit.problem import Problem
 from tacit.release import Inbox
 
+__all__ = [
+    "Audited",
+    "Sampler",
+    "audit",
+    "audit_dual_perturbed",
+    "audit_gaussian",
+    "audit_solver",
+    "audit_token",
+    "epsilon_lower_bound",
+]
+
 CONFIDENCE = 0.999
 Sampler = Callable[[int, int], np.ndarray]  # (which data set: 0 or 1, first tick) -> (samples,) of a statistic
 
