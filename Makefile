@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
-.PHONY: demo test check bench adversary fuzz reproduce clean
+.PHONY: demo test check types bench adversary fuzz reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ check: $(READY)   ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+types: $(READY)   ## what a consumer's type checkers say, pyright among them: it comes with node, 250 MB on disk
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pyright[nodejs]"
+	$(BIN)/python -m pytest tests/test_types.py
 
 bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/local_solver.py

@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ class State(NamedTuple):
     f: np.ndarray
 
 
+@dataclass(frozen=True)
 class Talk:
     """A method that only talks."""
 

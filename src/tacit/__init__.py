@@ -7,21 +7,23 @@ run.model
 """
 
 from tacit import algorithms, composite, data, exchange, losses
-from tacit.errors import GraphError, InputError, NotConverged, TacitError
+from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
 from tacit.graph import Graph
 from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
-from tacit.plan import Facts, Plan, calibrate, plan
+from tacit.plan import CannotKeep, Facts, Plan, calibrate, plan
 from tacit.privacy.events import Gaussian, Pure
 from tacit.problem import Problem
 from tacit.simulate import Run, simulate
 
 __version__ = "0.1.0"
 __all__ = [
+    "CannotKeep",
     "Facts",
     "Gaussian",
     "Graph",
     "GraphError",
     "InputError",
+    "NotConnected",
     "NotConverged",
     "Plan",
     "Problem",

@@ -126,7 +126,7 @@ def contenders(
     def alone(trial: Trial) -> Outcome:
         # The first round of one-shot averaging, and no talk after it: every agent keeps what it has.
         first = replace(setting(RECIPES["one-shot"], trial.sizes, trial.dimension, graph), rounds=1)
-        silent = replace(first, algorithm=replace(first.algorithm, mixing=0.0))  # type: ignore[type-var]
+        silent = replace(first, algorithm=replace(first.algorithm, mixing=0.0))
         return _run(trial, graph, silent, delta, apart=True)._replace(rounds=0, messages=0)
 
     def central(trial: Trial) -> Outcome:

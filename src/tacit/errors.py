@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["Dropout", "ExchangeError", "GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"]
+
 
 class TacitError(Exception):
     """Parent of every error that tacit raises on purpose."""

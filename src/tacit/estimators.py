@@ -39,6 +39,8 @@ try:
 except ImportError:
     raise ImportError("tacit.estimators needs scikit-learn 1.6 or newer: pip install 'tacit[sklearn]'") from None
 
+__all__ = ["Privacy", "PrivateFusedLogisticRegression", "inverse_covariance_graph"]
+
 _ALONE = Graph.ring(1)
 
 

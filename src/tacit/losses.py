@@ -22,6 +22,8 @@ import numpy as np
 from tacit.errors import InputError
 from tacit.jit import entry, kernel
 
+__all__ = ["HuberHinge", "Logistic", "Loss", "Squared"]
+
 # Which loss a compiled kernel is to use: an integer, because numba caches no kernel that takes a function.
 _LOGISTIC, _SQUARED, _HUBER_HINGE = 0, 1, 2
 

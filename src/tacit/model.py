@@ -26,6 +26,8 @@ from tacit.data import Classes, Dataset, Schema
 from tacit.errors import InputError
 from tacit.files import replacing
 
+__all__ = ["Model"]
+
 _FORMAT, _VERSION = "tacit-model", 1
 _LOSSES = ("Logistic", "HuberHinge", "Squared")
 
@@ -100,7 +102,10 @@ class Model:
         try:
             plain = json.loads(Path(path).read_text(encoding="utf-8"))
             if plain["format"] != _FORMAT or plain["version"] != _VERSION:
-                raise InputError(f"it says {plain['format']!r} version {plain['version']!r}; this tacit reads 1")
+                raise InputError(
+                    f"it says {plain['format']!r} version {plain['version']!r}, this tacit reads {_FORMAT!r} version "
+                    f"{_VERSION}: use the one that wrote it"
+                )
             schema = Schema.from_dict(plain["schema"])
             if tuple(plain["features"]) != schema.feature_names:
                 raise InputError("its features are not those of its schema")

@@ -34,31 +34,38 @@ Scale = float | np.ndarray
 class Noise(Protocol):
     """A source of noise for a block of agents."""
 
-    private: bool  # whether a release with this noise may be called private
-    grid: float  # on which draws lie; 0 for none
+    @property
+    def private(self) -> bool:
+        """Whether a release with this noise may be called private."""
+        ...
 
-    def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
+    @property
+    def grid(self) -> float:
+        """On which draws lie; 0 for none."""
+        ...
+
+    def choose(self, rate: float, count: int, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, count) of bool: each true with probability `rate`, independently."""
         ...
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, d) random numbers."""
         ...
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale, /
     ) -> np.ndarray:
         """(n, d) public value plus factor times noise: the linear term of an objective. Where draws lie on a grid, this
         lies on that of step `grid`, a number or (n, 1)."""
         ...
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """(n, d) value plus noise, as it leaves; `onto` is public, and added, too."""
         ...
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, d) value plus the small noise that pays for an inexact minimiser."""
         ...
 

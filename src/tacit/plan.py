@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.problem import RADIUS, Problem, check_radius
 from tacit.release import Inbox
 from tacit.simulate import Blocks, tick
+
+Method = TypeVar("Method", bound=Algorithm)
 
 _NEXT_TO_NOTHING = 1e-12  # a budget so small that what it costs is not the noise's doing
 
@@ -214,8 +216,22 @@ def paper_total(algorithm: Algorithm, facts: Problem, view: View, rounds: int) -
     return sum((bound(facts, view, t)[:, 0] for t in range(rounds)), np.zeros(facts.agents))
 
 
+@overload
 def calibrate(
-    make: Callable[[Budget], Algorithm],
+    make: Callable[[Gaussian], Method], facts: Problem, graph: Graph, rounds: int, *, epsilon: float, delta: float,
+    law: type[Gaussian] = Gaussian,
+) -> Method: ...  # fmt: skip
+
+
+@overload
+def calibrate(
+    make: Callable[[Pure], Method], facts: Problem, graph: Graph, rounds: int, *, epsilon: float, delta: float,
+    law: type[Pure],
+) -> Method: ...  # fmt: skip
+
+
+def calibrate(
+    make: Callable[..., Method],
     facts: Problem,
     graph: Graph,
     rounds: int,
@@ -223,7 +239,7 @@ def calibrate(
     epsilon: float,
     delta: float,
     law: type[Pure] | type[Gaussian] = Gaussian,
-) -> Algorithm:
+) -> Method:
     """The algorithm `make(budget)` with the largest budget for a noisy step, so that no agent's total passes
     (epsilon, delta). `law` says which noise: `Gaussian`, or the papers' `Pure`.
 

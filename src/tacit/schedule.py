@@ -53,7 +53,7 @@ def role(turn: Turn, agent: int) -> Role:
 class Schedule(Protocol):
     """Who speaks to whom, for every tick."""
 
-    def turn(self, t: int) -> Turn:
+    def turn(self, t: int, /) -> Turn:
         """The tick t = 0, 1, ..."""
         ...
 

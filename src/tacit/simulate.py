@@ -88,7 +88,9 @@ class Run:
                 arrays = {name: archive[name] for name in archive.files}
             meta = json.loads(str(arrays.pop("meta")))
             if meta["format"] != _FORMAT:
-                raise InputError(f"{path} is a run of format {meta['format']}; this version reads {_FORMAT}")
+                raise InputError(
+                    f"{path} is a run of format {meta['format']}, this tacit reads {_FORMAT}: use the one that wrote it"
+                )
             return cls(
                 state={k.removeprefix("state_"): v for k, v in arrays.items() if k.startswith("state_")},
                 rounds=meta["rounds"],
@@ -169,7 +171,7 @@ def simulate(
         raise InputError("start must be finite")
     state = algorithm.init(problem, view, f0, Inbox(f0, graph.indptr, graph.indices))
     identity = {
-        "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",  # type: ignore[call-overload]
+        "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",
         "problem": problem.fingerprint(),
         "graph": json.dumps(graph.edges),
         **({} if robust is None else {"robust": robust}),

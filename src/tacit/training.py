@@ -230,7 +230,7 @@ def _how(
         **({} if robust is None else {"robust": robust}),
         **({} if hostile is None else {"simulated attack": str(hostile)}),
         "algorithm": type(algorithm).__name__,
-        "parameters": asdict(algorithm),  # type: ignore[call-overload]
+        "parameters": asdict(algorithm),
         "l2": l2,
         "rounds": rounds,
         "converged": converged,

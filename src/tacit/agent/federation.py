@@ -359,7 +359,9 @@ class Federation:
         more = ("radius", "robust", "go_on_after", "quorum", "method", "members", "schema")
         _check_keys(plain, (*own, *more), "a federation")
         if plain["version"] != _VERSION:
-            raise InputError(f"version must be {_VERSION}; got {plain['version']!r}")
+            raise InputError(
+                f"version must be {_VERSION}, not {plain['version']!r}: write it anew (tacit federation new)"
+            )
         if plain["tacit"] != __version__:
             raise InputError(f"it was agreed upon for tacit {plain['tacit']}; this is {__version__}: all run the same")
         edges, members, method = plain["edges"], plain["members"], plain["method"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import Field
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -29,9 +30,10 @@ from tacit.algorithms.token_gradient_descent import TokenGradientDescent
 from tacit.algorithms.walk_admm import WalkADMM
 from tacit.algorithms.walk_proximal_gradient import WalkProximalGradient
 from tacit.graph import Graph, View
+from tacit.noise import Noise
 from tacit.problem import Problem
 from tacit.release import Inbox, Release
-from tacit.schedule import Schedule
+from tacit.schedule import RandomWalk, Schedule
 
 __all__ = [
     "DGD",
@@ -53,6 +55,7 @@ __all__ = [
     "RandomAggregationADMM",
     "RandomAggregationGD",
     "RandomCoordinateDescent",
+    "RandomWalk",
     "RecycledADMM",
     "SharingADMM",
     "TokenGradientDescent",
@@ -65,29 +68,32 @@ class Algorithm(Protocol):
     """A frozen dataclass of hyper-parameters with these methods; the state is a NamedTuple of arrays.
 
     The first axis of every array of the state is "the agents of this block": all of them where one process
-    simulates everybody, one where an organisation runs its own. A method cannot tell which.
+    simulates everybody, one where an organisation runs its own. A method cannot tell which. It may name its parameters
+    as it likes: they are given by their places.
     """
 
-    def schedule(self, graph: Graph) -> Schedule:
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def schedule(self, graph: Graph, /) -> Schedule:
         """Who speaks to whom at tick t."""
         ...
 
-    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox, /) -> Any:
         """The state before the first tick. The starts, own (n, d) and heard, are public and data-independent."""
         ...
 
-    def speak(self, state: Any, problem: Problem, view: View, noise: Any, t: int) -> tuple[Any, Release]:
+    def speak(self, state: Any, problem: Problem, view: View, noise: Noise | None, t: int, /) -> tuple[Any, Release]:
         """Local work, and what leaves the agent."""
         ...
 
-    def listen(self, state: Any, inbox: Inbox, view: View, t: int) -> Any:
+    def listen(self, state: Any, inbox: Inbox, view: View, t: int, /) -> Any:
         """What the neighbours said, taken in."""
         ...
 
-    def estimate(self, state: Any) -> np.ndarray:
+    def estimate(self, state: Any, /) -> np.ndarray:
         """Each agent's present model, (n, d)."""
         ...
 
-    def residuals(self, state: Any, view: View) -> tuple[np.ndarray, np.ndarray]:
+    def residuals(self, state: Any, view: View, /) -> tuple[np.ndarray, np.ndarray]:
         """How far each agent is from agreement and from optimality, both relative, (n,) each."""
         ...

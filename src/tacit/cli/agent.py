@@ -207,7 +207,7 @@ def _model(seat: Seat, weights: np.ndarray) -> Model:
     method = federation.method
     training: dict[str, Any] = {
         "algorithm": type(setting.algorithm).__name__,
-        "parameters": asdict(setting.algorithm),  # type: ignore[call-overload]
+        "parameters": asdict(setting.algorithm),
         "l2": setting.facts.l2,
         "rounds": federation.rounds,
         "agents": [{"name": member.name, "rows": member.rows} for member in federation.members],

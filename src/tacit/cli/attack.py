@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -23,6 +23,7 @@ from tacit.noise import SeededNoise
 from tacit.papers import incremental_admm as paper
 from tacit.papers.experiment import DELTA, Exhibit, write_csv
 from tacit.plan import Facts, calibrate
+from tacit.privacy.events import Gaussian
 from tacit.report import tables
 
 METHODS: dict[str, Callable[[paper.Case], IncrementalADMM]] = {
@@ -123,14 +124,12 @@ def attack(
 def calibrated(case: paper.Case, epsilon: float, visits: int) -> IncrementalADMM:
     """PI-ADMM2 whose visits cost (epsilon, 1e-5) in all, from a start that everybody knows."""
 
-    def make(budget: Any) -> IncrementalADMM:
+    def make(budget: Gaussian) -> IncrementalADMM:
         return replace(paper.i_admm(case), budget=budget)
 
     # A visit costs the same in a network of any size: three agents will do to count them.
     facts = Facts(sizes=[paper.ROWS] * 3, dimension=2)
-    found = calibrate(make, facts, Graph.ring(3), 3 * visits, epsilon=epsilon, delta=DELTA)
-    assert isinstance(found, IncrementalADMM)
-    return found
+    return calibrate(make, facts, Graph.ring(3), 3 * visits, epsilon=epsilon, delta=DELTA)
 
 
 def rows(overheard: Overheard, found: dict[str, States]) -> list[tuple[str, list[float]]]:

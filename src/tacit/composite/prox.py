@@ -28,11 +28,11 @@ class Proximable(Protocol):
         """The length of the vectors that g is for; None for any."""
         ...
 
-    def value(self, y: np.ndarray) -> np.ndarray:
+    def value(self, y: np.ndarray, /) -> np.ndarray:
         """g of each row, (n,)."""
         ...
 
-    def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
+    def prox(self, v: np.ndarray, step: Step, /) -> np.ndarray:
         """argmin_y g(y) + ||y - v||^2 / (2 step) for each row, (n, m)."""
         ...
 

@@ -7,6 +7,7 @@ import numpy as np
 from tacit.errors import InputError
 
 _DRAWS = 100  # a Dirichlet draw that leaves some agent without rows is thrown away this often before giving up
+__all__ = ["by_column", "by_place", "dirichlet", "equal"]
 
 
 def equal(rows: int, agents: int, seed: int = 0) -> list[np.ndarray]:

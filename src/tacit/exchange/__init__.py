@@ -19,7 +19,7 @@ class Link(Protocol):
 
     sent: dict[str, int]  # "messages" and "bytes" so far
 
-    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+    def deliver(self, release: Release, turn: Turn, t: int, /) -> Inbox:
         """What the listeners of tick t get of what its speakers released."""
         ...
 
@@ -27,6 +27,6 @@ class Link(Protocol):
 class Exchange(Protocol):
     """A way of connecting them."""
 
-    def open(self, graph: Graph) -> Link:
+    def open(self, graph: Graph, /) -> Link:
         """Called once a run."""
         ...

@@ -38,6 +38,18 @@ from tacit.privacy.events import (
     Unprotected,
 )  # fmt: skip
 
+__all__ = [
+    "Totals",
+    "delta_warning",
+    "epsilon",
+    "gaussian_epsilon",
+    "gaussian_steps",
+    "largest_parameter",
+    "network_epsilon",
+    "rounded_up",
+    "totals",
+]
+
 # Orders of Renyi divergence: dense where the usual budgets have their best one.
 ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
 _GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory

@@ -27,6 +27,17 @@ from tacit.privacy.events import Pure
 from tacit.problem import Problem
 from tacit.release import Inbox
 
+__all__ = [
+    "Audited",
+    "Sampler",
+    "audit",
+    "audit_dual_perturbed",
+    "audit_gaussian",
+    "audit_solver",
+    "audit_token",
+    "epsilon_lower_bound",
+]
+
 CONFIDENCE = 0.999
 Sampler = Callable[[int, int], np.ndarray]  # (which data set: 0 or 1, first tick) -> (samples,) of a statistic
 
@@ -119,14 +130,13 @@ def audit_token(epsilon: float, *, planted: bool = False, seed: int = 0, samples
     """
     size, batches = _batches(samples)
     algorithm = calibrate(
-        lambda budget: IncrementalADMM(penalty=_PENALTY, budget=budget),  # type: ignore[arg-type]
+        lambda budget: IncrementalADMM(penalty=_PENALTY, budget=budget),
         Facts(sizes=[1, 1, 1], dimension=2, l2=_L2),
         Graph.ring(3),
         rounds=3 * _VISITS,
         epsilon=epsilon,
         delta=_DELTA,
     )
-    assert isinstance(algorithm, IncrementalADMM)
     noise = _Halved(seed) if planted else SeededNoise(seed)
     return audit(_likelihood_ratio(algorithm, noise, size), epsilon, batches, _DELTA)
 

@@ -16,6 +16,22 @@ from typing import Any, get_args
 
 from tacit.errors import InputError
 
+__all__ = [
+    "ZCDP",
+    "BlurredLaplace",
+    "Event",
+    "Free",
+    "Gaussian",
+    "Laplace",
+    "LaplaceVector",
+    "ObjectiveGaussian",
+    "Pure",
+    "SampledGaussian",
+    "Unprotected",
+    "from_plain",
+    "to_plain",
+]
+
 
 @dataclass(frozen=True)
 class Free:

@@ -35,6 +35,8 @@ from tacit.privacy.events import Gaussian
 from tacit.problem import ROUNDING, Problem
 from tacit.rounding import UNIT, Solved, gradient_error, most_pull
 
+__all__ = ["learnt", "pairwise"]
+
 _LEAST = 1e-100  # a product of contractions below which no more of them are counted
 _MOST = 1e100  # a mu beyond which nothing is hidden
 _EXTREME = np.errstate(over="ignore", invalid="ignore")  # where there is next to no noise, mu is infinite

@@ -32,6 +32,8 @@ from tacit.problem import Problem
 from tacit.release import Inbox
 from tacit.simulate import Blocks, Run, tick
 
+__all__ = ["ForOwnEyes", "epsilon_of_transcript", "realised_events"]
+
 RandomAggregation = RandomAggregationADMM | RandomAggregationGD
 
 

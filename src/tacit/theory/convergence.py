@@ -36,6 +36,8 @@ from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.losses import Logistic, Loss
 
+__all__ = ["Conditions", "GammaSearch", "best_constants", "check", "check_constant", "lipschitz", "smallest_gamma"]
+
 _BACK_OFF = 1e-6  # relative distance to the edge of (i) at which L and mu are put, and to which gamma is found
 _NULL = 1e-10  # a singular value of D-A, relative to the largest, below which it is the null space
 _Q_RANGE = 1e9  # q = L mu/(mu-1) is sought this far on either side of where its two terms balance

@@ -31,6 +31,8 @@ from scipy.optimize import OptimizeWarning, brentq, curve_fit, nnls
 
 from tacit.errors import InputError
 
+__all__ = ["Curve", "Design", "Utility", "fit_curve", "local_minimum", "optimal_alpha"]
+
 _FLAT = "the losses do not fall as alpha grows, so c4 exp(-c5 alpha) + c6 has nothing to fit"
 
 

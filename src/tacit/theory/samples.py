@@ -25,6 +25,8 @@ import numpy as np
 
 from tacit.errors import InputError
 
+__all__ = ["consensus_admm", "dvp", "least_alpha", "mr_admm", "mr_admm_private", "pvp", "pvp_hidden"]
+
 Series = float | Sequence[float] | np.ndarray  # one value, or one for each iteration
 
 

@@ -1,0 +1,175 @@
+"""All that a method of one's own needs, in one place.
+
+A method is a frozen dataclass of hyper-parameters with six methods (`Algorithm`); its state is a NamedTuple of arrays
+whose first axis is "the agents of this block". Nothing leaves but in a `Release`, and the mechanisms here make it: each
+states what its leaving costs.
+
+>>> from dataclasses import dataclass
+>>> from typing import NamedTuple
+>>> import numpy as np
+>>> from tacit.extend import Broadcast, Gaussian, Graph, Inbox, Noise, Problem, Release, View
+>>> from tacit.extend import gradient_perturbed, needed  # a mechanism, and a check that there is noise
+>>> class State(NamedTuple):
+...     f: np.ndarray
+>>> @dataclass(frozen=True)
+... class Descent:
+...     step: float
+...     budget: Gaussian
+...     def schedule(self, graph: Graph) -> Broadcast:  # who speaks to whom at tick t
+...         return Broadcast(graph)
+...     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+...         return State(start)  # public, and known to the neighbours
+...     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+...         release = gradient_perturbed(problem, needed(noise), self.budget, s.f, self.step, ids=view.ids, t=t)
+...         return State(release.value), release  # what is kept comes from what was released
+...     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+...         return State(inbox.with_own(s.f).mean())
+...     def estimate(self, s: State) -> np.ndarray:
+...         return s.f
+...     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+...         return np.full(len(s.f), np.nan), np.full(len(s.f), np.nan)  # not known: no run stops by them
+
+It can be planned, calibrated and run like any other:
+
+>>> import tacit
+>>> from tacit.losses import HuberHinge
+>>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0], [0.1]], [-1, 1])], loss=HuberHinge(1.0), l2=0.1)
+>>> facts = (problem, Graph.path(2))
+>>> method = tacit.calibrate(lambda budget: Descent(0.1, budget), *facts, rounds=20, epsilon=1.0, delta=1e-5)
+>>> round(tacit.plan(method, *facts, rounds=20).epsilon(delta=1e-5), 3)
+1.0
+>>> tacit.simulate(method, *facts, rounds=20, noise=tacit.SecureNoise())
+Run(2 agents, 20 rounds, private=True)
+
+`CONTRIBUTING.md` says what each of the six has to keep to, and how to test it.
+"""
+
+from __future__ import annotations
+
+from tacit.algorithms import Algorithm, hyper
+from tacit.algorithms.consensus import needed, relative
+from tacit.algorithms.hyper import Geometric, Hyper
+from tacit.errors import GraphError, InputError, NotConverged, TacitError, whole
+from tacit.graph import Graph, View
+from tacit.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.mechanisms import (
+    Budget,
+    BudgetTooSmall,
+    Law,
+    Normal,
+    NoRoom,
+    OutputLaw,
+    Spherical,
+    TwoSided,
+    charged,
+    coordinate_law_within,
+    coordinate_step_perturbed,
+    gradient_perturbed,
+    gradient_sensitivity,
+    independent,
+    instead,
+    law_within,
+    layer_sensitivity,
+    minimiser_perturbed,
+    minimiser_sensitivity,
+    noisy_gradient,
+    objective_perturbed,
+    output_law_within,
+    post_processed,
+    private_argmin,
+    second_moment_perturbed,
+    step_perturbed,
+    unprotected,
+)
+from tacit.noise import Noise, RecordedNoise, SecureNoise, SeededNoise
+from tacit.privacy.events import (
+    ZCDP,
+    BlurredLaplace,
+    Event,
+    Free,
+    Gaussian,
+    Laplace,
+    LaplaceVector,
+    ObjectiveGaussian,
+    Pure,
+    SampledGaussian,
+    Unprotected,
+)
+from tacit.problem import Problem
+from tacit.release import Inbox, Release, clipped
+from tacit.schedule import Broadcast, Cycle, Prepared, RandomWalk, Schedule, Turn, Walks, handed_over, way
+
+__all__ = [
+    "ZCDP",
+    "Algorithm",
+    "BlurredLaplace",
+    "Broadcast",
+    "Budget",
+    "BudgetTooSmall",
+    "Cycle",
+    "Event",
+    "Free",
+    "Gaussian",
+    "Geometric",
+    "Graph",
+    "GraphError",
+    "HuberHinge",
+    "Hyper",
+    "Inbox",
+    "InputError",
+    "Laplace",
+    "LaplaceVector",
+    "Law",
+    "Logistic",
+    "Loss",
+    "NoRoom",
+    "Noise",
+    "Normal",
+    "NotConverged",
+    "ObjectiveGaussian",
+    "OutputLaw",
+    "Prepared",
+    "Problem",
+    "Pure",
+    "RandomWalk",
+    "RecordedNoise",
+    "Release",
+    "SampledGaussian",
+    "Schedule",
+    "SecureNoise",
+    "SeededNoise",
+    "Spherical",
+    "Squared",
+    "TacitError",
+    "Turn",
+    "TwoSided",
+    "Unprotected",
+    "View",
+    "Walks",
+    "charged",
+    "clipped",
+    "coordinate_law_within",
+    "coordinate_step_perturbed",
+    "gradient_perturbed",
+    "gradient_sensitivity",
+    "handed_over",
+    "hyper",
+    "independent",
+    "instead",
+    "law_within",
+    "layer_sensitivity",
+    "minimiser_perturbed",
+    "minimiser_sensitivity",
+    "needed",
+    "noisy_gradient",
+    "objective_perturbed",
+    "output_law_within",
+    "post_processed",
+    "private_argmin",
+    "relative",
+    "second_moment_perturbed",
+    "step_perturbed",
+    "unprotected",
+    "way",
+    "whole",
+]
