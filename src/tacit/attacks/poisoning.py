@@ -8,6 +8,7 @@
                median pair of honest members have said lies apart
     alternate  leans as far, backwards at every other tick and forwards at the rest: together it has said next to
                nothing, but a method may use what is heard at every other tick alone
+    push       says the mean of the honest and a thousand more, against the model: as much of it as passes
 
 Liars know everything that the honest say. Which members lie is drawn from a seed. Nothing here is for a real run.
 """
@@ -27,8 +28,8 @@ from tacit.graph import Graph
 from tacit.release import Inbox, Release
 from tacit.schedule import Broadcast, Schedule, Turn
 
-KINDS = ("flip", "constant", "labels", "drift", "alternate")
-_CONSTANT, _FLIPPED, _INSIDE = 1e4, -3.0, 0.99
+KINDS = ("flip", "constant", "labels", "drift", "alternate", "push")
+_CONSTANT, _FLIPPED, _INSIDE, _PUSHED = 1e4, -3.0, 0.99, 1e3
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ class PoisonedLink(PlainLink):
         part = self._part(t)
         model = np.sum([each.mean(axis=0) for each in self._so_far.values()], axis=0) if self._so_far else mean
         backwards = -model / max(float(np.linalg.norm(model)), np.finfo(float).tiny)
+        if hostile.kind == "push":
+            return np.broadcast_to(mean + _PUSHED * backwards, own.shape)
         side = -1.0 if hostile.kind == "alternate" and t % 2 else 1.0
         if not hostile.robust:
             return np.broadcast_to(side * _INSIDE * hostile.radius * backwards, own.shape)
