@@ -23,6 +23,8 @@ from tacit.solvers.rows import SparseRows, stack
 
 ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are enlarged by as much
 RADIUS = 4096.0  # how far from zero the models of a private run may lie, if nothing else is said
+# And at most: what is computed from models that lie farther is mostly rounding, and in the end infinite.
+LARGEST_RADIUS = 2.0**40
 Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
 
 
@@ -269,9 +271,17 @@ class Sure(Protocol):
 
 
 def check_radius(radius: float) -> None:
-    """Refuses what is not a positive, finite number."""
-    if not (radius > 0 and math.isfinite(radius)):
+    """Refuses what is not a positive number, or is larger than double precision can carry.
+
+    >>> check_radius(10**400)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InputError: the radius of models is at most 2^40
+    """
+    if not radius > 0:
         raise InputError(f"the radius of models must be a positive number, not {radius}")
+    if radius > LARGEST_RADIUS:
+        raise InputError("the radius of models is at most 2^40")
 
 
 def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndarray]]:
