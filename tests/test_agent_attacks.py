@@ -5,17 +5,14 @@ import logging
 import socket
 
 import agent_network
-import agent_worker as worker
 import grpc
 import numpy as np
 import pytest
 from agent_network import assert_as_simulated
 from agent_worker import D
 
-import tacit
 from tacit.agent import transport
 from tacit.agent.identity import Identity
-from tacit.agent.run import _Part
 from tacit.agent.transport import Peer, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
@@ -136,27 +133,6 @@ def test_what_a_neighbour_says_does_not_command_the_terminal(network, identities
     assert line.startswith("birch answers: ?[2J?warning: all is well")
     assert line.isprintable()
     assert len(line) == 400
-
-
-def test_a_neighbour_that_has_heard_more_than_there_is_lies(network, identities):
-    net = network("broadcast")
-    seat = worker.seat(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
-
-    class Boasting:
-        name = "birch"
-
-        async def greet(self, mine, read):
-            return read(Greeting(name="birch", parts=net.federation.parts, heard=self.heard))
-
-    async def greeted(heard):
-        part = _Part(seat, lambda doing, done, rounds: None)
-        part.peers[BIRCH] = Boasting()
-        Boasting.heard = heard
-        return await part._greet(BIRCH)
-
-    assert asyncio.run(greeted(12)) == 12
-    with pytest.raises(BadMessage, match="it says that it has heard 4294967295 ticks of 12"):
-        asyncio.run(greeted(2**32 - 1))
 
 
 def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog, monkeypatch):
