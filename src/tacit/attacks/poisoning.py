@@ -37,7 +37,7 @@ class Hostile:
     """So many members, drawn from the seed, that lie in one way: an exchange for `simulate`.
 
     >>> Hostile.parse("flip:1", agents=5).honest
-    [0, 1, 2, 3]
+    [0, 1, 3, 4]
     """
 
     kind: str
@@ -51,7 +51,7 @@ class Hostile:
     def parse(cls, text: str, agents: int, seed: int = 0) -> Hostile:
         """From KIND:COUNT."""
         kind, _, count = text.partition(":")
-        if kind not in KINDS or not count.isdecimal() or not 1 <= int(count) < agents:
+        if kind not in KINDS or not (count.isascii() and count.isdecimal()) or not 1 <= int(count) < agents:
             raise InputError(
                 f"hostile is KIND:COUNT with a kind of {', '.join(KINDS)} and fewer members than there are ({agents}), "
                 f"such as flip:1; not {text!r}"
