@@ -12,6 +12,8 @@ from conftest import make_parts
 
 import tacit
 from tacit.losses import HuberHinge, Logistic, Squared
+from tacit.rounding import reachable
+from tacit.solvers.block import RowStore
 
 
 def definition(part, f, loss, scale, l2):
@@ -199,6 +201,31 @@ def test_unreachable_norm_is_refused_by_name():
     parts[3] = (1e6 * X, y)  # rounding alone is above the stated norm
     with pytest.raises(tacit.NotConverged, match=r"agent 3: .* gradient norm .* not the stated 1e-12"):
         tacit.Problem(parts, scale=1e6, l2=0.1, tolerance=1e-12).argmin(1.0, 0.5, 0.0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.05), Squared()], ids=str)
+@pytest.mark.parametrize("slow", [False, True])
+def test_what_neighbours_say_makes_no_solve_fail(loss, slow, monkeypatch):
+    """As long as the data alone can be solved to the stated norm. Then the minimiser is as near as rounding allows."""
+    parts = make_parts()
+    problem, quick, limits = tacit.Problem(parts, loss=loss, scale=3.0, l2=0.1), RowStore.minimise, []
+
+    def hopeless(self, ids, rho, b, f, tolerance):
+        norms = quick(self, ids, rho, b, f, tolerance)
+        return np.where(np.abs(b).max(axis=1) > 1e3, np.inf, norms)
+
+    if slow:  # the fast solver gives up, and descent takes over
+        monkeypatch.setattr(RowStore, "minimise", hopeless)
+    for size in (1e2, 1e5, 1e8, 1e12, 1e15):
+        pull = size * np.where(np.arange(problem.dimension) % 2, 1.0, -1.0)
+        f = problem.argmin(0.5, 0.7, pull)
+        rho, b = np.full((5, 1), 0.1 + 1.4), np.full_like(f, 0.5) - 1.4 * pull
+        gradient = problem.data_gradient(f) + rho * f + b
+        limits.append(reachable(problem, rho, b, f).max())
+        # Descent is near the minimiser, where the gradient may still be steep: by the condition number.
+        steep = 1.0 if not slow else 3.0 * loss.max_curvature * problem.longest_rows.max() ** 2 / 1.5 + 1
+        assert (np.linalg.norm(gradient, axis=1) <= max(1e-9, 2 * steep * limits[-1])).all()
+    assert limits[0] < 1e-9 < limits[-1]
 
 
 def test_optimum_is_where_the_gradients_cancel(parts):

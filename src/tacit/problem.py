@@ -18,6 +18,7 @@ import scipy.sparse
 
 from tacit.errors import InputError, NotConverged
 from tacit.losses import Logistic, Loss, Squared
+from tacit.rounding import reachable
 from tacit.solvers.block import RowStore
 from tacit.solvers.rows import SparseRows, stack
 
@@ -25,15 +26,16 @@ ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are e
 RADIUS = 4096.0  # how far from zero the models of a private run may lie, if nothing else is said
 # And at most: what is computed from models that lie farther is mostly rounding, and in the end infinite.
 LARGEST_RADIUS = 2.0**40
+_MOST_STEPS = 1e6  # of gradient descent, where no fast solver comes near enough
 Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
 
 
 class Problem:
     """The local objectives of a block of agents, from `parts`, one (X_i, y_i) an agent.
 
-    `tolerance` is the gradient norm to which `argmin` solves. It is part of what a private release may state,
-    so it is met, or `NotConverged` is raised. `radius` is public: private steps take no model farther from zero into
-    account, so that no neighbour chooses the numbers that are rounded.
+    `tolerance` is the gradient norm to which `argmin` solves. It is met, or `NotConverged` is raised; only where it
+    could be met but for what neighbours said, it is as small as double precision allows. `radius` is public: private
+    steps take no model farther from zero into account, so that no neighbour chooses the numbers that are rounded.
 
     >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])], scale=2.0, l2=0.1)
     >>> problem.agents, problem.dimension, problem.sizes.tolist()
@@ -184,6 +186,9 @@ class Problem:
 
         Solved from `start` to a gradient norm of at most `tolerance` for every agent. The result depends on
         the arguments and the agent's own data alone: not on the company in the block, nor on earlier calls.
+
+        `linear` and `centre` are what neighbours said. If they are so large that rounding alone is above `tolerance`,
+        they do not make it fail: a neighbour that lies would end an honest run.
         """
         w = np.asarray(weight, dtype=float).reshape(-1, 1)
         if len(w) != self.agents:
@@ -197,8 +202,10 @@ class Problem:
         b = linear - 2 * w * centre
         if not (np.isfinite(b).all() and np.isfinite(f).all()):
             raise InputError("linear, centre and start must be finite")
-        norms = self._store.minimise(self._ids, self.l2 + 2 * w[:, 0], b, f, self.tolerance)
-        if not (norms <= self.tolerance).all():
+        rho = self.l2 + 2 * w
+        norms = self._store.minimise(self._ids, rho[:, 0], b, f, self.tolerance)
+        late = np.flatnonzero(~(norms <= self.tolerance))
+        if len(late) and not self.take(late)._pulled(rho[late], b[late], f, norms, late):
             worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
             raise NotConverged(
                 f"agent {self._ids[worst]}: the local minimiser reached gradient norm {norms[worst]:.3g}, "
@@ -206,6 +213,42 @@ class Problem:
                 reached=f,
             )
         return f
+
+    def _pulled(self, rho: np.ndarray, b: np.ndarray, f: np.ndarray, norms: np.ndarray, places: np.ndarray) -> bool:
+        """Whether these agents, at the given places of f, miss `tolerance` only because of b, which is what neighbours
+        said. Then f is moved as near to the minimisers as double precision allows, if it is not there yet.
+
+        If `tolerance` is missed without b, too, then it is the data that are to blame, or the settings.
+        """
+        alone = self._store.minimise(self._ids, rho[:, 0], np.zeros_like(b), np.zeros_like(b), self.tolerance)
+        if not ((rho > 0).all() and (alone <= self.tolerance).all()):
+            return False
+        limit = reachable(self, rho, b, f[places])[:, 0]
+        late = np.flatnonzero(~(norms[places] <= limit))
+        if len(late):
+            again = self.take(late)._descended(rho[late], b[late])
+            if again is None:
+                return False
+            f[places[late]] = again
+        return True
+
+    def _descended(self, rho: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        """By gradient descent from the minimisers without data, (n, d): slow, but its progress is a theorem. From there
+        it is at most limit/rho to the minimiser; None if that would take too long."""
+        f = -b / rho
+        curved = (1 + 1e-9) * (self.loss.max_curvature * self.scale * self.longest_rows**2 + rho[:, 0])
+        limit = reachable(self, rho, b, f)[:, 0]
+        steepest = np.linalg.norm(self.data_gradient(f), axis=1)
+        steps = np.ceil(curved / rho[:, 0] * np.log(np.maximum(steepest * curved / rho[:, 0] / limit, math.e)))
+        if not (steps <= _MOST_STEPS).all():
+            return None
+        self._store.descend(self._ids, rho[:, 0], b, f, 1 / curved, steps, limit)
+        return f if np.isfinite(f).all() else None
+
+    @property
+    def longest_rows(self) -> np.ndarray:
+        """The norm of every agent's longest row, (n,)."""
+        return self._store.longest_rows[self._ids]
 
     def sure_argmin(self, b: np.ndarray, rho: np.ndarray, start: np.ndarray, sure: Sure) -> np.ndarray:
         """The minimisers of (data term) + rho_i/2 ||f||^2 + <b_i, f>, (n, d), as near as `sure` states.
@@ -229,7 +272,7 @@ class Problem:
 
     def require_row_norm(self, bound: float) -> None:
         """Refuses rows longer than the bound that a privacy proof relies on: a row is never trusted to be short."""
-        worst = self._store.longest_rows[self._ids]
+        worst = self.longest_rows
         if np.any(worst > bound * (1 + ROUNDING)):
             i = int(np.argmax(worst))
             raise InputError(

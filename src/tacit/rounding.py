@@ -13,11 +13,14 @@ norm of a row, g the slope of the loss and k its curvature; rho = l2 + 2 weight.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.problem import Problem
+
+if TYPE_CHECKING:
+    from tacit.problem import Problem
 
 UNIT = 2.0**-53
 _REACH = 4.0  # how many radii a proximal centre may lie away from zero
@@ -40,6 +43,21 @@ def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float =
     g, k = problem.loss.max_slope, problem.loss.max_curvature
     slope = k * _gamma(d) * row_norm * size + _SLOPE * UNIT * (g + k)
     return 1.01 * C * row_norm * (slope + _gamma(B + 3) * g)
+
+
+def reachable(problem: Problem, rho: np.ndarray, b: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """(n, 1): the gradient norm of (data term) + rho/2 ||f||^2 + b.f that can be asked for at f, (n, d).
+
+    As `gradient_error`, from what is at hand and not from public numbers: for exact runs, which have no secrets to
+    keep. No slope at a margin z is larger than that at 0, which is at most 1 or the label, and k |z|. Four times the
+    bound, so that a solver that only just comes there is not turned away.
+    """
+    size, pull = (np.linalg.norm(rows, axis=1, keepdims=True) for rows in (f, b))
+    C, B, d = problem.scale[:, None], problem.sizes[:, None], problem.dimension
+    k, row = problem.loss.max_curvature, problem.longest_rows[:, None]
+    slope = np.minimum(problem.loss.max_slope, k * row * size + max(1.0, float(np.abs(problem.store.y).max())))
+    data = C * row * (k * _gamma(d) * row * size + _SLOPE * UNIT * (slope + k) + _gamma(B + 3) * slope)
+    return 4 * (data + 4 * UNIT * (rho * size + pull))
 
 
 def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0, grid: float = 0.0) -> np.ndarray:

@@ -96,7 +96,8 @@ class PoisonedLink(PlainLink):
             value = release.value.copy()
             value[lies] = self._said(value[lies])
             release = release._replace(value=value)
-        return super().deliver(release, turn, t)
+        # A lie answers what honest members say under its influence: without a bound both would grow for ever.
+        return super().deliver(release, turn, t).within(self._hostile.radius)
 
     def _said(self, own: np.ndarray) -> np.ndarray:
         hostile, honest = self._hostile, own if self._honest is None else self._honest
