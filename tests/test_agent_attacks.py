@@ -74,6 +74,10 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     idle = [socket.create_connection(door) for _ in range(100)]
     with socket.create_connection(door) as browser:
         browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    # gRPC notices by and by: an agent that has ended says no more.
+    for text in ("does not speak TLS as it should", "showed no certificate", "did not finish the handshake"):
+        net.says(ALDER, f"tacit: somebody at 127.0.0.1 {text}: turned away")
+    net.says(ALDER, "turned away (100 times)")
     net.start(4)
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
     for each in idle:

@@ -3,6 +3,7 @@ that it has heard ends nobody."""
 
 import asyncio
 import sqlite3
+import threading
 import time
 
 import agent_network
@@ -248,3 +249,24 @@ def test_more_than_there_is_was_heard(network, identities, heard, complaint):
     asyncio.run(greeted(0))
     with pytest.raises(BadMessage, match=complaint):
         asyncio.run(greeted(heard))
+
+
+@pytest.mark.parametrize(("kind", "aside"), [("going on", True), ("broadcast", False)])
+def test_an_agent_that_might_be_missed_never_computes_where_it_answers(network, identities, monkeypatch, kind, aside):
+    """Its last step was brief; nobody knows that of the next."""
+    net, threads = network(kind), []
+
+    def speak(self, *args):
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return speak.real(self, *args)
+
+    async def spoken():
+        part = part_of(seat_of(net, ALDER, identities))
+        speak.real = type(part.algorithm).speak
+        part.seat.events  # noqa: B018 (a plan speaks, too)
+        monkeypatch.setattr(type(part.algorithm), "speak", speak)
+        part._took = 0.0
+        await part._speak(0)
+
+    asyncio.run(spoken())
+    assert threads == [aside]

@@ -104,7 +104,8 @@ class PoisonedLink(PlainLink):
             value = release.value.copy()
             value[lies] = self._said(value[lies], t)
             release = release._replace(value=value)
-        return super().deliver(release, turn, t)
+        # A lie answers what honest members say under its influence: without a bound both would grow for ever.
+        return super().deliver(release, turn, t).within(self._hostile.radius)
 
     def _part(self, t: int) -> int:
         """Which ticks a liar sums up together: those that listeners do; or all, to take back at one what it says at
