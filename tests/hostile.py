@@ -218,7 +218,7 @@ class Swallower:
                 heard += 1
                 rows = self._liar(t, state)[: len(mine.hears)]
                 self._rows[t].set_result(dict(zip(mine.hears, rows, strict=True)))
-                read = self._listening.read(Inbox(rows, [0, len(rows)]), np.zeros((1, D))).inbox
+                read = self._listening.read(Inbox(rows, [0, len(rows)]), np.zeros((1, D)), t).inbox
                 state = self._method.listen(state, read, view, t)
         assert found is not None
         return found
@@ -323,7 +323,7 @@ def code_of_old() -> Iterator[None]:
 
     with (
         patch.object(consensus, "objective_perturbed", adversary.objective_perturbed_of_old),
-        patch.object(reading, "Listening", lambda radius, robust: Listening(FAR, robust)),
+        patch.object(reading, "Listening", lambda radius, robust, period: Listening(FAR, robust, period)),
     ):
         yield
 
