@@ -93,6 +93,13 @@ class Hostile:
         self.run = bytes.fromhex(federation.run)
         self._channels: dict[str, Any] = {}
 
+    def met(self) -> Any:
+        """That it has met its neighbours, signed."""
+        from tacit.agent.meeting import _signed
+        from tacit.agent.wire_pb2 import Met
+
+        return Met(member=self.place, signature=self._identity.sign(_signed(self.federation, self.place)))
+
     async def open(self) -> None:
         """Listens where the others expect it."""
         import grpc
@@ -211,7 +218,7 @@ class Swallower:
                 heard += 1
                 rows = self._liar(t, state)[: len(mine.hears)]
                 self._rows[t].set_result(dict(zip(mine.hears, rows, strict=True)))
-                read = self._listening.read(Inbox(rows, [0, len(rows)]), np.zeros((1, D))).inbox
+                read = self._listening.read(Inbox(rows, [0, len(rows)]), np.zeros((1, D)), t).inbox
                 state = self._method.listen(state, read, view, t)
         assert found is not None
         return found
@@ -230,9 +237,10 @@ class Swallower:
         from tacit.agent.wire import packed_row
         from tacit.agent.wire_pb2 import Greeting, Nothing, Question
 
-        names = self.federation.names
         if method == "Greet":
-            return Greeting(name=names[me], parts=self.federation.parts, ready=names).SerializeToString()
+            met = [member.met() for member in self._members.values()]
+            name, parts = self.federation.names[me], self.federation.parts
+            return Greeting(name=name, parts=parts, met=met).SerializeToString()
         if method == "Leave":
             self._left.add(me)
             return Nothing().SerializeToString()
@@ -315,7 +323,7 @@ def code_of_old() -> Iterator[None]:
 
     with (
         patch.object(consensus, "objective_perturbed", adversary.objective_perturbed_of_old),
-        patch.object(reading, "Listening", lambda radius, robust: Listening(FAR, robust)),
+        patch.object(reading, "Listening", lambda radius, robust, period: Listening(FAR, robust, period)),
     ):
         yield
 
