@@ -55,6 +55,18 @@ def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path):
     assert not pictures(tmp_path)
 
 
+def test_the_demo_saves_its_model(missing, tacit, tmp_path, monkeypatch):
+    module = sys.modules["tacit.cli.demo"]
+    train = module.run
+    monkeypatch.setattr(module, "run", lambda *args, **settings: train(*args, **settings | {"rounds": 5}))
+    for name in ("compare_all", "recommended", "show_comparison"):  # the second half, which takes its time
+        monkeypatch.setattr(module, name, lambda *args, **settings: None)
+    code, _, err = tacit("demo", "--out", "demo")
+    assert code == 0, err
+    assert err.splitlines().count(advice(missing)) == 1
+    assert [path.name for path in (tmp_path / "demo").iterdir()] == ["model.json"]
+
+
 @pytest.mark.parametrize(
     "args",
     [
