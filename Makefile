@@ -8,7 +8,7 @@ FLOWER := .venv-flower
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
-.PHONY: demo test test-lowest test-flower check smoke bench adversary reproduce clean
+.PHONY: demo test test-lowest test-flower check smoke bench adversary fuzz reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -58,8 +58,11 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/composite.py $(DATA)
 	$(BIN)/python benchmarks/agents.py
 
-adversary: $(READY)  ## neighbours that lie, at length: half an hour; docs/adversary.md keeps the result
+adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
 	$(BIN)/python tests/adversary_runs.py
+
+fuzz: $(READY)    ## a member that sends and answers nonsense, 100,000 messages of it, to three agents: some minutes
+	$(BIN)/python tests/mutated_messages.py
 
 reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters of an hour; what docs/papers keeps
 	$(BIN)/tacit reproduce recycled-admm --out docs/papers

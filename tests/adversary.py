@@ -7,6 +7,7 @@ state as far as it was released. `converse` is the loop of an agent process with
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ from tacit.losses import HuberHinge
 from tacit.plan import _NoNoise
 from tacit.privacy.events import Free, Pure
 from tacit.release import Inbox
-from tacit.schedule import role
+from tacit.schedule import Cycle, role
 
 GRAPH = tacit.Graph.complete(3)
 ME = 0
@@ -72,8 +73,8 @@ def methods(budget: Any, penalty: float = 0.05) -> dict[str, Any]:
 SHARED = ("dvp", "pvp", "m-admm", "r-admm", "mr-admm", "gradient-descent")  # methods that need sums alone
 
 
-def neighbours_in_one_record(B: int, d: int, seed: int = 0, radius: float = 64.0, **settings: Any):
-    """Two problems of the honest agent, whose first records are as unlike as records can be."""
+def two_data_sets(B: int, d: int, seed: int = 0) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Rows, and two ways to label them, which differ in the first record: as unlike as records can be."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(B, d))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
@@ -83,6 +84,12 @@ def neighbours_in_one_record(B: int, d: int, seed: int = 0, radius: float = 64.0
     X[1:, -1] = 0.0
     other = y.copy()
     y[0], other[0] = 1.0, -1.0
+    return X, (y, other)
+
+
+def neighbours_in_one_record(B: int, d: int, seed: int = 0, radius: float = 64.0, **settings: Any):
+    """Two problems of the honest agent."""
+    X, (y, other) = two_data_sets(B, d, seed)
     settings = {"loss": HuberHinge(1.0), "l2": 1e-3, "radius": radius} | settings
     return tacit.Problem([(X, y)], **settings), tacit.Problem([(X, other)], **settings)
 
@@ -122,7 +129,7 @@ def converse(method, problem, noise, liar: Liar, ticks: int, *, radius=None, sum
                     np.array([[len(rows)]]),
                 )
             own = np.zeros((1, problem.dimension))
-            inbox = Listening(problem.radius if radius is None else radius).read(inbox, own).inbox
+            inbox = Listening(problem.radius if radius is None else radius).read(inbox, own, t).inbox
             state = method.listen(state, inbox, view, t)
 
 
@@ -168,18 +175,25 @@ def public_pull(method, state, view, step: int = 1) -> np.ndarray:
 
 
 def swallowing(method, size: float, seed: int = 0) -> Liar:
-    """The attack of old: numbers so large at first that noise would be rounded away, then the row that cancels them."""
+    """The attack of old: numbers so large that noise would be rounded away, then the row that cancels them; in turn, as
+    often as the agent listens."""
     view = GRAPH.view(np.array([ME]))
     rng = np.random.default_rng(seed)
+    times = itertools.count()
 
     def say(t, state):
         d = state[0].shape[1]
-        if t == 0:
+        if next(times) % 2 == 0:
             return np.full((2, d), size) * rng.choice([-1.0, 1.0], size=d)
         with np.errstate(all="ignore"):
             return _cancelling(method, state, view, t, d)
 
     return say
+
+
+def ticks_of_the_attack(method) -> int:
+    """After which the agent has released what follows both lies: it hears a token at ticks 2 and 5 only."""
+    return 7 if isinstance(method.schedule(GRAPH), Cycle) else 3
 
 
 def _cancelling(method, state, view, t, d) -> np.ndarray:

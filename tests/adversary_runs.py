@@ -1,6 +1,6 @@
 """The standing adversary at length: `make adversary` keeps its output in docs/adversary.md.
 
-    python tests/adversary_runs.py [--tries 1000] [--guesses 40] [--seed 0]
+    python tests/adversary_runs.py [--tries 1000] [--guesses 40] [--agents 10] [--seed 0] [--only agents]
 
 *Guesses.* For every private method, and for secret-shared sums, neighbours say numbers of size 1e3, 1e6, ..., 1e300 and
 then the row that cancels them; from what leaves they name one of two data sets. Right answers are compared with what
@@ -9,6 +9,12 @@ the step's own cost allows; a false alarm has a probability of at most 1e-6 over
 *Failures.* Agents of 10 to 10,000 records and 2 to 1,000 features, at epsilon from 0.01 to 10, under rows that are
 chosen to flatten the slopes of all records, or of all but one, or to sit on an edge. Under either data set the same has
 to happen: a release, or a refusal from public numbers before noise is drawn. Exits with 1 if anything differs.
+
+*Agents.* The guesses again, over the network, for every private method that a federation can name: the victim is a real
+agent in a process of its own, with TLS, a store and a ledger; its two neighbours have real keys, and know it through
+its releases alone. The whole run is worth (0.1, 1e-6). The first victim of every size is lied to until its run is over.
+Every ledger has to have what was planned, and nothing else. The last row is the attack on the mechanism of old, which
+it has to break.
 """
 
 from __future__ import annotations
@@ -16,14 +22,18 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import adversary
+import hostile
 import numpy as np
-from adversary import SHARED, converse, methods, neighbours_in_one_record, private, swallowing
+from adversary import SHARED, converse, methods, neighbours_in_one_record, private, swallowing, ticks_of_the_attack
 from scipy.stats import norm
 
 import tacit
+from tacit.recipes import RECIPES
 
 SIZES = [10.0**k for k in (*range(3, 22, 3), 50, 100, 200, 300)]
 MULTIPLIER = 10.0  # of one step: N(0, 1) against N(1/10, 1), which nobody tells apart better than Phi(1/20) of the time
@@ -36,7 +46,8 @@ def guesses(name: str, method, per_size: int, alarm: float, summed: bool = False
     for size in SIZES:
         for k in range(per_size):
             liar = swallowing(method, size, k)
-            said = list(converse(method, problems[k % 2], tacit.SecureNoise(), liar, 3, summed=summed))
+            ticks = ticks_of_the_attack(method)
+            said = list(converse(method, problems[k % 2], tacit.SecureNoise(), liar, ticks, summed=summed))
             last = [each for each in said if private(each)][-1]
             right += adversary.told_apart(last, method, problems) == k % 2
             tries += 1
@@ -89,30 +100,83 @@ def failures(name: str, tries: int, seed: int) -> tuple[dict[str, int], int]:
     return counts, differ
 
 
-def main() -> int:
-    """Prints both tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=1000)
-    parser.add_argument("--guesses", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def over_agents(name: str, identities, per_size: int, old: bool = False) -> tuple[int, int]:
+    """Right answers about victims that are real agents, and all answers."""
+    federation, sizes = hostile.agreed(identities, name), [1e19] if old else SIZES
+    tries = per_size * len(SIZES)
+
+    def tell(done: int) -> None:
+        print(f"\r{name}: {done} of {tries} agents ", end="" if done < tries else "\r", file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        right = hostile.guesses(Path(folder), identities, federation, sizes, tries // len(sizes), old=old, tell=tell)
+    return sum(right), tries
+
+
+def guess_table(per_size: int) -> int:
+    """In one process; gives the number of methods with too many right answers."""
     made, bad = methods(tacit.Gaussian(MULTIPLIER)), 0
     rows = [(name, False) for name in made] + [(name, True) for name in SHARED]
     print(f"best possible share of right answers: {norm.cdf(1 / (2 * MULTIPLIER)):.4f}\n")
     print("| method | right | of | share | too many |\n| --- | --- | --- | --- | --- |")
     for name, summed in rows:
-        right, tries, many = guesses(name, made[name], args.guesses, 1e-6 / len(rows), summed)
+        right, tries, many = guesses(name, made[name], per_size, 1e-6 / len(rows), summed)
         bad += many
         text = f"{name}, secret-shared" if summed else name
         print(f"| {text} | {right} | {tries} | {right / tries:.3f} | {'YES' if many else 'no'} |", flush=True)
+    return bad
+
+
+def failure_table(tries: int, seed: int) -> int:
+    """Gives the number of pairs of data sets that could be told apart."""
+    bad = 0
     print("\n| method | pairs | what happened, under both data sets together | pairs that differ | seconds |")
     print("| --- | --- | --- | --- | --- |")
-    for name in made:
+    for name in methods(tacit.Gaussian(MULTIPLIER)):
         begin = time.perf_counter()
-        counts, differ = failures(name, args.tries, args.seed)
+        counts, differ = failures(name, tries, seed)
         bad += differ
         text = ", ".join(f"{what}: {n}" for what, n in sorted(counts.items()))
-        print(f"| {name} | {args.tries} | {text} | {differ} | {time.perf_counter() - begin:.0f} |", flush=True)
+        print(f"| {name} | {tries} | {text} | {differ} | {time.perf_counter() - begin:.0f} |", flush=True)
+    return bad
+
+
+def agent_table(per_size: int) -> int:
+    """Over real agents; gives the number of methods with too many right answers, and one if the code of old stands."""
+    best, bad = (math.exp(hostile.EPSILON) + hostile.DELTA) / (1 + math.exp(hostile.EPSILON)), 0
+    print(f"\nagents, epsilon = {hostile.EPSILON}: best possible share of right answers: {best:.4f}\n")
+    print("| method | right | of | share | too many | seconds |\n| --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        identities = hostile.Identities(Path(folder), hostile.NAMES[:3])
+        for name, old in [(name, False) for name in RECIPES] + [("mr-admm", True)]:
+            begin = time.perf_counter()
+            right, tries = over_agents(name, identities, per_size, old)
+            many = adversary.too_many(right, tries, hostile.EPSILON, hostile.DELTA, alarm=1e-6 / len(RECIPES))
+            bad += many != old
+            text = f"{name}, mechanism of old, 1e19" if old else name
+            took = time.perf_counter() - begin
+            print(
+                f"| {text} | {right} | {tries} | {right / tries:.3f} | {'YES' if many else 'no'} | {took:.0f} |",
+                flush=True,
+            )
+    return bad
+
+
+def main() -> int:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tries", type=int, default=1000)
+    parser.add_argument("--guesses", type=int, default=40)
+    parser.add_argument("--agents", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=("guesses", "failures", "agents"))
+    args = parser.parse_args()
+    tables = {
+        "guesses": lambda: guess_table(args.guesses),
+        "failures": lambda: failure_table(args.tries, args.seed),
+        "agents": lambda: agent_table(args.agents),
+    }
+    bad = sum(table() for name, table in tables.items() if args.only in (None, name))
     return 1 if bad else 0
 
 

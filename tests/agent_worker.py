@@ -121,7 +121,7 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
         method, rounds = GOING_ON[kind]
         agreed = Private(*method) if kind in PRIVATE else Plain(*method)
         edges = COMPLETE if kind == "going on, complete" else EDGES
-        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
+        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0).with_rounds()
     else:
         plain = Plain("admm", 0.5, L2, "logistic")
         made = Federation(kind, tuple(members), EDGES, plain, SETTINGS[kind][1], SCHEMA, exchange)

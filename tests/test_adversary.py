@@ -12,7 +12,17 @@ from fractions import Fraction
 import adversary
 import numpy as np
 import pytest
-from adversary import GRAPH, ME, SHARED, converse, methods, neighbours_in_one_record, private, swallowing
+from adversary import (
+    GRAPH,
+    ME,
+    SHARED,
+    converse,
+    methods,
+    neighbours_in_one_record,
+    private,
+    swallowing,
+    ticks_of_the_attack,
+)
 from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import strategies as st
 
@@ -39,8 +49,8 @@ class Spy(tacit.SeededNoise):
         super().__init__(seed)
         self.asked = []
 
-    def perturb(self, law, value, factor, scale, ids, t):
-        found = super().perturb(law, value, factor, scale, ids, t)
+    def perturb(self, law, value, factor, scale, ids, t, grid):
+        found = super().perturb(law, value, factor, scale, ids, t, grid)
         self.asked.append(("perturb", value, (factor, scale), found))
         return found
 
@@ -203,7 +213,8 @@ def test_no_neighbour_switches_the_noise_off(name):
     right = tries = 0
     for k, size in itertools.product(range(12), SIZES):
         which = k % 2
-        said = list(converse(method, problems[which], tacit.SecureNoise(), swallowing(method, size, k), 3))
+        ticks = ticks_of_the_attack(method)
+        said = list(converse(method, problems[which], tacit.SecureNoise(), swallowing(method, size, k), ticks))
         last = [each for each in said if private(each)][-1]
         right += adversary.told_apart(last, method, problems) == which
         tries += 1
@@ -268,12 +279,28 @@ def test_what_rounding_would_drown_is_refused_before_noise_is_drawn():
         far = neighbours_in_one_record(200, 3, radius=1e16)[0]
         with pytest.raises(tacit.InputError, match="rounding in double precision"):
             list(converse(METHODS[name], far, Untouched(0), lambda t, s: np.zeros((2, 3)), 1))
-        if name != "mr-admm":  # where the noise has a grid, its end is a bound, too
-            with pytest.raises(tacit.InputError, match="rounding in double precision"):
-                tacit.plan(METHODS[name], _three(far), GRAPH, 2)
-    loud = methods(tacit.Gaussian(1e7))["mr-admm"]
-    with pytest.raises(tacit.InputError, match="use a coarser grid"):
-        tacit.plan(loud, _three(neighbours_in_one_record(200, 3)[0]), GRAPH, 2)
+        with pytest.raises(tacit.InputError, match="rounding in double precision"):
+            tacit.plan(METHODS[name], _three(far), GRAPH, 2)
     flat = tacit.Facts(sizes=[10**9] * 3, dimension=3, loss=tacit.losses.HuberHinge(1.0), l2=1e-14)
     with pytest.raises(tacit.InputError, match=r"must not fail|rounding in double precision"):
         tacit.plan(methods(tacit.Gaussian(5.0), penalty=1e-14)["pvp"], flat, GRAPH, 1)
+
+
+def test_noise_beyond_the_grid_takes_a_coarser_one():
+    """A tenth of a millionth of a unit of privacy: noise of a million, on a grid of 2^-36 that ends at 131,072."""
+    loud, problem = methods(tacit.Gaussian(1e9))["mr-admm"], neighbours_in_one_record(200, 3)[0]
+    asked = []
+
+    class Watched(tacit.SecureNoise):
+        def perturb(self, law, value, factor, scale, ids, t, grid):
+            asked.append((found := super().perturb(law, value, factor, scale, ids, t, grid), grid))
+            return found
+
+    tacit.plan(loud, _three(problem), GRAPH, 2)
+    said = list(converse(loud, problem, Watched(), lambda t, s: np.zeros((2, 3)), 9))
+    largest = max(np.abs(b).max() for b, _ in asked)
+    assert largest > 2.0**53 * tacit.SecureNoise().grid
+    for b, grid in asked:
+        assert np.array_equal(b / grid, np.round(b / grid))
+        assert np.abs(b).max() <= 2.0**53 * grid.item()
+    assert all(np.isfinite(each.value).all() for each in said)

@@ -44,8 +44,9 @@ def assert_as_simulated_without(net, *absent):
     federation = net.federation.without([NAMES[i] for i in absent])
     setting, left = federation.setting, [i for i in range(5) if i not in absent]
     problem = tacit.Problem(
-        [PARTS[i] for i in left], loss=setting.facts.loss, scale=setting.facts.scale, l2=setting.facts.l2
-    )
+        [PARTS[i] for i in left], loss=setting.facts.loss, scale=setting.facts.scale, l2=setting.facts.l2,
+        radius=setting.facts.radius,
+    )  # fmt: skip
     simulated = tacit.simulate(
         setting.algorithm, problem, federation.graph, rounds=setting.rounds, noise=tacit.SeededNoise(SEED)
     )

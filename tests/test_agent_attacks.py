@@ -1,6 +1,7 @@
 """Who must not get in does not, leaves a line in the log, and stops nobody."""
 
 import asyncio
+import itertools
 import logging
 import socket
 
@@ -16,6 +17,7 @@ import tacit
 from tacit.agent import transport
 from tacit.agent.identity import Identity
 from tacit.agent.run import _Part
+from tacit.agent.store import Store
 from tacit.agent.transport import Peer, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
@@ -138,8 +140,26 @@ def test_what_a_neighbour_says_does_not_command_the_terminal(network, identities
     assert len(line) == 400
 
 
-def test_a_neighbour_that_has_heard_more_than_there_is_lies(network, identities):
-    net = network("broadcast")
+@pytest.mark.parametrize("rude", [True, False])
+def test_who_says_something_else_each_time_has_one_line_of_the_log(network, identities, caplog, monkeypatch, rude):
+    monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
+    federation, count = network("broadcast").federation, itertools.count()
+
+    async def inventive(question, context):
+        n = next(count)
+        if rude:
+            await context.abort(grpc.StatusCode.INTERNAL, f"excuse {n}: {'x' * n}")
+        return packed_row(federation.run, n, n, np.ones(n))
+
+    with caplog.at_level(logging.WARNING, "tacit.agent"), pytest.raises(TimeoutError):
+        asyncio.run(asked_by_alder(federation, identities, inventive, within=1))
+    assert next(count) > 5
+    assert len([record for record in caplog.records if record.name == "tacit.agent"]) == 1
+
+
+def boasted(network, identities, kind):
+    """What alder, which has never spoken, makes of a birch that says up to which tick it has heard alder."""
+    net = network(kind)
     seat = worker.seat(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
 
     class Boasting:
@@ -154,9 +174,37 @@ def test_a_neighbour_that_has_heard_more_than_there_is_lies(network, identities)
         Boasting.heard = heard
         return await part._greet(BIRCH)
 
-    assert asyncio.run(greeted(12)) == 12
+    return lambda heard: asyncio.run(greeted(heard))
+
+
+def test_a_neighbour_that_has_heard_more_than_there_is_lies(network, identities):
+    greeted = boasted(network, identities, "broadcast")
+    assert greeted(12) == 12
     with pytest.raises(BadMessage, match="it says that it has heard 4294967295 ticks of 12"):
-        asyncio.run(greeted(2**32 - 1))
+        greeted(2**32 - 1)
+
+
+def test_a_neighbour_that_has_heard_what_was_never_said_stops_nobody(network, identities):
+    """Without a ledger the store may be an old copy, and the agent stops. A ledger knows that nothing was said."""
+    greeted = boasted(network, identities, "recycled")
+    assert greeted(0) == 0
+    with pytest.raises(BadMessage, match="it says that it has heard alder at tick 4, of which store and ledger know"):
+        greeted(5)
+
+
+def test_who_leaves_a_thousand_times_writes_to_the_disk_once(network, identities, monkeypatch):
+    net, written = network("broadcast"), []
+    seat = worker.seat(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
+    left = Store.left
+    monkeypatch.setattr(Store, "left", lambda self, name: (written.append(name), left(self, name)))
+
+    async def leaving():
+        part = _Part(seat, lambda doing, done, rounds: None)
+        for name in ("birch", "birch", "elm", "birch"):
+            part.left(name)
+
+    asyncio.run(leaving())
+    assert written == ["birch", "elm"]
 
 
 def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog, monkeypatch):
@@ -187,9 +235,13 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
         heard = asyncio.run(asked_by_alder(federation, identities, lie))
     np.testing.assert_array_equal(heard, row)
     lines = [record.getMessage() for record in caplog.records if record.name == "tacit.agent"]
-    assert len(lines) == len(answers) - 1
     assert all(line.startswith("birch") for line in lines), lines
-    assert "number 3 of it is not finite" in lines[0]
+    number, shape, question, size, garbage = lines  # of three that answer another question, the first
+    assert "number 3 of it is not finite" in number
+    assert "its shape is (14,) with 112 bytes; 15 numbers were expected" in shape
+    assert "it answers another question: sender 1, tick 6, phase 0" in question
+    assert "larger than max" in size
+    assert "what it sends is no Message" in garbage
 
 
 def test_a_message_is_read_as_it_was_written_or_refused():

@@ -131,7 +131,7 @@ def test_no_row_leaves_as_it_is(table):
         assert not any(row.tobytes()[:16] in payload for payload in payloads)
         assert not any(point.encode(row).tobytes()[:16] in payload for payload in payloads)
     ask = Question(run=bytes.fromhex(table.run), sender=ALDER, tick=0, phase=2)
-    with pytest.raises(InputError, match="phase 2 with 0 shares is no question"):
+    with pytest.raises(BadMessage, match="phase 2 with 0 shares is no question"):
         table.answer(BIRCH, ask)
 
 

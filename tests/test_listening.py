@@ -42,7 +42,7 @@ def test_whoever_agrees_is_heard_as_it_is(robust):
     listening, rng = Listening(100.0, robust), np.random.default_rng(0)
     for _ in range(5):
         own = rng.normal(size=(1, 3))
-        found = listening.read(Inbox(np.repeat(own, 4, axis=0), [0, 4]), own)
+        found = listening.read(Inbox(np.repeat(own, 4, axis=0), [0, 4]), own, 0)
         np.testing.assert_allclose(found.inbox.rows, np.repeat(own, 4, axis=0), atol=1e-12)
         np.testing.assert_allclose(found.moved, 0, atol=1e-12)
 
@@ -56,7 +56,7 @@ def test_one_liar_of_four_moves_what_is_believed_by_no_more_than_the_honest_lie_
     for _ in range(ticks):
         own = rng.normal(size=(1, d))
         said = np.vstack([rng.normal(size=(3, d)), np.full((1, d), size)])
-        believed += listening.read(Inbox(said, [0, 4]), own).inbox.rows - own
+        believed += listening.read(Inbox(said, [0, 4]), own, 0).inbox.rows - own
         honest += said[:3] - own
     farthest = np.linalg.norm(honest, axis=1).max()
     assert np.linalg.norm(believed[3]) <= farthest * (1 + 1e-9)
@@ -140,7 +140,7 @@ def test_a_liar_spoils_the_model_and_robust_members_hardly_notice(kind, trial):
     assert error("clipping", None) <= undisturbed + 0.01
     assert error("clipping", f"{kind}:1") <= undisturbed + 0.03
     if kind != "labels":  # a fifth of the records with false labels does no great harm by itself
-        assert error(None, f"{kind}:1") > undisturbed + 0.1
+        assert error(None, f"{kind}:1") > undisturbed + 0.04
 
 
 def test_a_simulated_attack_is_marked_as_one(tacit, tmp_path):
@@ -166,3 +166,29 @@ def test_a_simulated_attack_is_marked_as_one(tacit, tmp_path):
         code, _, err = tacit("compare", "--seeds", 1, *wrong)
         assert code == 2
         assert match in err
+
+
+@pytest.mark.parametrize("robust", ROBUST)
+def test_at_no_tick_is_anybody_farther_away_than_the_median_neighbour(robust):
+    """Whatever was said before: a liar gets no credit for having agreed so far."""
+    rng, reading = np.random.default_rng(2), Listening(64.0, robust)
+    for t in range(40):
+        own = rng.normal(size=(1, 6))
+        lie = rng.normal(size=(1, 6)) * 10.0 ** rng.integers(-3, 4) if t % 7 else own
+        said = np.vstack([own + rng.normal(size=(4, 6)), lie])
+        found = reading.read(Inbox(said, [0, 5]), own, t).inbox.rows
+        farthest = np.sort(np.linalg.norm(said - own, axis=1))[2]
+        assert np.linalg.norm(found - own, axis=1).max() <= farthest * (1 + 1e-9)
+
+
+def test_what_is_said_at_one_tick_of_an_iteration_is_not_taken_back_at_another():
+    """A liar leans to one side at even ticks and to the other at odd ones: with one sum for both it is believed."""
+    rng = np.random.default_rng(3)
+    reading = {period: Listening(64.0, "clipping", period) for period in (1, 2)}
+    believed = {period: np.zeros(6) for period in reading}
+    for t in range(60):
+        own, lean = rng.normal(size=(1, 6)), np.full((1, 6), 3.0 if t % 2 else -3.0)
+        said = np.vstack([rng.normal(size=(4, 6)), own + lean])
+        for period, each in reading.items():
+            believed[period] += (each.read(Inbox(said, [0, 5]), own, t).inbox.rows[4] - own[0]) * (t % 2)
+    assert np.linalg.norm(believed[2]) < 0.5 * np.linalg.norm(believed[1])

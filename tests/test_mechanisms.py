@@ -5,6 +5,8 @@ import pytest
 from conftest import make_parts
 
 import tacit
+from tacit import mechanisms
+from tacit.algorithms import GradientDescent, OneShotAveraging, PrimalPerturbedADMM
 from tacit.losses import HuberHinge, Logistic
 from tacit.mechanisms import Normal, Spherical, objective_perturbed
 from tacit.rounding import Solved, most_pull
@@ -98,3 +100,41 @@ def test_an_objective_that_is_not_strongly_convex_is_refused():
     ):
         with pytest.raises(tacit.InputError, match="l2 above zero"):
             tacit.simulate(method, problem, alone, rounds=1, noise=tacit.SeededNoise(1))
+
+
+def test_a_step_that_has_no_room_is_refused_before_records_are_looked_at(monkeypatch):
+    """The slow solver could take 1e9 steps: nobody starts it to find out."""
+    looked = []
+    monkeypatch.setattr(tacit.Problem, "sure_argmin", lambda self, *rest: looked.append(self))
+    flat = tacit.Problem(make_parts(), loss=HuberHinge(0.5), scale=1e6, l2=1e-4)
+    weight = np.full((5, 1), 1e-4)
+    with pytest.raises(mechanisms.NoRoom):
+        mechanisms.private_argmin(flat, linear=0.0, weight=weight, centre=np.zeros((5, 15)), start=np.zeros((5, 15)))
+    assert not looked
+
+
+@pytest.mark.parametrize("make", [lambda m: OneShotAveraging(mixing=m), lambda m: GradientDescent(step=1.0, mixing=m)])
+def test_averaging_that_blows_models_up_is_refused(make):
+    graph = tacit.Graph.complete(5)
+    make(0.5).schedule(graph)
+    with pytest.raises(tacit.InputError, match=r"at most 0\.5; 0\.2 is best"):
+        make(0.51).schedule(graph)
+
+
+def test_the_printed_centre_pays_for_the_inexactness_that_it_carries_on():
+    """Of many records, with a penalty that falls from 1000 to 0.001: the hidden model still has the errors of the first
+    solve, which rounding made larger than those of the second."""
+    facts = tacit.Facts(sizes=[10**6] * 3, dimension=50, loss=HuberHinge(0.5), l2=0.01)
+    graph, penalty = tacit.Graph.ring(3), np.array([[1000.0] * 3, [1e-3] * 3])
+    method = PrimalPerturbedADMM(penalty=penalty, alpha=1.0, centre="printed")
+    (first, second), *_ = tacit.plan(method, facts, graph, 2).events
+    s = mechanisms._slope_change(facts)[0, 0]
+    weights = penalty[:, :1] * 2
+    taus = [Solved(facts, rho, most_pull(facts, rho)).tau[0, 0] for rho in (facts.l2 + 2 * w[:, None] for w in weights)]
+    delta = (
+        s + 2 * taus[0]
+    ) / facts.l2  # at most, whatever round it is: Delta(t+1) <= (s + 2 tau + 2 w Delta)/(l2 + 2 w)
+    delta = (s + 2 * taus[1] + 2 * weights[1, 0] * delta) / (facts.l2 + 2 * weights[1, 0])
+    rate = first.epsilon / ((s + 2 * taus[0]) / facts.l2)
+    assert second.epsilon >= rate * delta
+    assert rate * delta > 1.05 * rate * (s + 2 * taus[1]) / facts.l2  # what this round alone would pay

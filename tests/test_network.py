@@ -298,7 +298,7 @@ def test_the_least_energy_of_a_segment():
     for _ in range(20):
         stops = np.array([1, *rng.integers(0, 3, n - 1)])
         lipschitz, deviation, moved = rng.uniform(0.5, 1, 3), rng.uniform(0.5, 2, 3), rng.uniform(0.1, 1, 3)
-        found = network._segment(network._Tour(stops, 0, deviation, moved), stops, lipschitz, 2.0**-36)[1]
+        found = network._segment(network._Tour(stops, 0, deviation, moved), stops, lipschitz, np.full(3, 2.0**-36))[1]
         L, s = lipschitz[stops], np.where(stops == 1, moved[1], 0.0)
         carried = np.array([[np.prod(L[p + 1 : t + 1]) if p <= t else 0.0 for p in range(n)] for t in range(n)])
         left = {"type": "ineq", "fun": lambda a, s=s, carried=carried: (carried @ (s - a))[:-1]}
@@ -395,3 +395,54 @@ def test_an_audit_finds_no_more_than_is_claimed():
     honest = audited(hops=3, claimed_hops=3)
     assert 0.5 * honest.claimed < honest.lower <= honest.claimed
     assert audited(hops=1, claimed_hops=3).caught  # planted: the noise of two agents is missing
+
+
+def test_where_a_token_may_be_clipped_the_full_price_counts():
+    """Clipped, a token forgets what the agents remember: more is told than the rule for unclipped steps says."""
+    R, n, cycles, j = 64.0, 5, 3, 4
+    ring, T = tacit.Graph.ring(n), n * cycles
+    start = np.array([[-3.9], [2.58], [2.63], [1.42], [0.82]]) * R
+    method = IncrementalADMM(penalty=1000.0, order=tuple(range(n)), budget=tacit.Gaussian(5.0))
+    problem = tacit.Problem([(np.full((100, 1), 1e-3), np.ones(100))] * n, l2=0.0, radius=R)
+
+    def tokens(noise):
+        said = []
+        tacit.simulate(
+            method, problem, ring, rounds=T, noise=tacit.RecordedNoise(noise), start=start, measure_every=T,
+            overheard=lambda t, turn, release: said.append(release.value[0, 0]),
+        )  # fmt: skip
+        return np.array(said)
+
+    silence = np.zeros((T, n, 1))
+    plain = tokens(silence)
+    assert np.any(np.abs(plain) > R)
+    response = np.empty((T, T))
+    for t in range(T):
+        noise = silence.copy()
+        noise[t, t % n, 0] = 1e-3
+        response[:, t] = (tokens(noise) - plain) / 1e-3
+    seen, hidden = [t for t in range(T) if (t + 1) % n == j], [t for t in range(T) if t % n != j]
+    view = response[seen]
+    inverse = np.linalg.pinv(view[:, hidden] @ view[:, hidden].T, rcond=1e-9)
+    facts = Facts.of(problem)
+    near, far = (pairwise(method, facts, ring, T, DELTA, start=s)[:, j] for s in (0.0, np.abs(start).max()))
+    exact = np.zeros(n)
+    for i in range(n - 1):
+        pulls = view[:, [t for t in range(T) if t % n == i]]
+        told = pulls.T @ inverse @ pulls
+        mu = max(np.array(s) @ told @ np.array(s) for s in itertools.product([1, -1], repeat=cycles)) ** 0.5 / 5
+        exact[i] = gaussian_epsilon(1 / mu, DELTA)
+    assert np.any(exact[:j] > near[:j])  # what would be claimed if nothing were clipped
+    assert np.all(exact[:j] <= far[:j])
+    full = plan(method, facts, ring, T)
+    np.testing.assert_allclose(far[:j], full.epsilon(DELTA), rtol=1e-6)
+
+
+def test_rounding_of_gradients_is_counted_at_every_stop():
+    """With many features and a large radius it is more than the grid's diagonal."""
+    ring, method = tacit.Graph.ring(6), TokenGradientDescent(step=1.0, budget=tacit.Gaussian(5.0))
+    near, far = (
+        pairwise(method, Facts(sizes=[10_000] * 6, dimension=10_000, loss=LOSS, radius=R), ring, 24, DELTA)
+        for R in (64.0, 1e6)
+    )  # fmt: skip
+    assert far[0, 5] > 1.05 * near[0, 5]

@@ -213,7 +213,7 @@ def test_no_public_value_swallows_the_noise(law):
     """In the linear term of an objective, and under a value that leaves: the noise is there in all its digits."""
     source, n, d, big = SecureNoise(random_bytes=FixedBytes(8)), 3000, D, 60000.0
     ids, value = np.arange(n), np.full((n, d), big)
-    assert looks_right(law, source.perturb(law, value, 0.25, 4e-3, ids, 0) - value, 1e-3)
+    assert looks_right(law, source.perturb(law, value, 0.25, 4e-3, ids, 0, source.grid) - value, 1e-3)
     assert looks_right(law, source.add(law, np.full((n, d), -1e-3), 1e-3, ids, 0, onto=value) - (big - 1e-3), 1e-3)
 
 

@@ -543,9 +543,9 @@ def test_the_mask_pays_for_the_inexact_minimiser(grid):
     p = problem(tolerance=1e-7)
 
     def tau(mu, by, scale, law):
-        most = most_pull(p, mu, grid=grid)
-        solved = Solved(p, mu, most + by * scale * largest_draw(law, D)).tau
+        most = most_pull(p, mu)
         of_the_grid = grid * math.sqrt(D) / 2
+        solved = Solved(p, mu, most + by * scale * largest_draw(law, D) + of_the_grid).tau
         assert np.all(1e-7 + of_the_grid <= solved + of_the_grid)
         assert np.all(solved <= 1.01e-7)  # here rounding is a small part of it
         return (solved + of_the_grid)[:, 0]

@@ -18,6 +18,7 @@ from tacit.mechanisms import TwoSided, step_perturbed
 from tacit.privacy.accounting import totals
 from tacit.privacy.audit import epsilon_lower_bound
 from tacit.privacy.events import Free, Gaussian, Laplace, LaplaceVector, Pure, Unprotected
+from tacit.privacy.transcript import realised_events
 
 C, L2, D, N = 3.0, 0.5, 15, 5
 GRAPH = tacit.Graph.random(N, 6, seed=2)
@@ -410,3 +411,22 @@ def test_refusals():
     with pytest.raises(tacit.InputError, match="fixed number of rounds"):
         run(RandomAggregationADMM(penalty=3.0, beta=1.0), tolerance=1.0)
     assert Counter(run(RandomCoordinateDescent(step=0.1), noise=None).spent[0]) == {Unprotected(): ROUNDS}
+
+
+@pytest.mark.parametrize("robust", [None, "clipping", "median"])
+def test_a_transcript_is_replayed_as_it_was_heard(robust):
+    """The interval of a round depends on what members believed of what they heard."""
+    seen = []
+
+    class Watched(RandomAggregationGD):
+        def speak(self, s, problem, view, noise, t):
+            low, high, _ = self.interval(s, problem, view, t)
+            seen.append(np.abs(high - low))
+            return super().speak(s, problem, view, noise, t)
+
+    method = Watched(step=0.5, beta=2.0)
+    watched = run(method, GRAPHS["complete"], robust=robust)
+    once, seen[:] = list(seen), []
+    found = realised_events(method, problem(), GRAPHS["complete"], watched)
+    widths = [[[event.width for event in each] for each in agents] for agents in found]
+    np.testing.assert_allclose(widths, 2.0 * np.array(once), rtol=1e-12)

@@ -212,7 +212,7 @@ def _attacked(trial: Trial, graph: Graph, setting: Setting, delta: float, trust:
     facts = setting.facts
     hostile = None if trust.hostile is None else Hostile.parse(trust.hostile, graph.agents, trial.seed)
     if hostile is not None:
-        hostile = replace(hostile, radius=facts.radius, robust=trust.robust is not None)
+        hostile = hostile.against(setting.algorithm.schedule(graph), facts.radius, trust.robust)
     parts = trial.parts if hostile is None else hostile.parts(trial.parts)
     problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
     run = simulate(

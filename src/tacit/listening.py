@@ -8,7 +8,9 @@ everybody speaks to all neighbours, and needs rows: secret-shared sums have none
 single tick an honest one lies as far from a listener's own as a liar's may, and a liar that always leans to the same
 side moves everybody, above all where a dual variable adds up what was heard. Noise averages out over the ticks and a
 lie does not. So the listener reads, for each neighbour j, what j has said *so far*: c_j, the sum over the ticks of j's
-row less its own. Of V neighbours it believes
+row less its own. Where an iteration of the method has several ticks (`Broadcast.period`), each has a sum of its own: or
+a liar could take back at one of them what it says at another, and move what only one of them goes into. Of V neighbours
+the listener believes
 
     clipping   c_j, moved towards zero until it is no longer than the median neighbour's: self-centred clipping (He,
                Karimireddy, Jaggi, "Byzantine-robust decentralized learning via ClippedGossip", 2022) of sums
@@ -16,9 +18,11 @@ row less its own. Of V neighbours it believes
                largest and the smallest quarter (at least one each)
     median     the same with the median
 
-and goes on with its own row plus what it believes now, less what it believed before. At most half of a listener's
-neighbours may lie with clipping and the median, a quarter (but one at least) with trimming. docs/results.md measures
-all three: clipping costs the least, the median the most.
+and goes on with its own row plus what it believes now, less what it has gone on with before. That change is no longer
+than the row of this tick of the median neighbour is away from the listener's own: or a liar could lean to one side for
+the whole run, and to the other at its end. Fewer than half of a listener's neighbours may lie with clipping, half of
+them with the median, a quarter (but one at least) with trimming. docs/results.md measures all three: clipping costs the
+least, the median the most.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.release import Inbox
+from tacit.release import Inbox, clipped
 
 _LEAST = 2  # neighbours without which there is nobody to compare with
 
@@ -42,11 +46,14 @@ class Heard(NamedTuple):
     moved: np.ndarray  # (rows heard,) how far each row was moved, in the order in which they were heard
 
 
+def _middle(rows: np.ndarray) -> float:
+    """How long the row in the middle is."""
+    return float(np.sort(np.linalg.norm(rows, axis=1))[(len(rows) - 1) // 2])
+
+
 def _clipping(so_far: np.ndarray) -> np.ndarray:
     """(V, d): none longer than the one in the middle."""
-    lengths = np.linalg.norm(so_far, axis=1, keepdims=True)
-    radius = np.sort(lengths[:, 0])[(len(so_far) - 1) // 2]
-    return so_far * np.minimum(1.0, radius / np.maximum(lengths, np.finfo(float).tiny))
+    return clipped(so_far, _middle(so_far))
 
 
 def _trimmed(so_far: np.ndarray) -> np.ndarray:
@@ -82,34 +89,41 @@ def check_robust(robust: str | None, least_degree: int | None = None) -> None:
 
 
 class Listening:
-    """Reads the inboxes of a block of listeners, tick after tick. What it remembers is `so_far`, (rows heard, d).
+    """Reads the inboxes of a block of listeners, tick after tick. Its `memory`, (2, period, rows heard, d), is what was
+    said so far, and what of it the listeners went on with.
 
     >>> alone = Listening(radius=100.0)
     >>> said = Inbox(np.array([[1.0], [2.0], [1e300]]), indptr=[0, 3])
-    >>> alone.read(said, own=np.array([[0.0]])).inbox.rows.tolist()
+    >>> alone.read(said, own=np.array([[0.0]]), t=0).inbox.rows.tolist()
     [[1.0], [2.0], [100.0]]
-    >>> Listening(radius=100.0, robust="clipping").read(said, own=np.array([[0.0]])).inbox.rows.tolist()
+    >>> Listening(radius=100.0, robust="clipping").read(said, np.array([[0.0]]), 0).inbox.rows.tolist()
     [[1.0], [2.0], [2.0]]
     """
 
-    def __init__(self, radius: float, robust: str | None = None, so_far: np.ndarray | None = None) -> None:
+    def __init__(
+        self, radius: float, robust: str | None = None, period: int = 1, memory: np.ndarray | None = None
+    ) -> None:
         check_robust(robust)
-        self.radius, self.robust, self.so_far = radius, robust, so_far
+        self.radius, self.robust, self._period, self.memory = radius, robust, period, memory
 
-    def read(self, inbox: Inbox, own: np.ndarray) -> Heard:
-        """What was said, within the radius and read as agreed; `own`, (n, d), is what the listeners themselves said."""
+    def read(self, inbox: Inbox, own: np.ndarray, t: int) -> Heard:
+        """What was said at tick t, within the radius and read as agreed; `own`, (n, d), is what the listeners
+        themselves said."""
         bounded = inbox.within(self.radius)
         if self.robust is None:
             return Heard(bounded, inbox.distances(bounded))
         rows, indptr = bounded.rows[bounded.indices], bounded.indptr
         mine = np.repeat(own, np.diff(indptr), axis=0)
-        before = np.zeros_like(rows) if self.so_far is None else self.so_far
-        self.so_far = before + (rows - mine)
-        change = self._believed(self.so_far, indptr) - self._believed(before, indptr)
-        found = Inbox(mine + change, indptr).within(self.radius)
+        if self.memory is None:
+            self.memory = np.zeros((2, self._period, *rows.shape))
+        self.memory = self.memory.copy()  # an earlier one may have been saved
+        said, gone_on_with = self.memory[:, t % self._period]
+        apart = rows - mine
+        said += apart
+        for lo, hi in pairwise(indptr):
+            if hi > lo:
+                believed = ROBUST[self.robust](said[lo:hi])
+                gone_on_with[lo:hi] += (change := clipped(believed - gone_on_with[lo:hi], _middle(apart[lo:hi])))
+                mine[lo:hi] += change
+        found = Inbox(mine, indptr).within(self.radius)
         return Heard(found, inbox.distances(found))
-
-    def _believed(self, so_far: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-        believe = ROBUST[str(self.robust)]
-        parts = [believe(so_far[lo:hi]) for lo, hi in pairwise(indptr)]
-        return np.concatenate([so_far[:0], *parts])

@@ -19,7 +19,7 @@ import numpy as np
 
 from tacit.errors import InputError, TacitError
 from tacit.noise import Law as LawName
-from tacit.noise import Noise, largest_draw
+from tacit.noise import Noise, coarse_enough, largest_draw
 from tacit.privacy.events import (
     Event,
     Free,
@@ -136,17 +136,14 @@ def objective_perturbed(
     problem.require_row_norm(1.0)
     one, mu = _record(problem), _convexity(problem, weight)
     name, scale = _named(law)
-    most = most_pull(problem, mu, grid=noise.grid)
-    drawn = factor * scale * largest_draw(name, problem.dimension)
-    if noise.grid and np.any(drawn > noise.grid * 2.0**52):
-        raise NoRoom(
-            f"noise of scale {np.max(factor * scale):.3g} in {problem.dimension} dimensions may lie beyond 2^52 steps "
-            f"of the grid of {noise.grid:.3g}; use a coarser grid"
-        )
-    sure = Solved(problem, mu, most + drawn)
-    tau = sure.tau + noise.grid * math.sqrt(problem.dimension) / 2  # a rounded symbol is inexact, too
-    _require_room(2 * sure.rounding / math.sqrt(_FOR_INEXACTNESS), _slope_change(problem), sure.steps)
-    b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t)
+    most = most_pull(problem, mu)
+    farthest = most + factor * scale * largest_draw(name, problem.dimension)
+    grid = coarse_enough(noise.grid, farthest)
+    rounded = grid * math.sqrt(problem.dimension) / 2
+    sure = Solved(problem, mu, farthest + rounded)
+    tau = sure.tau + rounded  # a rounded linear term is inexact, too
+    _require_room(2 * (sure.rounding + rounded) / math.sqrt(_FOR_INEXACTNESS), _slope_change(problem), sure.steps)
+    b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t, grid)
     f = problem.sure_argmin(b, mu, start, sure)
     if isinstance(law, Spherical):
         cost = _spherical_cost(problem, law.rate / factor, mu)
@@ -177,11 +174,10 @@ def private_argmin(
     The linear term is clipped, which brings the terms of two neighbouring data sets no further apart, and the minimiser
     is off by what `minimiser_sensitivity` counts.
     """
-    _record(problem)  # refuses a loss without bounds
     rho = _convexity(problem, weight)
-    most = most_pull(problem, rho, row_norm)
-    b = clipped(linear - 2 * weight * centre, most)
-    return problem.sure_argmin(b, rho, start, Solved(problem, rho, most, row_norm))
+    sure = _solved(problem, rho, row_norm)  # refuses, if it does, before a record is looked at
+    b = clipped(linear - 2 * weight * centre, most_pull(problem, rho, row_norm))
+    return problem.sure_argmin(b, rho, start, sure)
 
 
 def minimiser_perturbed(
@@ -189,22 +185,21 @@ def minimiser_perturbed(
     noise: Noise,
     law: OutputLaw,
     f: np.ndarray,
+    moved: np.ndarray,
     *,
-    convexity: np.ndarray,
-    weight: np.ndarray,
     row_norm: float = 1.0,
     ids: np.ndarray,
     t: int,
 ) -> Release:
-    """f_i + e_i leaves, where f_i is what `private_argmin` gives with this weight, and between two neighbours only its
-    record's own pull counts, divided by the convexity.
+    """f_i + e_i leaves, where f_i is what `private_argmin` gives, and `moved`, (n, 1), what `minimiser_sensitivity`
+    says of it, Delta.
 
     With rows of norm at most r, two neighbours' objectives differ in their gradients by at most 2 g r C_i/B_i, so the
     exact minimisers by that over the convexity m, and what our solver gives by Delta = (2 g r C_i/B_i + 2 tau)/m.
     Spherical noise costs rate Delta, normal noise is the Gaussian mechanism, two-sided noise the Laplace mechanism.
     """
     problem.require_row_norm(row_norm)
-    return _perturbed(noise, law, f, minimiser_sensitivity(problem, convexity, weight, row_norm), ids, t)
+    return _perturbed(noise, law, f, moved, ids, t)
 
 
 def step_perturbed(
@@ -332,10 +327,16 @@ def minimiser_sensitivity(
     problem: Problem, convexity: np.ndarray, weight: np.ndarray, row_norm: float = 1.0
 ) -> np.ndarray:
     """(2 g r C_i/B_i + 2 tau)/m, (n, 1): by how much replacing a record moves a computed minimiser."""
-    exact, rho = _slope_change(problem, row_norm), _convexity(problem, weight)
+    sure = _solved(problem, _convexity(problem, weight), row_norm)
+    return (_slope_change(problem, row_norm) + 2 * sure.tau) / convexity
+
+
+def _solved(problem: Problem, rho: np.ndarray, row_norm: float) -> Solved:
+    """How well `private_argmin` solves, if double precision has room for it."""
+    exact = _slope_change(problem, row_norm)  # refuses a loss without bounds
     sure = Solved(problem, rho, most_pull(problem, rho, row_norm), row_norm)
     _require_room(2 * sure.rounding, exact, sure.steps)
-    return (exact + 2 * sure.tau) / convexity
+    return sure
 
 
 def _slope_change(problem: Problem, row_norm: float = 1.0) -> np.ndarray:

@@ -45,8 +45,11 @@ class Noise(Protocol):
         """(n, d) random numbers."""
         ...
 
-    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
-        """(n, d) public value plus factor times noise: the linear term of an objective."""
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+    ) -> np.ndarray:
+        """(n, d) public value plus factor times noise: the linear term of an objective. Where draws lie on a grid, this
+        lies on that of step `grid`, a number or (n, 1)."""
         ...
 
     def add(
@@ -111,7 +114,9 @@ class SeededNoise:
         radius = -np.log(u[:, dimension:]).sum(axis=1, keepdims=True)  # Gamma(d)
         return scale * z * (radius / np.linalg.norm(z, axis=1, keepdims=True))
 
-    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+    ) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
@@ -165,7 +170,9 @@ class RecordedNoise:
             )
         return self.array[t, ids]
 
-    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+    ) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
@@ -212,10 +219,19 @@ class SecureNoise:
         """See `Noise`."""
         return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
 
-    def perturb(self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def perturb(
+        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+    ) -> np.ndarray:
         """See `Noise`. The sum is exact and then rounded, whatever the value: no large value swallows the noise. The
         rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.mechanisms.objective_perturbed`)."""
-        return self.add(law, value, _column(factor) * _column(scale), ids, t)
+        scales, grids = np.broadcast_arrays(_column(factor) * _column(scale), _column(grid), value[:, :1])[:2]
+        none = np.zeros(value.shape[1])
+        return np.array(
+            [
+                self._rounded(law, v, none, float(s), float(g))
+                for v, (s,), (g,) in zip(value, scales, grids, strict=True)
+            ]
+        )
 
     def add(
         self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
@@ -224,15 +240,18 @@ class SecureNoise:
         scales = np.broadcast_to(_column(scale), (len(value), 1))[:, 0]
         bases = np.zeros_like(value) if onto is None else onto
         return np.array(
-            [self._rounded(law, row, base, float(s)) for row, base, s in zip(value, bases, scales, strict=True)]
+            [
+                self._rounded(law, row, base, float(s), self.grid)
+                for row, base, s in zip(value, bases, scales, strict=True)
+            ]
         )
 
     def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return self.add(law, value, scale, ids, t)
 
-    def _rounded(self, law: Law, value: np.ndarray, base: np.ndarray, scale: float) -> np.ndarray:
-        """round((base + value + Z) / grid) * grid, exactly."""
+    def _rounded(self, law: Law, value: np.ndarray, base: np.ndarray, scale: float, step: float) -> np.ndarray:
+        """round((base + value + Z) / step) * step, exactly."""
         if not (np.all(np.isfinite(value)) and np.all(np.isfinite(base)) and math.isfinite(scale) and scale > 0):
             raise InputError("secure noise needs finite values and a positive, finite scale")
         shape, count = _SHAPES[law], _UNIFORMS[law](len(value))
@@ -241,9 +260,9 @@ class SecureNoise:
             with ctx.workprec(bits + 32):
                 half = arb((1, -bits - 1))
                 uniforms = [arb(arb((2 * word + 1, -bits - 1)), half) for word in words]  # the words and all beyond
-                unit, middle = arb(scale) / arb(self.grid), arb(0.5)
+                unit, middle = arb(scale) / arb(step), arb(0.5)
                 noise = shape(uniforms, len(value))
-                grid = arb(self.grid)
+                grid = arb(step)
                 whole = [
                     ((arb(v) + arb(w)) / grid + z * unit + middle).floor().unique_fmpz()
                     for v, w, z in zip(value.tolist(), base.tolist(), noise, strict=True)
@@ -253,7 +272,7 @@ class SecureNoise:
             more = self._integers(count, 64)
             bits, words = bits + 64, [(word << 64) | low for word, low in zip(words, more, strict=True)]
         points = [min(max(int(n), -(2**53)), 2**53) for n in whole if n is not None]
-        return np.array(points, dtype=float) * self.grid
+        return np.array(points, dtype=float) * step
 
     def _integers(self, count: int, bits: int) -> list[int]:
         size = bits // 8
@@ -261,6 +280,17 @@ class SecureNoise:
         if len(raw) != count * size:
             raise InputError(f"the source of randomness gave {len(raw)} bytes instead of {count * size}")
         return [int.from_bytes(raw[k : k + size], "big") for k in range(0, count * size, size)]
+
+
+def coarse_enough(grid: float, reach: np.ndarray) -> np.ndarray:
+    """(n, 1): the grid, or the finest coarser one on which numbers up to `reach`, (n, 1), are at most 2^52 steps away.
+
+    >>> (coarse_enough(0.25, np.array([[2.0**49], [2.0**51]])) / 0.25).tolist()
+    [[1.0], [2.0]]
+    """
+    if not grid:
+        return np.zeros_like(reach)
+    return grid * np.exp2(np.maximum(0.0, np.ceil(np.log2(reach / (grid * 2.0**52)))))
 
 
 def largest_draw(law: Law, dimension: int) -> float:

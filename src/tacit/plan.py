@@ -144,7 +144,9 @@ class _NoNoise:
     def draw(self, law: str, scale: Any, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         return np.zeros((len(ids), dimension))
 
-    def perturb(self, law: str, value: np.ndarray, factor: Any, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
+    def perturb(
+        self, law: str, value: np.ndarray, factor: Any, scale: Any, ids: np.ndarray, t: int, grid: Any
+    ) -> np.ndarray:
         return value
 
     def add(

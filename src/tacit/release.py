@@ -116,5 +116,5 @@ def clipped(rows: np.ndarray, radius: np.ndarray | float) -> np.ndarray:
     direction = rows / np.where(largest > 0, largest, 1.0)  # of a norm between 1 and sqrt(d): no square overflows
     length = np.maximum(np.linalg.norm(direction, axis=-1, keepdims=True), 1.0)
     # Zero and what is nearly zero lie inside; a radius over a small number may be infinite, which says the same.
-    with np.errstate(over="ignore", divide="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return np.where(length > radius / largest, direction * (radius / length), rows)

@@ -19,7 +19,7 @@ import numpy as np
 from tacit.errors import InputError
 from tacit.problem import Problem
 
-_UNIT = 2.0**-53
+UNIT = 2.0**-53
 _REACH = 4.0  # how many radii a proximal centre may lie away from zero
 _SLOPE = 8.0  # roundings in the evaluation of a slope
 
@@ -27,7 +27,7 @@ _SLOPE = 8.0  # roundings in the evaluation of a slope
 def _gamma(n: np.ndarray | float) -> np.ndarray | float:
     if np.any(np.asarray(n) > 2**40):
         raise InputError(f"{np.max(n):g} numbers are too many for a sum in double precision that is to be private")
-    return n * _UNIT / (1 - n * _UNIT)
+    return n * UNIT / (1 - n * UNIT)
 
 
 def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float = 1.0) -> np.ndarray:
@@ -38,18 +38,17 @@ def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float =
     """
     C, B, d = problem.scale[:, None], problem.sizes[:, None], problem.dimension
     g, k = problem.loss.max_slope, problem.loss.max_curvature
-    slope = k * _gamma(d) * row_norm * size + _SLOPE * _UNIT * (g + k)
+    slope = k * _gamma(d) * row_norm * size + _SLOPE * UNIT * (g + k)
     return 1.01 * C * row_norm * (slope + _gamma(B + 3) * g)
 
 
-def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0, grid: float = 0.0) -> np.ndarray:
+def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0) -> np.ndarray:
     """(n, 1): the norm to which the public linear term of a private objective is clipped.
 
     What honest neighbours say keeps it well below: the centre of a proximal step lies within some radii of zero, and
-    duals are as large as gradients. A grid of noise has 2^53 steps to either side, of which half are left for noise.
+    duals are as large as gradients.
     """
-    most = _REACH * (rho * problem.radius + problem.loss.max_slope * row_norm * problem.scale[:, None])
-    return np.minimum(most, grid * 2.0**52) if grid else most
+    return _REACH * (rho * problem.radius + problem.loss.max_slope * row_norm * problem.scale[:, None])
 
 
 class Solved:
@@ -65,8 +64,9 @@ class Solved:
         C, g, k = problem.scale[:, None], problem.loss.max_slope, problem.loss.max_curvature
         steepest = C * row_norm * g  # of the data term
         curved = (1 + 1e-9) * (k * C * row_norm**2 + rho)  # L
-        size = (linear + 2 * steepest) / rho  # of every point on the way from -b/rho to the minimiser
-        self.error = 3 * gradient_error(problem, size, row_norm) + 24 * _UNIT * ((rho + curved) * size + steepest)
+        # Of every point on the way from -b/rho to the minimiser, and where a computed gradient is small enough.
+        size = (linear + steepest + np.maximum(steepest, problem.tolerance)) / rho
+        self.error = 3 * gradient_error(problem, size, row_norm) + 24 * UNIT * ((rho + curved) * size + steepest)
         self.limit = np.maximum(problem.tolerance, self.error)
         self.tau = (1 + _gamma(problem.dimension + 4)) * self.limit + self.error
         self.rounding = np.where(self.limit > problem.tolerance, self.tau, self.error)  # not what was asked for

@@ -59,13 +59,15 @@ class Schedule(Protocol):
 
 
 class Broadcast:
-    """At every tick everybody speaks to all neighbours.
+    """At every tick everybody speaks to all neighbours. An iteration of the method has `period` ticks, in each of which
+    what is said is used in another way.
 
     >>> Broadcast(Graph.path(3)).turn(0).indices.tolist()
     [1, 0, 2, 1]
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, period: int = 1) -> None:
+        self.period = period
         everybody = np.arange(graph.agents)
         self._turn = Turn(everybody, everybody, graph.indptr, graph.indices)
 

@@ -47,7 +47,7 @@ class Run:
     converged: bool  # whether the residuals fell below the given tolerance
     seeded: bool  # whether its noise could be drawn again by who knows the seed: then nothing of it is private
     identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
-    so_far: np.ndarray | None = field(default=None, repr=False)  # what robust listeners remember (`tacit.listening`)
+    heard: np.ndarray | None = field(default=None, repr=False)  # what robust listeners remember (`tacit.listening`)
 
     def __repr__(self) -> str:
         return f"Run({len(self.estimate)} agents, {self.rounds} rounds, private={self.private})"
@@ -76,7 +76,7 @@ class Run:
         arrays: dict[str, Any] = {f"state_{name}": array for name, array in _arrays(self.state).items()}
         arrays |= {f"history_{name}": array for name, array in self.history.items()}
         arrays |= {"estimate": self.estimate}
-        arrays |= {name: array for name in ("trajectory", "so_far") if (array := getattr(self, name)) is not None}
+        arrays |= {name: array for name in ("trajectory", "heard") if (array := getattr(self, name)) is not None}
         with replacing(path) as draft, draft.open("wb") as file:
             np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
 
@@ -99,7 +99,7 @@ class Run:
                 converged=meta["converged"],
                 seeded=meta["seeded"],
                 identity=meta["identity"],
-                so_far=arrays.get("so_far"),
+                heard=arrays.get("heard"),
             )
         except (OSError, EOFError, ValueError, KeyError, TypeError, NotImplementedError, zipfile.BadZipFile) as error:
             raise InputError(f"{path} is not a saved run: {error}") from None
@@ -179,7 +179,8 @@ def simulate(
     listening = None
     if robust is not None:  # exact values may be as large as they are
         radius = math.inf if noise is None else problem.radius
-        listening = Listening(radius, robust, None if resume is None else resume.so_far)
+        memory = None if resume is None else resume.heard
+        listening = Listening(radius, robust, schedule.period, memory)  # type: ignore[attr-defined]
     done, sent = 0, link.sent
     history: list[dict[str, float]] = []
     spent: list[Counter[Event]] = [Counter() for _ in range(graph.agents)]
@@ -246,7 +247,7 @@ def simulate(
         converged=converged,
         seeded=(noise is not None and not noise.private) or (resume is not None and resume.seeded),
         identity=identity,
-        so_far=None if listening is None else listening.so_far,
+        heard=None if listening is None else listening.memory,
     )
 
 
@@ -293,7 +294,7 @@ def tick(
     if listening is None and not all(isinstance(event, Unprotected) for event in release.events):
         listening = Listening(blocks.problem.radius)
     if listening is not None:
-        inbox = listening.read(inbox, release.value).inbox
+        inbox = listening.read(inbox, release.value, t).inbox
     after = algorithm.listen(own, inbox, blocks.of(turn.listeners)[1], t)
     return _put(state, turn.listeners, own, after), release
 

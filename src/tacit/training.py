@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def train(
     every = ticks_a_round(algorithm, graph)
     poisoned = problem
     if hostile is not None:
-        hostile = replace(hostile, robust=robust is not None, radius=_FAR)
+        hostile = hostile.against(algorithm.schedule(graph), _FAR, robust)
         poisoned = Problem(hostile.parts(data.parts(parts)), loss=loss, scale=sizes / sizes.mean(), l2=l2)
     run = simulate(
         algorithm, poisoned, graph, rounds=rounds * every, tolerance=tolerance, measure_every=every, robust=robust,
@@ -184,7 +184,7 @@ def train_privately(
     facts = setting.facts
     rows: list[tuple[Any, Any]] = list(data.parts(parts))
     if hostile is not None:
-        hostile = replace(hostile, robust=robust is not None, radius=facts.radius)
+        hostile = hostile.against(setting.algorithm.schedule(graph), facts.radius, robust)
         rows = hostile.parts(rows)
     problem = Problem(rows, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     run = simulate(

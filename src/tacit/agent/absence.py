@@ -43,16 +43,16 @@ def check(agreed: Federation, statement: Absence) -> None:
     if max(witness, absent, *without) >= len(names) or without != sorted(set(without)):
         raise BadMessage("a statement about members that there are not")
     if len(statement.signature) > _SIGNATURE:
-        raise BadMessage(f"a statement with a signature of {len(statement.signature)} bytes")
+        raise BadMessage("a statement with a signature of {} bytes", len(statement.signature))
     if witness not in agreed.graph.neighbours(absent) or {witness, absent} & set(without):
-        raise BadMessage(f"{names[witness]} is no neighbour of {names[absent]} and cannot know that it is away")
+        raise BadMessage("{} is no neighbour of {} and cannot know that it is away", names[witness], names[absent])
 
 
 def check_signature(agreed: Federation, statement: Absence) -> None:
     """Refuses a statement that its witness has not signed."""
     witness = agreed.members[statement.witness]
     if not signed_by(witness.certificate, _signed(agreed, statement), statement.signature):
-        raise BadMessage(f"{witness.name} has not signed that {agreed.names[statement.absent]} is away")
+        raise BadMessage("{} has not signed that {} is away", witness.name, agreed.names[statement.absent])
 
 
 def proven(agreed: Federation, absent: int, gone: Collection[int], statements: Iterable[Absence]) -> bool:
@@ -75,7 +75,7 @@ def check_left(agreed: Federation, before: Iterable[str], after: Iterable[str], 
     counted = [statement for statement in statements if set(statement.without) <= set(gone)]
     for absent in set(places(agreed, after)) - set(gone):
         if not proven(agreed, absent, gone, counted):
-            raise BadMessage(f"too few neighbours of {agreed.names[absent]} have signed that it is away")
+            raise BadMessage("too few neighbours of {} have signed that it is away", agreed.names[absent])
 
 
 def places(agreed: Federation, names: Iterable[str]) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ class Absences:
     def take(self, statements: Collection[Absence]) -> None:
         """Notes what others have signed, if it counts here; refuses what is wrong."""
         if len(statements) > most_absences(self._agreed):
-            raise BadMessage(f"{len(statements)} statements that members are away, more than there can be")
+            raise BadMessage("{} statements that members are away, more than there can be", len(statements))
         for statement in statements:
             check(self._agreed, statement)
             old = self._known.get((statement.witness, statement.absent))

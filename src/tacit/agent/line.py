@@ -21,7 +21,6 @@ from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage, packed, packed_row, row_of
 from tacit.agent.wire_pb2 import Key, Message, Question
-from tacit.errors import InputError
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.keys import KEY_BYTES, KeyPair, RepeatableWords
 from tacit.exchange.member import Group, Member
@@ -67,7 +66,7 @@ class Rows:
     def answer(self, question: Question, message: bytes) -> bytes | None:
         """The row itself."""
         if question.phase or question.shares:
-            raise InputError("this run has no sums")
+            raise BadMessage("this run has no sums")
         return message
 
     async def hear(self, t: int, senders: Sequence[int], own: Own, heard: Heard) -> Inbox:
@@ -140,9 +139,11 @@ class Sums:
             return
         name = federation.names[j]
         if not signed_by(federation.members[j].certificate, _signed(self._seat, j, key.public), key.signature):
-            raise BadMessage(f"{name} has not signed the key that is said to be its own")
+            raise BadMessage("{} has not signed the key that is said to be its own", name)
         if j in self._known:
-            raise BadMessage(f"{name} has another key than before: it has lost its store, and cannot go on in this run")
+            raise BadMessage(
+                "{} has another key than before: it has lost its store, and cannot go on in this run", name
+            )
         self._member.meet(j, key.public)
         key.DiscardUnknownFields()  # they would be passed on, and make honest greetings too long to be read
         self._seat.store.keep_key(j, key.SerializeToString())
@@ -168,7 +169,7 @@ class Sums:
         if question.phase == _SHARES:
             return self._said[listener]
         if question.phase != _PARTIAL or len(question.shares) != len(group.members) - 1:
-            raise InputError(f"phase {question.phase} with {len(question.shares)} shares is no question")
+            raise BadMessage("phase {} with {} shares is no question", question.phase, len(question.shares))
         if listener not in self._added:
             others = [j for j in group.members if j != me]
             for j, share in zip(others, question.shares, strict=True):
@@ -189,7 +190,7 @@ class Sums:
             sizes = {i: KEY_BYTES * (1 + (i == me)) + _SEAL for i in group.members if i != j}  # a listener's has a key
             ends = np.cumsum(list(sizes.values()))
             if len(message.payload) != ends[-1]:
-                raise BadMessage(f"its shares have {len(message.payload)} bytes, not {ends[-1]}")
+                raise BadMessage("its shares have {} bytes, not {}", len(message.payload), ends[-1])
             found = {i: message.payload[end - size : end] for (i, size), end in zip(sizes.items(), ends, strict=True)}
             seat.receive(j, found[me])
             shares[j] = found

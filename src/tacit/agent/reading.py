@@ -18,6 +18,7 @@ from tacit.agent.store import Arrays
 from tacit.agent.transport import Refusals, log
 from tacit.listening import Listening
 from tacit.release import Inbox
+from tacit.schedule import Broadcast
 
 _MOST = 1e300  # what a distance beyond all numbers is written as
 
@@ -28,27 +29,29 @@ class Reading:
     def __init__(self, seat: Seat) -> None:
         federation = seat.federation
         robust = None if federation.robust == NONE else federation.robust
-        self._listening, self._refusals = Listening(seat.problem.radius, robust), Refusals()
+        schedule = federation.setting.algorithm.schedule(federation.graph)
+        period = schedule.period if isinstance(schedule, Broadcast) else 1
+        self._listening, self._refusals = Listening(seat.problem.radius, robust, period), Refusals()
         self._names = named(federation, seat.me)
         near = federation.graph.neighbours(seat.me).tolist()
         self._place = {j: 0 if federation.exchange == SUMS else k for k, j in enumerate(near)}
         self._moved = np.zeros((len(self._names), 3))  # at how many ticks, by how much in all, and at most
-        self._nothing = np.zeros((len(near) if robust else 0, seat.problem.dimension))
+        self._nothing = np.zeros((2, period, len(near), seat.problem.dimension) if robust else 0)
 
     @property
     def memory(self) -> Arrays:
         """What has to be known again after a crash."""
-        so_far = self._listening.so_far
-        return {"said so far": self._nothing if so_far is None else so_far, "moved": self._moved}
+        heard = self._listening.memory
+        return {"heard": self._nothing if heard is None else heard, "moved": self._moved}
 
     def remember(self, memory: Arrays) -> None:
         """After a crash."""
-        self._listening.so_far = memory["said so far"] if len(self._nothing) else None
+        self._listening.memory = memory["heard"] if len(self._nothing) else None
         self._moved = memory["moved"]
 
-    def read(self, inbox: Inbox, senders: Sequence[int], own: np.ndarray) -> Inbox:
+    def read(self, inbox: Inbox, senders: Sequence[int], own: np.ndarray, t: int) -> Inbox:
         """What the agent goes on with; `own`, (d,), is what it said itself."""
-        found = self._listening.read(inbox, own[None])
+        found = self._listening.read(inbox, own[None], t)
         places = [self._place[j] for j in senders][: len(found.moved)]
         distances = np.minimum(np.nan_to_num(found.moved, posinf=_MOST), _MOST)
         for place, distance in zip(places, distances, strict=True):
@@ -57,9 +60,8 @@ class Reading:
                 self._moved = self._moved.copy()  # a state's arrays are never written to
                 self._moved[place] = ticks + 1, min(total + distance, _MOST), max(most, distance)
                 if self._listening.robust is None:
-                    self._refusals.say(
-                        f"{self._names[place]} said something outside the radius {self._listening.radius:g}: clipped"
-                    )
+                    text = f"{self._names[place]} said something outside the radius {self._listening.radius:g}: clipped"
+                    self._refusals.say(text, text)
         return found.inbox
 
     def tell(self, rounds: int) -> None:

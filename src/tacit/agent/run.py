@@ -42,7 +42,7 @@ from tacit.agent.store import Arrays
 from tacit.agent.transport import News, Peer, Server, log
 from tacit.agent.wire import BadMessage, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question
-from tacit.errors import InputError, TacitError
+from tacit.errors import TacitError
 from tacit.release import Inbox
 from tacit.schedule import role
 
@@ -183,7 +183,7 @@ class _Part:
         """The bytes that answer a question; None if they are still to come."""
         tick, member = question.tick, question.sender
         if not (tick < self.rounds and member in self._role(tick).heard_by):
-            raise InputError(f"nothing is said to {self.seat.federation.names[member]} at tick {tick}")
+            raise BadMessage("nothing is said to {} at tick {}", self.seat.federation.names[member], tick)
         message = self._committed(tick)
         return None if message is None else self._line.answer(question, message)
 
@@ -206,16 +206,16 @@ class _Part:
         federation = self.seat.federation
         if differs := difference(federation.parts, dict(greeting.parts)):
             shown = ", ".join(differs[:5]) + ", ..." * (len(differs) > 5)
-            raise BadMessage(f"it holds another federation file: {shown} differ{'s' * (len(differs) == 1)}")
+            raise BadMessage("it holds another federation file: {} differ{}", shown, "s" * (len(differs) == 1))
         agreed, without = (federation.agreed or federation).names, set(greeting.without)
         self._absences.take(greeting.absences)
         self._weigh()
         if more := sorted((without & set(agreed)) - set(federation.absent)):
-            text = f"it goes on without {', '.join(more)}"
+            who = ", ".join(more)
             if not federation.go_on_after:
-                raise BadMessage(f"{text}, which was not agreed upon")
+                raise BadMessage("it goes on without {}, which was not agreed upon", who)
             if not any(map(self._absences.proven, more)):
-                raise BadMessage(f"{text}, but too few neighbours have signed that: not believed")
+                raise BadMessage("it goes on without {}, but too few neighbours have signed that: not believed", who)
         if without == set(federation.absent):  # it means the same run
             self._ready |= set(greeting.ready) & set(federation.names)
             for key in (greeting.key, *greeting.keys):
@@ -224,7 +224,8 @@ class _Part:
 
     def left(self, name: str) -> None:
         """This neighbour needs no more."""
-        self.seat.store.left(name)
+        if name not in self.seat.store.marked("gone"):  # who says it a thousand times writes to the disk once
+            self.seat.store.left(name)
 
     def contact(self, name: str) -> None:
         """There was a sign of life."""
@@ -267,7 +268,7 @@ class _Part:
                 await self._speak(t)
             if coming is not None:
                 self._tell(f"waiting for {', '.join(self.seat.federation.names[j] for j in mine.hears)}", t)
-                inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t))
+                inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t), t)
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
         finally:
             if coming is not None:
@@ -328,13 +329,12 @@ class _Part:
         missing = {j: names[j] for j in self.neighbours if names[j] not in gone}
 
         async def meet(j: int) -> None:
-            heard = await self._greet(j)
-            for t in range(heard - 1, self._spoken, -1):
-                if j in self._role(t).heard_by:
-                    raise TacitError(
-                        f"{names[j]} has heard {self.seat.name} at tick {t}, which {self.seat.store.path} has not: "
-                        "it is an old copy; put the newest back, or agree on a new run under another title"
-                    )
+            t = self._unknown(j, await self._greet(j))
+            if t is not None:
+                raise TacitError(
+                    f"{names[j]} has heard {self.seat.name} at tick {t}, which {self.seat.store.path} has not: "
+                    "it is an old copy; put the newest back, or agree on a new run under another title"
+                )
             del missing[j]
             self._tell(f"waiting for {', '.join(missing.values())}" if missing else "met all neighbours", 0)
 
@@ -361,10 +361,22 @@ class _Part:
             if set(answer.without) != set(self.seat.federation.absent):
                 raise BadMessage("it has not yet gone on without who is absent")
             if answer.heard > self.rounds:
-                raise BadMessage(f"it says that it has heard {answer.heard} ticks of {self.rounds}")
+                raise BadMessage("it says that it has heard {} ticks of {}", answer.heard, self.rounds)
+            # Who has never spoken has a ledger that says so (`Seat.check`), and is stopped by nobody's word.
+            if self._spoken < 0 and self.seat.ledger is not None and (t := self._unknown(j, answer.heard)) is not None:
+                raise BadMessage(
+                    "it says that it has heard {} at tick {}, of which store and ledger know nothing: it lies, or both "
+                    "are old copies",
+                    self.seat.name,
+                    t,
+                )
             return answer.heard
 
         return await peer.greet(self.greeting(peer.name), same)
+
+    def _unknown(self, j: int, heard: int) -> int | None:
+        """The last tick at which a neighbour says to have heard this agent, if the store does not know it."""
+        return next((t for t in range(heard - 1, self._spoken, -1) if j in self._role(t).heard_by), None)
 
     def _pay(self) -> None:
         """For the whole run, before its first noise is drawn; again after a restart, at no further cost."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -48,17 +49,22 @@ log = logging.getLogger("tacit.agent")
 
 
 class Refusals:
-    """Says once, and no more, why somebody was turned away: who comes back a thousand times fills no disk. Some of the
-    text is what others say: a short line of it, and nothing that a terminal would obey."""
+    """Says once, and no more, why somebody was turned away: who comes back a thousand times fills no disk. Who says
+    something else each time does not, either: `kind` is what the text is without anything that others chose, and has
+    one line. Some of the text is what others say: a short line of it, and nothing that a terminal would obey."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def say(self, text: str) -> None:
-        text = "".join(sign if sign.isprintable() else "?" for sign in text[:_LINE])
-        if text not in self._said and len(self._said) < 1000:
-            self._said.add(text)
-            log.warning(text)
+    def say(self, text: str, kind: str) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            log.warning("".join(sign if sign.isprintable() else "?" for sign in text[:_LINE]))
+
+
+def kind_of(error: TacitError) -> str:
+    """What a refusal is without what the peer chose: beside a rule's, that is numbers alone."""
+    return error.rule if isinstance(error, BadMessage) else re.sub(r"\d+", "#", str(error))
 
 
 class News:
@@ -145,7 +151,7 @@ class Server:
             self._greeted(name, greeting)
             self._contact(name)
         except (BadMessage, ExchangeError) as error:
-            self._refusals.say(f"{name}: {error}")
+            self._refusals.say(f"{name}: {error}", f"{name}: {kind_of(error)}")
         # Both sides compare: a greeting is answered with ours, whatever theirs is.
         return bytes(self._greeting(name).SerializeToString())
 
@@ -162,7 +168,9 @@ class Server:
         except TimeoutError:
             return await context.abort(_NOT_YET, "not yet")
         except TacitError as error:
-            await self._refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"{name}: {error}")
+            await self._refuse(
+                context, grpc.StatusCode.INVALID_ARGUMENT, f"{name}: {error}", f"{name}: {kind_of(error)}"
+            )
             raise
         finally:
             self._waiting[question.sender] -= 1
@@ -186,7 +194,7 @@ class Server:
         except TimeoutError:
             await self._refuse(context, code.DEADLINE_EXCEEDED, f"{holder} calls and says nothing: refused")
         except BadMessage as error:
-            await self._refuse(context, code.INVALID_ARGUMENT, f"{holder}: {error}: refused")
+            await self._refuse(context, code.INVALID_ARGUMENT, f"{holder}: {error}: refused", f"{holder}: {error.rule}")
         if kind is Question and question.run != self._run:
             await self._refuse(context, code.FAILED_PRECONDITION, f"{holder} asks about another run: refused")
         if kind is Question:
@@ -194,13 +202,15 @@ class Server:
         else:
             claimed = question.name if question.name in self._neighbours.values() else "somebody else"
         if claimed != holder:
-            await self._refuse(context, code.PERMISSION_DENIED, f"{holder} speaks in the name of {claimed}: refused")
+            whose = "another" if claimed in names else "nobody"
+            text = f"{holder} speaks in the name of {claimed}: refused"
+            await self._refuse(context, code.PERMISSION_DENIED, text, f"{holder} speaks in the name of {whose}")
         if kind is Question:  # of a greeting only if both mean the same: who holds another file is as good as absent
             self._contact(holder)
         return holder, question
 
-    async def _refuse(self, context: Any, code: grpc.StatusCode, text: str) -> None:
-        self._refusals.say(text)
+    async def _refuse(self, context: Any, code: grpc.StatusCode, text: str, kind: str | None = None) -> None:
+        self._refusals.say(text, kind or text)
         await context.abort(code, text)
 
 
@@ -256,7 +266,7 @@ class Peer:
                 self._contact(self.name)
                 return found
             except (BadMessage, ExchangeError) as error:
-                self._refusals.say(f"{self.name}: {error}; asking again")
+                self._refusals.say(f"{self.name}: {error}; asking again", kind_of(error))
             except grpc.aio.AioRpcError as error:
                 if error.code() == _NOT_YET:
                     self._contact(self.name)
@@ -264,7 +274,9 @@ class Peer:
                     await asyncio.sleep(_BACK_OFF[0])  # for those who say so at once, and not after half a minute
                     continue
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
-                    self._refusals.say(f"{self.name} answers: {error.details()}; asking again")
+                    self._refusals.say(
+                        f"{self.name} answers: {error.details()}; asking again", "an error of its choice"
+                    )
             await asyncio.sleep(pause)
             pause = min(2 * pause, most)
 

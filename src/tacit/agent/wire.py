@@ -19,7 +19,17 @@ ENVELOPE = 128  # bytes: more than all fields but the payload can take
 
 
 class BadMessage(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
-    """What a peer sent is not what it may send."""
+    """What a peer sent is not what it may send: a rule, with {} for what the peer chose.
+
+    The rule is the kind of the refusal, of which the log has one line (`tacit.agent.transport.Refusals`).
+
+    >>> BadMessage("it says {} of {}", 7, 5)
+    BadMessage('it says 7 of 5')
+    """
+
+    def __init__(self, rule: str, *chosen: object) -> None:
+        super().__init__(rule.format(*chosen))
+        self.rule = rule
 
 
 def packed(run: str, sender: int, tick: int, payload: bytes, *, phase: int = 0, shape: tuple[int, ...] = ()) -> bytes:
@@ -52,7 +62,7 @@ def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Me
     message = parsed(Message, raw)
     if (message.run.hex(), message.sender, message.tick, message.phase) != (run, sender, tick, phase):
         raise BadMessage(
-            f"it answers another question: sender {message.sender}, tick {message.tick}, phase {message.phase}"
+            "it answers another question: sender {}, tick {}, phase {}", message.sender, message.tick, message.phase
         )
     return message
 
@@ -63,8 +73,9 @@ def row_of(message: Message, dimension: int) -> np.ndarray | None:
     if (shape, size) == ((), 0):
         return None
     if (shape, size) != ((dimension,), 8 * dimension):
-        raise BadMessage(f"its shape is {shape} with {size} bytes; {dimension} numbers were expected")
+        shown = str(shape) if len(shape) < 5 else f"of {len(shape)} numbers"
+        raise BadMessage("its shape is {} with {} bytes; {} numbers were expected", shown, size, dimension)
     row = np.frombuffer(message.payload, dtype="<f8").astype(float)
     if not np.isfinite(row).all():
-        raise BadMessage(f"number {int(np.argmin(np.isfinite(row)))} of it is not finite")
+        raise BadMessage("number {} of it is not finite", int(np.argmin(np.isfinite(row))))
     return row

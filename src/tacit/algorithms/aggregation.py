@@ -109,13 +109,10 @@ def proximal_step(
     where = {"linear": -pull, "weight": D / 2, "centre": towards, "start": at}
     if beta is None and budget is None:
         return unprotected(problem.argmin(**where))
-    convexity = D + problem.l2
     x = private_argmin(problem, row_norm=row_norm, **where)
-    moved = minimiser_sensitivity(problem, convexity, D / 2, row_norm)
+    moved = minimiser_sensitivity(problem, D + problem.l2, D / 2, row_norm)
     law = stated_law(beta, budget, moved, problem.dimension, view.ids, k)
-    return minimiser_perturbed(
-        problem, needed(noise), law, x, convexity=convexity, weight=D / 2, row_norm=row_norm, ids=view.ids, t=k
-    )  # fmt: skip
+    return minimiser_perturbed(problem, needed(noise), law, x, moved, row_norm=row_norm, ids=view.ids, t=k)
 
 
 def require_stable(dual_step: float, D: float, *, largest: float, contraction: float) -> None:

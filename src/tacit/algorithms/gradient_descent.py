@@ -53,7 +53,8 @@ class GradientDescent:
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
-        return Broadcast(graph)
+        hyper.mixes(graph, self.mixing)
+        return Broadcast(graph, period=self.exchanges)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The start is public."""

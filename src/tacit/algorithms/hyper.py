@@ -117,6 +117,16 @@ def fits(graph: Graph, **values: Hyper | None) -> None:
             raise InputError(f"{name} is given for {value.shape[1]} agents, the graph has {graph.agents}")
 
 
+def mixes(graph: Graph, mixing: float) -> None:
+    """Refuses an averaging step f_i += mixing sum_j (f_j - f_i) that overshoots so far that models blow up."""
+    most = graph.degree.max(initial=0)
+    if mixing * most > 2:
+        raise InputError(
+            f"a mixing of {mixing:g} blows models up where an agent has {most} neighbours: at most {2 / most:g}; "
+            f"{graph.mixing:g} is best for this graph"
+        )
+
+
 def noise_checked(alpha: Hyper | None, budget: Budget | None, as_printed: bool = False, name: str = "alpha") -> None:
     """Refuses two ways of stating the noise at once, and bad values of either."""
     if as_printed and budget is not None:

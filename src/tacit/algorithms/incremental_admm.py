@@ -227,11 +227,10 @@ class IncrementalADMM:
         if not self.exact:
             law = self._law(gradient_sensitivity(problem, row_norm) / rho)
             return step_perturbed(problem, needed(noise), law, centre, x, 1 / rho, row_norm=row_norm, ids=ids, t=k)
-        weight, convexity = rho / 2, rho + problem.l2
-        law = self._law(minimiser_sensitivity(problem, convexity, weight, row_norm))
-        x = private_argmin(problem, linear=0.0, weight=weight, centre=centre, start=x, row_norm=row_norm)
+        moved = minimiser_sensitivity(problem, rho + problem.l2, rho / 2, row_norm)
+        x = private_argmin(problem, linear=0.0, weight=rho / 2, centre=centre, start=x, row_norm=row_norm)
         return minimiser_perturbed(
-            problem, needed(noise), law, x, convexity=convexity, weight=weight, row_norm=row_norm, ids=ids, t=k
+            problem, needed(noise), self._law(moved), x, moved, row_norm=row_norm, ids=ids, t=k
         )  # fmt: skip
 
     def _law(self, moved: np.ndarray) -> Law:

@@ -47,6 +47,7 @@ class OneShotAveraging:
 
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
+        hyper.mixes(graph, self.mixing)
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:

@@ -115,15 +115,18 @@ class PrimalPerturbedADMM:
         if np.any(convexity <= 0):
             raise InputError("primal perturbation needs l2 above zero for the printed centre and for an agent alone")
         f = private_argmin(problem, **where)
+        moved = minimiser_sensitivity(problem, convexity, weight)
+        if carried and not isinstance(self.penalty, int | float):
+            # The hidden f_p carries the inexactness of earlier rounds on: that of their penalties counts, too.
+            earlier = [hyper.at("penalty", self.penalty, k, view.ids) * view.degree for k in range(t)]
+            moved = np.maximum.reduce([moved, *(minimiser_sensitivity(problem, convexity, each) for each in earlier)])
         law = (
-            output_law_within(self.budget, minimiser_sensitivity(problem, convexity, weight))
+            output_law_within(self.budget, moved)
             if self.budget is not None
             else Spherical(paper_rate(problem, alpha, convexity))  # type: ignore[arg-type]
         )
         noise = needed(noise, self.as_printed)
-        release = minimiser_perturbed(
-            problem, noise, law, f, convexity=convexity, weight=weight, ids=view.ids, t=t
-        )  # fmt: skip
+        release = minimiser_perturbed(problem, noise, law, f, moved, ids=view.ids, t=t)
         return s._replace(V=release.value, hidden=f), unprotected(f) if self.as_printed else release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

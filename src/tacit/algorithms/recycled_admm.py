@@ -68,7 +68,7 @@ class RecycledADMM:
     def schedule(self, graph: Graph) -> Broadcast:
         """Everybody speaks to all neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
-        return Broadcast(graph)
+        return Broadcast(graph, period=2)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_i(0) is given, data-independent and known to the neighbours; lambda_i(0) = 0."""

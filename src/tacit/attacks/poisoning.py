@@ -6,6 +6,8 @@
     drift      leans backwards, against the model, by just less than what the listeners let pass: the public radius, or,
                if they listen robustly, such that all it has said so far lies as far from the honest mean as what the
                median pair of honest members have said lies apart
+    alternate  leans as far, backwards at every other tick and forwards at the rest: together it has said next to
+               nothing, but a method may use what is heard at every other tick alone
 
 Liars know everything that the honest say. Which members lie is drawn from a seed. Nothing here is for a real run.
 """
@@ -13,7 +15,7 @@ Liars know everything that the honest say. Which members lie is drawn from a see
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -23,9 +25,9 @@ from tacit.errors import InputError
 from tacit.exchange.plain import PlainLink
 from tacit.graph import Graph
 from tacit.release import Inbox, Release
-from tacit.schedule import Turn
+from tacit.schedule import Broadcast, Schedule, Turn
 
-KINDS = ("flip", "constant", "labels", "drift")
+KINDS = ("flip", "constant", "labels", "drift", "alternate")
 _CONSTANT, _FLIPPED, _INSIDE = 1e4, -3.0, 0.99
 
 
@@ -42,6 +44,7 @@ class Hostile:
     agents: int
     radius: float = np.inf  # what listeners let pass
     robust: bool = False  # whether they compare what they hear
+    period: int = 1  # of how many ticks an iteration of the method is: what they compare is apart for each
 
     @classmethod
     def parse(cls, text: str, agents: int, seed: int = 0) -> Hostile:
@@ -54,6 +57,11 @@ class Hostile:
             )
         chosen = np.random.default_rng((seed, 1)).choice(agents, size=int(count), replace=False)
         return cls(kind, tuple(sorted(chosen.tolist())), agents)
+
+    def against(self, schedule: Schedule, radius: float, robust: str | None) -> Hostile:
+        """Liars that know how the others listen."""
+        period = schedule.period if isinstance(schedule, Broadcast) else 1
+        return replace(self, radius=radius, robust=robust is not None, period=period)
 
     @property
     def honest(self) -> list[int]:
@@ -80,36 +88,43 @@ class PoisonedLink(PlainLink):
         super().__init__()
         self._hostile = hostile
         self._honest: np.ndarray | None = None  # the last rows that honest members said
-        self._so_far = np.zeros((0, 0))  # the sums of all of them
-        self._leant: np.ndarray | float = 0.0  # how far a drifting liar has come in all
+        self._so_far: dict[int, np.ndarray] = {}  # the sums of all of them, by the tick of an iteration
+        self._leant: dict[int, np.ndarray] = {}  # how far a liar has come in all
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
         """The rows of the turn, the liars' replaced."""
         lies = np.isin(turn.speakers, self._hostile.liars)
         if (~lies).any():
             self._honest = release.value[~lies]
-            if len(self._so_far) == len(self._honest):
-                self._so_far = self._so_far + self._honest
-            else:
-                self._so_far = self._honest
+            before = self._so_far.get(self._part(t))
+            known = before is not None and len(before) == len(self._honest)
+            self._so_far[self._part(t)] = before + self._honest if known else self._honest
         if self._hostile.kind != "labels" and lies.any():
             value = release.value.copy()
-            value[lies] = self._said(value[lies])
+            value[lies] = self._said(value[lies], t)
             release = release._replace(value=value)
         return super().deliver(release, turn, t)
 
-    def _said(self, own: np.ndarray) -> np.ndarray:
+    def _part(self, t: int) -> int:
+        """Which ticks a liar sums up together: those that listeners do; or all, to take back at one what it says at
+        another."""
+        return 0 if self._hostile.kind == "alternate" else t % self._hostile.period
+
+    def _said(self, own: np.ndarray, t: int) -> np.ndarray:
         hostile, honest = self._hostile, own if self._honest is None else self._honest
         if hostile.kind == "constant":
             return np.full_like(own, _CONSTANT)
         mean = honest.mean(axis=0)
         if hostile.kind == "flip":
             return np.broadcast_to(_FLIPPED * mean, own.shape)
-        model = self._so_far.mean(axis=0) if len(self._so_far) else mean
+        part = self._part(t)
+        model = np.sum([each.mean(axis=0) for each in self._so_far.values()], axis=0) if self._so_far else mean
         backwards = -model / max(float(np.linalg.norm(model)), np.finfo(float).tiny)
+        side = -1.0 if hostile.kind == "alternate" and t % 2 else 1.0
         if not hostile.robust:
-            return np.broadcast_to(_INSIDE * hostile.radius * backwards, own.shape)
-        pairs = [float(np.linalg.norm(a - b)) for a, b in combinations(self._so_far, 2)]
-        leant = _INSIDE * float(np.median(pairs or [0.0])) * backwards
-        step, self._leant = leant - self._leant, leant
+            return np.broadcast_to(side * _INSIDE * hostile.radius * backwards, own.shape)
+        pairs = [float(np.linalg.norm(a - b)) for a, b in combinations(self._so_far.get(part, honest), 2)]
+        leant = side * _INSIDE * float(np.median(pairs or [0.0])) * backwards
+        step = leant - self._leant.get(part, np.zeros_like(leant))
+        self._leant[part] = leant
         return np.broadcast_to(mean + step, own.shape)

@@ -28,12 +28,12 @@ from tacit.algorithms import Algorithm, IncrementalADMM, TokenGradientDescent
 from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.mechanisms import gradient_sensitivity, minimiser_sensitivity, output_law_within
-from tacit.noise import SecureNoise
+from tacit.noise import SecureNoise, largest_draw
 from tacit.plan import plan
 from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.events import Gaussian
 from tacit.problem import ROUNDING, Problem
-from tacit.rounding import Solved, most_pull
+from tacit.rounding import UNIT, Solved, gradient_error, most_pull
 
 _LEAST = 1e-100  # a product of contractions below which no more of them are counted
 _MOST = 1e100  # a mu beyond which nothing is hidden
@@ -65,12 +65,12 @@ _Learnt = Callable[[Collection[int], bool], np.ndarray]  # (coalition, whether t
 
 def pairwise(
     algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, delta: float, *, published: bool = False,
-    grid: float = SecureNoise().grid,
+    grid: float = SecureNoise().grid, start: float = 0.0,
 ) -> np.ndarray:  # fmt: skip
     """(N, N) epsilon at delta: entry (i, j) bounds what agent j learns of a record of agent i; 0 where i = j.
 
     `published` says that the last token, the model, is made known to everybody. `grid` is that of the noise: a coarse
-    one rounds away the noise of others.
+    one rounds away the noise of others. `start` bounds the norm of the agents' public starts.
 
     >>> from tacit.plan import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
@@ -78,7 +78,7 @@ def pairwise(
     >>> bool(e[0, 1] > e[0, 2] > e[0, 3] > e[0, 4] > 0)
     True
     """
-    mu = _learnt(algorithm, facts, graph, rounds, grid)
+    mu = _learnt(algorithm, facts, graph, rounds, grid, start)
     table = np.column_stack([_epsilons(mu([j], published), delta) for j in range(graph.agents)])
     np.fill_diagonal(table, 0.0)
     return table
@@ -94,6 +94,7 @@ def learnt(
     by: Collection[int],
     published: bool = False,
     grid: float = SecureNoise().grid,
+    start: float = 0.0,
 ) -> np.ndarray:
     """(N,) epsilon at delta: what a coalition learns of a record of every agent; 0 for its members.
 
@@ -106,12 +107,12 @@ def learnt(
         raise InputError(f"a coalition is a list of agents, not {by!r}")
     if any(not (isinstance(j, int | np.integer) and 0 <= j < graph.agents) for j in by):
         raise InputError(f"a coalition is of agents 0 to {graph.agents - 1}, not {list(by)}")
-    epsilons = _epsilons(_learnt(algorithm, facts, graph, rounds, grid)(by, published), delta)
+    epsilons = _epsilons(_learnt(algorithm, facts, graph, rounds, grid, start)(by, published), delta)
     epsilons[list(by)] = 0.0
     return epsilons
 
 
-def _learnt(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, grid: float) -> _Learnt:
+def _learnt(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, grid: float, start: float) -> _Learnt:
     if isinstance(algorithm, TokenGradientDescent):
         if algorithm.budget is None:
             raise InputError("a token without noise hides nothing: give the method a budget")
@@ -119,10 +120,12 @@ def _learnt(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, gri
         tour = _toured(algorithm, facts, graph, rounds, deviation[:, 0])
         # z - step grad O_i(z) has a derivative between 1 - step M_i and 1 - step l2.
         ends = np.abs(1 - algorithm.step * np.array([_steepest(facts, 1.0), np.full(facts.agents, facts.l2)]))
-        diagonal = grid * math.sqrt(facts.dimension)
-        return lambda by, published: _descent(tour, ends.max(axis=0), diagonal, by, published)
+        # Rounding moves two runs apart at every stop: to the grid, and in the arithmetic of the step.
+        astray = grid * math.sqrt(facts.dimension) + 2 * algorithm.step * gradient_error(facts, facts.radius)[:, 0]
+        astray += 8 * UNIT * (1 + algorithm.step * facts.l2) * facts.radius
+        return lambda by, published: _descent(tour, ends.max(axis=0), astray, by, published)
     if isinstance(algorithm, IncrementalADMM):
-        return _incremental(algorithm, facts, graph, rounds, grid)
+        return _incremental(algorithm, facts, graph, rounds, grid, start)
     raise InputError(
         f"pairwise privacy is proved for TokenGradientDescent and IncrementalADMM, not for {type(algorithm).__name__}: "
         "take it that everybody learns what the plan says"
@@ -158,17 +161,19 @@ def _epsilons(mu: np.ndarray, delta: float) -> np.ndarray:
 
 
 @_EXTREME
-def _descent(tour: _Tour, lipschitz: np.ndarray, diagonal: float, by: Collection[int], published: bool) -> np.ndarray:
+def _descent(
+    tour: _Tour, lipschitz: np.ndarray, astray: np.ndarray, by: Collection[int], published: bool
+) -> np.ndarray:
     """(N,) mu for gradient descent: the mu^2 of the segments between two tokens that are seen add up."""
     total = np.zeros(len(tour.moved))
     begin = 0
     for end in tour.seen(by, published):
-        total += _segment(tour, tour.holders[begin:end], lipschitz, diagonal)
+        total += _segment(tour, tour.holders[begin:end], lipschitz, astray)
         begin = end + 1  # the member's own step is known to it
     return np.sqrt(total)
 
 
-def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, diagonal: float) -> np.ndarray:
+def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, astray: np.ndarray) -> np.ndarray:
     """(N,) mu^2 of the token that is seen after these stops, given the one before them.
 
     A record of i moves the token by s = Delta_i at each visit of i, L_t scales what is there, and a_t is worked off by
@@ -182,9 +187,8 @@ def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, diagonal: fl
     later = np.append(np.cumprod(lipschitz[stops][:0:-1])[::-1], 1.0)[: len(stops)]
     later = np.maximum(later, _LEAST)  # as if earlier steps did not contract: a Lipschitz constant may be larger
     variance = (tour.deviation[stops] * later) ** 2
-    # Rounding to the grid moves the runs apart by its diagonal at each stop, which the last noise works off, too; as
-    # much again is for the arithmetic of the steps.
-    rounding = 2 * len(stops) * diagonal / tour.deviation[stops[-1]] if len(stops) else 0.0
+    # By what rounding moves the runs apart, (N,) at each agent's stop, the last noise works off, too.
+    rounding = astray[stops].sum() / tour.deviation[stops[-1]] if len(stops) else 0.0
     out = full.copy()
     for i in np.unique(stops):
         visits = np.flatnonzero(stops == i)
@@ -209,7 +213,9 @@ def _energy(time: np.ndarray, rise: np.ndarray) -> float:
     return sum(r * r / t for t, r in pools)
 
 
-def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, rounds: int, grid: float) -> _Learnt:
+def _incremental(
+    algorithm: IncrementalADMM, facts: Problem, graph: Graph, rounds: int, grid: float, start: float
+) -> _Learnt:
     if not algorithm.exact or algorithm.initial > 0 or algorithm.offset > 0:
         raise InputError("pairwise privacy of incremental ADMM is proved for exact steps from a public start only")
     rho, convexity = algorithm.penalty, np.full((facts.agents, 1), algorithm.penalty + facts.l2)
@@ -229,6 +235,8 @@ def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, round
     visit = np.array([np.sum(tour.holders[: t + 1] == k) for t, k in enumerate(tour.holders)])
     sure = Solved(facts, convexity, most_pull(facts, convexity, algorithm.row_norm), algorithm.row_norm)
     inexact = 2 * sure.tau.max() / convexity[0, 0] + (9 + 4 * visit) * grid * math.sqrt(facts.dimension)
+    noise = deviation * largest_draw("gaussian", facts.dimension) + inexact.max(initial=0.0)
+    unclipped = _stays_within(facts, tour.holders, algorithm, noise, start, grid)
 
     @_EXTREME
     def mu(by: Collection[int], published: bool) -> np.ndarray:
@@ -240,6 +248,8 @@ def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, round
         shifts = shifts / sigma[:, None]
         slack = float(np.linalg.norm((inexact / sigma)[ours]))
         out = np.sqrt(tour.full(until))
+        if not unclipped:  # the rule below is for steps that nothing clips
+            return out
         for i in set(tour.holders[ours].tolist()):
             visits = ours & (tour.holders == i)
             norms = [math.sqrt(np.abs(k[:, visits].T @ k[:, visits]).sum()) for k in (shifts, strayed)]
@@ -247,6 +257,26 @@ def _incremental(algorithm: IncrementalADMM, facts: Problem, graph: Graph, round
         return out
 
     return mu
+
+
+def _stays_within(
+    facts: Problem, holders: np.ndarray, algorithm: IncrementalADMM, noise: np.ndarray, start: float, grid: float
+) -> bool:
+    """Whether no token is clipped to the radius, no centre by `most_pull`, and no number leaves the grid, whatever the
+    records, if no draw is longer than `noise`, (N,): by the triangle inequality, tick by tick. N z is the sum of the
+    S_i, and x - v = -(l2 x + a gradient)/rho at the minimiser."""
+    rho, l2, R = algorithm.penalty, facts.l2, facts.radius
+    pull = facts.loss.max_slope * algorithm.row_norm * facts.scale
+    u, S, farthest = np.full(facts.agents, float(start)), np.zeros(facts.agents), 0.0
+    for i in holders:
+        v = S.mean() + u[i]
+        if not (S.mean() <= R / 1.01 and v <= 4 * R / 1.01):
+            return False
+        x = (rho * v + pull[i]) / (rho + l2)
+        u[i] = (l2 * x + pull[i]) / rho + noise[i]
+        S[i] = x + noise[i] + u[i]
+        farthest = max(farthest, S.sum(), v)
+    return not grid or bool(farthest <= 2.0**52 * grid)
 
 
 def _responses(holders: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,7 @@ from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
 from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
 from tacit.errors import InputError, TacitError
 from tacit.graph import Graph
+from tacit.listening import Listening
 from tacit.mechanisms import gradient_sensitivity
 from tacit.plan import Facts
 from tacit.privacy import blurred
@@ -132,6 +133,8 @@ def _rounds(
         raise InputError("not every round was recorded: simulate it with record=True and measure_every=1")
     blocks, schedule, noise = Blocks(problem, graph), algorithm.schedule(graph), _Replay(run.trajectory)
     view = blocks.view
+    robust = run.identity.get("robust")
+    listening = None if robust is None else Listening(problem.radius, robust, schedule.period)
     start = run.trajectory[0]
     state: Any = algorithm.init(problem, view, start, Inbox(start, graph.indptr, graph.indices))
     for t in range(run.rounds):
@@ -139,4 +142,4 @@ def _rounds(
         rate = hyper.at("beta", algorithm.beta, t, view.ids)
         shift = rate * step * gradient_sensitivity(problem, algorithm.row_norm)
         yield run.trajectory[t + 1], low, high, rate, shift
-        state, _ = tick(algorithm, state, blocks, noise, schedule.turn(t), t)  # type: ignore[arg-type]
+        state, _ = tick(algorithm, state, blocks, noise, schedule.turn(t), t, listening=listening)  # type: ignore[arg-type]

@@ -1,0 +1,389 @@
+"""Members of a federation that somebody else has hold of: they have real keys, speak gRPC, and say what they like.
+
+`Hostile` is one of them. `Swallower` is all neighbours of one agent together: they make the attack of `adversary.py`
+on a real agent that they know through its releases alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import adversary
+import agent_worker as worker
+import numpy as np
+from adversary import GRAPH, ME, Said, neighbours_in_one_record, two_data_sets
+from agent_worker import PROCESSES
+
+import tacit
+from tacit.data import Classes, Dataset, Number, Schema
+from tacit.listening import Listening
+from tacit.privacy import filters
+from tacit.privacy.events import Free, to_plain
+from tacit.privacy.ledger import Cap, Ledger
+from tacit.privacy.ledger_entries import canonical
+from tacit.release import Inbox
+from tacit.schedule import role
+
+NAMES = ("alder", "birch", "cedar", "dogwood")
+ROWS, D = 2000, 3
+EPSILON, DELTA = 0.1, 1e-6
+FAR = 1e301  # a radius that keeps nothing out: there was none of old
+SCHEMA = Schema(
+    label=Classes("ill", positive=("yes",), negative=("no",)),
+    columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(D)),
+    row_norm=1.0,
+)
+
+
+class Identities(dict[str, Any]):
+    """Keys and certificates, by names; on the disk as `tacit identity new` leaves them."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        from tacit.agent.identity import Identity
+
+        super().__init__({name: Identity.new(name, folder) for name in names})
+        self.folder = folder
+
+
+def agreed(identities: Identities, method: str, *, epsilon: float = EPSILON, rows: int = ROWS, **settings: Any) -> Any:
+    """A federation in which everybody is everybody's neighbour."""
+    from tacit.agent.federation import Federation, Member, Private
+
+    members = tuple(
+        Member(name, f"127.0.0.1:{k + 1}", rows, i.certificate) for k, (name, i) in enumerate(identities.items())
+    )
+    edges = tuple(itertools.combinations(identities, 2))
+    return Federation(method, members, edges, Private(method, epsilon, DELTA), 1, SCHEMA, **settings).with_rounds()
+
+
+def elsewhere(federation: Any, title: str) -> Any:
+    """The same under another title, at ports that are free now."""
+    ports = worker.free_ports(len(federation.members))
+    members = tuple(replace(m, address=f"127.0.0.1:{p}") for m, p in zip(federation.members, ports, strict=True))
+    moved = replace(federation, title=title, members=members)
+    moved.__dict__["setting"] = federation.setting  # depends on neither, and takes a second to find
+    return moved
+
+
+class Refused(Exception):  # noqa: N818 (a state of affairs, not a mistake)
+    """A hostile member answers with an error of its choice."""
+
+    def __init__(self, code: Any, details: str) -> None:
+        super().__init__(details)
+        self.code, self.details = code, details
+
+
+class Hostile:
+    """One member that is not what it seems. `answer` gets (method, caller, bytes) and gives bytes."""
+
+    def __init__(self, federation: Any, identity: Any, answer: Callable[[str, str, bytes], Awaitable[bytes]]) -> None:
+        self.federation, self._identity, self._answer = federation, identity, answer
+        self.name, self.place = identity.name, federation.names.index(identity.name)
+        self.run = bytes.fromhex(federation.run)
+        self._channels: dict[str, Any] = {}
+
+    async def open(self) -> None:
+        """Listens where the others expect it."""
+        import grpc
+
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        handlers = {
+            method: grpc.unary_unary_rpc_method_handler(partial(self._answered, method))
+            for method in ("Greet", "Ask", "Leave")
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
+        roots = "".join(member.certificate for member in self.federation.members).encode()
+        pair = [(self._identity.key, self._identity.certificate.encode())]
+        address = self.federation.members[self.place].address
+        self._server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
+        await self._server.start()
+
+    async def _answered(self, method: str, raw: bytes, context: Any) -> bytes:
+        (caller,) = (name.decode() for name in context.auth_context()["x509_common_name"])
+        try:
+            return await self._answer(method, caller, raw)
+        except Refused as error:
+            return bytes(await context.abort(error.code, error.details))
+
+    async def call(self, to: str, method: str, raw: bytes, timeout: float = 60.0) -> bytes:
+        """What the agent answers."""
+        call = self._channel(to).unary_unary(f"/tacit.Agent/{method}")
+        return bytes(await call(raw, timeout=timeout, wait_for_ready=True))
+
+    def _channel(self, to: str) -> Any:
+        import grpc
+
+        if to not in self._channels:
+            member = self.federation.members[self.federation.names.index(to)]
+            credentials = grpc.ssl_channel_credentials(
+                member.certificate.encode(), self._identity.key, self._identity.certificate.encode()
+            )
+            options = [
+                ("grpc.ssl_target_name_override", to),
+                ("grpc.initial_reconnect_backoff_ms", 50),
+                ("grpc.min_reconnect_backoff_ms", 50),
+                ("grpc.max_reconnect_backoff_ms", 200),
+            ]
+            self._channels[to] = grpc.aio.secure_channel(member.address, credentials, options=options)
+        return self._channels[to]
+
+    async def hang_up(self, to: str) -> None:
+        """The next call takes another connection."""
+        if to in self._channels:
+            await self._channels.pop(to).close()
+
+    async def close(self) -> None:
+        for to in list(self._channels):
+            await self.hang_up(to)
+        await self._server.stop(0)
+
+
+# The attack that switched the noise off, on a real agent
+
+
+def problems_of(federation: Any) -> tuple[Any, Any]:
+    """Two data sets of the victim, one label flipped, as the federation's method sees them."""
+    facts = federation.setting.facts
+    return neighbours_in_one_record(ROWS, D, radius=facts.radius, loss=facts.loss, l2=facts.l2)
+
+
+def after_speaking(method: Any, before: Any, value: np.ndarray, view: Any) -> Any:
+    """An agent's state, as far as it is public, from what it released."""
+    if "token" not in before._fields:
+        return before._replace(**{before._fields[0]: value[None]})
+    # N (z' - z) = (x' - y'/rho) - (x - y/rho), and y' = y + rho (z - x')
+    x = (view.network * (value[None] - before.token) + before.token + before.x) / 2
+    return before._replace(x=x, y=before.y + method.penalty * (before.token - x), token=value[None])
+
+
+class Swallower:
+    """All neighbours of one agent, whose releases are all that they see of it. They say numbers of a size, then the row
+    that cancels them, and so on to the end of the run; and they name the agent's data set."""
+
+    def __init__(self, federation: Any, identities: Identities, size: float, seed: int, radius: float) -> None:
+        from tacit.agent.seat import planned
+
+        self.federation, self._method = federation, federation.setting.algorithm
+        self._liar = adversary.swallowing(self._method, size, seed)
+        self._listening = Listening(radius)
+        self._schedule = self._method.schedule(federation.graph)
+        self._events = planned(federation, ME)
+        self._others = [i for i in range(len(federation.members)) if i != ME]
+        self._members = {
+            i: Hostile(federation, identities[federation.names[i]], partial(self._answer, i)) for i in self._others
+        }
+        self._rows: dict[int, asyncio.Future[dict[int, np.ndarray]]] = {}
+
+    async def attack(self, whole: bool = True) -> Said:
+        """The release that follows the first cancelling row, or the last one with noise before. They then go on lying
+        until the run is over, if it is to be `whole`."""
+        loop = asyncio.get_running_loop()
+        self._rows = {t: loop.create_future() for t in range(self.federation.rounds)}
+        self._left: set[int] = set()
+        for member in self._members.values():
+            await member.open()
+        view, start = GRAPH.view(np.array([ME])), np.zeros((1, D))
+        state = self._method.init(
+            problems_of(self.federation)[0], view, start, Inbox(np.repeat(start, 2, axis=0), [0, 2])
+        )
+        heard, found, aimed = 0, None, False
+        for t in range(self.federation.rounds):
+            mine = role(self._schedule.turn(t), ME)
+            if mine.speaks:
+                value = await self._release(t, min(mine.heard_by))
+                if not isinstance(self._events[t], Free) and not aimed:
+                    found, aimed = Said(t, state, value, self._events[t]), heard >= 2  # after both lies
+                if aimed and not whole:
+                    break
+                state = after_speaking(self._method, state, value, view)
+            if mine.hears:
+                heard += 1
+                rows = self._liar(t, state)[: len(mine.hears)]
+                self._rows[t].set_result(dict(zip(mine.hears, rows, strict=True)))
+                read = self._listening.read(Inbox(rows, [0, len(rows)]), np.zeros((1, D))).inbox
+                state = self._method.listen(state, read, view, t)
+        assert found is not None
+        return found
+
+    async def _release(self, t: int, asker: int) -> np.ndarray:
+        from tacit.agent.wire import row_of, unpacked
+        from tacit.agent.wire_pb2 import Question
+
+        member, victim = self._members[asker], self.federation.names[ME]
+        raw = await member.call(victim, "Ask", Question(run=member.run, sender=asker, tick=t).SerializeToString())
+        row = row_of(unpacked(raw, self.federation.run, ME, t), D)
+        assert row is not None
+        return row
+
+    async def _answer(self, me: int, method: str, caller: str, raw: bytes) -> bytes:
+        from tacit.agent.wire import packed_row
+        from tacit.agent.wire_pb2 import Greeting, Nothing, Question
+
+        names = self.federation.names
+        if method == "Greet":
+            return Greeting(name=names[me], parts=self.federation.parts, ready=names).SerializeToString()
+        if method == "Leave":
+            self._left.add(me)
+            return Nothing().SerializeToString()
+        tick = Question.FromString(raw).tick
+        rows = await self._rows[tick]
+        return packed_row(self.federation.run, me, tick, rows[me])
+
+    async def leave(self) -> None:
+        """They have heard all, say so, and stay until the victim has, too."""
+        from tacit.agent.wire_pb2 import Question
+
+        for i, member in self._members.items():
+            await member.call(
+                self.federation.names[ME], "Leave", Question(run=member.run, sender=i).SerializeToString()
+            )
+        while len(self._left) < len(self._others):
+            await asyncio.sleep(0.02)
+
+    async def close(self) -> None:
+        for member in self._members.values():
+            await member.close()
+
+
+def new_ledger(path: Path, dataset: str, epsilon: float = 1.0) -> None:
+    """With a cap."""
+    with Ledger.new(path, dataset=dataset, cost=filters.epsilon) as ledger:
+        ledger.set_cap(Cap(epsilon, 1e-5))
+
+
+def charged(path: Path) -> dict[tuple[str, int], Any]:
+    """What a ledger has reserved, by run and tick; refused is one that does not add up."""
+    with Ledger(path, cost=filters.epsilon) as ledger:
+        ledger.verify()
+        return {(each.run, each.tick): each.body for each in ledger.entries() if each.kind == "reserve"}
+
+
+def plan_of(federation: Any, me: int) -> dict[tuple[str, int], Any]:
+    """The same, as it was planned."""
+    from tacit.agent.seat import planned
+
+    return {(federation.run, t): canonical(to_plain(event)) for t, event in planned(federation, me).items()}
+
+
+@dataclass(frozen=True)
+class Victim:
+    """An honest agent, with one of the two data sets; in a folder of its own."""
+
+    folder: Path
+    federation: Any
+    identity: Any
+    which: int
+    size: float  # of what its neighbours will say
+    whole: bool  # whether they let it come to the end of the run
+
+    async def live(self) -> None:
+        """Until its run is over, or somebody puts a file `stop` into its folder."""
+        from tacit.agent.run import take_part
+        from tacit.agent.seat import Seat
+        from tacit.agent.store import Store
+
+        X, labels = two_data_sets(ROWS, D)
+        data = Dataset(X, labels[self.which], SCHEMA.feature_names, np.arange(ROWS))
+        store = Store(self.folder / "store", self.federation.run, self.identity.name, self.federation.rounds)
+        with Ledger(self.folder / "ledger", cost=filters.epsilon) as ledger:
+            seat = Seat(self.federation, ME, self.identity, data, store, ledger, tacit.SecureNoise())
+            life = asyncio.create_task(take_part(seat, linger=60.0))
+            while not (life.done() or (self.folder / "stop").exists()):
+                await asyncio.wait([life], timeout=0.02)
+            if not life.cancel():
+                (self.folder / "model.json").write_text(json.dumps(life.result().tolist()))
+            await asyncio.wait([life])
+        store.close()
+
+
+@contextmanager
+def code_of_old() -> Iterator[None]:
+    """The mechanism whose noise could be swallowed, and no radius."""
+    from tacit.agent import reading
+    from tacit.algorithms import consensus
+
+    with (
+        patch.object(consensus, "objective_perturbed", adversary.objective_perturbed_of_old),
+        patch.object(reading, "Listening", lambda radius, robust: Listening(FAR, robust)),
+    ):
+        yield
+
+
+def victims(all_of_them: Sequence[Victim], old: bool) -> None:
+    """One life after the other, in a process of its own."""
+    os.dup2(os.open(all_of_them[0].folder.parent / "victims.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+    logging.basicConfig(format="%(message)s")
+    with code_of_old() if old else nullcontext():
+        for each in all_of_them:
+            asyncio.run(each.live())
+
+
+def guesses(
+    folder: Path,
+    identities: Identities,
+    federation: Any,
+    sizes: Sequence[float],
+    per_size: int,
+    *,
+    old: bool = False,
+    tell: Callable[[int], None] = lambda done: None,
+) -> list[bool]:
+    """Whether the neighbours name the data set of a victim, one victim after the other.
+
+    The first victim of every size goes through its whole run. Every ledger has what was planned. Not so with `old`
+    code: its run may fail.
+    """
+    made = []
+    for k, size in itertools.product(range(per_size), sizes):
+        home = folder / str(len(made))
+        home.mkdir()
+        new_ledger(home / "ledger", federation.names[ME])
+        moved = elsewhere(federation, f"{size:g}, {k}")
+        made.append(Victim(home, moved, identities[federation.names[ME]], k % 2, size, k == 0 and not old))
+    process = PROCESSES.Process(target=victims, args=(made, old))
+    process.start()
+    try:
+        with code_of_old() if old else nullcontext():  # the neighbours know which code the victim runs
+            right = asyncio.run(_attacked(made, identities, FAR if old else federation.radius, tell))
+        process.join(60)
+        assert process.exitcode == 0, (folder / "victims.log").read_text()
+    finally:
+        process.kill()
+        process.join()
+    if not old:
+        plan = list(plan_of(federation, ME).values())
+        for each in made:
+            assert list(charged(each.folder / "ledger").values()) == plan
+            assert not each.whole or np.isfinite(json.loads((each.folder / "model.json").read_text())).all()
+    return right
+
+
+async def _attacked(
+    made: Sequence[Victim], identities: Identities, radius: float, tell: Callable[[int], None]
+) -> list[bool]:
+    right = []
+    for n, each in enumerate(made):
+        federation = each.federation
+        liars = Swallower(federation, identities, each.size, n, radius)
+        try:
+            said = await liars.attack(each.whole)
+            if each.whole:
+                await liars.leave()
+            else:
+                (each.folder / "stop").touch()
+        finally:
+            await liars.close()
+        right.append(adversary.told_apart(said, federation.setting.algorithm, problems_of(federation)) == each.which)
+        tell(n + 1)
+    return right
