@@ -58,7 +58,7 @@ def guesses(name: str, method, per_size: int, alarm: float, summed: bool = False
 def outcome(method, problem, noise, liar) -> str:
     """What becomes of three ticks."""
     try:
-        said = list(converse(method, problem, noise, liar, 3))
+        said = list(converse(method, problem, noise, liar, ticks_of_the_attack(method)))
     except tacit.TacitError as error:
         return type(error).__name__
     return "released" if all(np.isfinite(each.value).all() for each in said) else "not finite"

@@ -121,7 +121,8 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
         method, rounds = GOING_ON[kind]
         agreed = Private(*method) if kind in PRIVATE else Plain(*method)
         edges = COMPLETE if kind == "going on, complete" else EDGES
-        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0).with_rounds()
+        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
+        made = made.with_rounds()  # and with the radius of its recipe
     else:
         plain = Plain("admm", 0.5, L2, "logistic")
         made = Federation(kind, tuple(members), EDGES, plain, SETTINGS[kind][1], SCHEMA, exchange)
@@ -170,7 +171,8 @@ def agent(
     compute. Every number of a life has its own noise."""
     from tacit.agent import doorstep
 
-    doorstep.trace()  # before anything imports gRPC
+    assert "grpc" not in sys.modules  # it would not trace, and nobody that fails in the handshake would be seen
+    doorstep.trace()
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
     from tacit.agent import report

@@ -93,6 +93,13 @@ class Hostile:
         self.run = bytes.fromhex(federation.run)
         self._channels: dict[str, Any] = {}
 
+    def met(self) -> Any:
+        """That it has met its neighbours, signed."""
+        from tacit.agent.meeting import _signed
+        from tacit.agent.wire_pb2 import Met
+
+        return Met(member=self.place, signature=self._identity.sign(_signed(self.federation, self.place)))
+
     async def open(self) -> None:
         """Listens where the others expect it."""
         import grpc
@@ -230,9 +237,10 @@ class Swallower:
         from tacit.agent.wire import packed_row
         from tacit.agent.wire_pb2 import Greeting, Nothing, Question
 
-        names = self.federation.names
         if method == "Greet":
-            return Greeting(name=names[me], parts=self.federation.parts, ready=names).SerializeToString()
+            met = [member.met() for member in self._members.values()]
+            name, parts = self.federation.names[me], self.federation.parts
+            return Greeting(name=name, parts=parts, met=met).SerializeToString()
         if method == "Leave":
             self._left.add(me)
             return Nothing().SerializeToString()

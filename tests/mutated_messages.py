@@ -40,7 +40,7 @@ from tacit.agent import report
 from tacit.agent.absence import _signed
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import packed, packed_row
-from tacit.agent.wire_pb2 import Absence, Greeting, Key, Nothing, Question
+from tacit.agent.wire_pb2 import Absence, Greeting, Key, Met, Nothing, Question
 from tacit.cli import names as cli_names
 
 HONEST, ENEMY = NAMES[:3], NAMES[3]
@@ -276,12 +276,12 @@ class Enemy:
         return f"wrong {kind}" if kind != "future" else "a tick to come"
 
     def _greeting(self) -> Greeting:
-        ready = list(self.federation.names) if self.count > MEET * self._messages else []
-        return Greeting(name=ENEMY, parts=self.federation.parts, ready=ready)
+        met = [self._me.met()] if self.count > MEET * self._messages else []
+        return Greeting(name=ENEMY, parts=self.federation.parts, met=met)
 
     def _greeting_lie(self, g: Greeting) -> str:
         rng, names = self._rng, self.federation.names
-        about = "name parts without ready heard keys statements statements signed replay padding"
+        about = "name parts without met heard keys statements statements signed replay padding"
         kind = rng.choice(about.split())
         odd = ["", CONTROL, "x" * 300, "member 7", '"', "{}", "{0}", "%s", *names]
         if kind == "name":
@@ -293,8 +293,10 @@ class Enemy:
                 g.parts[rng.choice(odd) + str(rng.getrandbits(16))] = rng.randbytes(4)
         elif kind == "without":
             g.without.extend(rng.choices(odd, k=rng.randrange(1, 9)))
-        elif kind == "ready":
-            g.ready.extend(rng.choices(odd, k=rng.randrange(1, 30)))
+        elif kind == "met":
+            for _ in range(rng.choice([1, 2, 4, 5, 40])):
+                size = rng.choice([0, 70, 72, 73, 200])
+                g.met.append(Met(member=rng.choice([0, 1, 2, 3, 4, 99, 2**32 - 1]), signature=rng.randbytes(size)))
         elif kind == "heard":
             g.heard = rng.choice([1, 2, self.federation.rounds, 2**31, 2**32 - 1])
         elif kind == "keys":

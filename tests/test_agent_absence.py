@@ -19,7 +19,7 @@ from agent_worker import NAMES, SEED
 from test_agent_attacks import call
 
 import tacit
-from tacit.agent import absence, report, run
+from tacit.agent import absence, meeting, report, run
 from tacit.agent.federation import SUMS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.report import verified
@@ -27,7 +27,7 @@ from tacit.agent.run import _left_over, _Part, take_part
 from tacit.agent.store import status
 from tacit.agent.transport import Server, largest_question
 from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Absence, Greeting
+from tacit.agent.wire_pb2 import Absence, Greeting, Met
 from tacit.errors import InputError, NotConnected, TacitError
 from tacit.graph import Graph
 from tacit.plan import plan
@@ -168,6 +168,7 @@ def test_who_has_heard_all_and_dies_is_absent_if_it_is_needed(network, identitie
     """birch says that it needs no more, and dies before alder has its last words, or after."""
     monkeypatch.setattr(run, "_HEARTBEAT", 0.01)
     seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+    all_met(seat, identities)
 
     async def noticed():
         part = _Part(seat, lambda doing, done, rounds: None)
@@ -214,6 +215,7 @@ def test_who_comes_back_late_is_told_that_nobody_waits_for_it(
 ):
     monkeypatch.setattr(run, "_FAREWELL", 0.1)
     seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+    all_met(seat, identities)
 
     async def ended():
         part = _Part(seat, lambda doing, done, rounds: None)
@@ -227,16 +229,24 @@ def test_who_comes_back_late_is_told_that_nobody_waits_for_it(
     ] * lines
 
 
+def all_met(seat, identities):
+    """The signatures of all members that they have met their neighbours."""
+    for i, name in enumerate(seat.federation.names):
+        signature = Identity.load(identities / name).sign(meeting._signed(seat, i))
+        seat.store.keep_met(i, Met(member=i, signature=signature).SerializeToString())
+
+
 def test_who_starts_again_after_others_have_left_waits_for_nobody_to_meet(network, identities):
     """A token that has not reached it yet, or never will: it has not spoken, and a neighbour is done."""
     seat = worker.seat(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
 
-    async def ready():
-        return _Part(seat, lambda doing, done, rounds: None)._ready
+    async def met():
+        return _Part(seat, lambda doing, done, rounds: None)._meeting.complete
 
-    assert asyncio.run(ready()) == set()
+    assert not asyncio.run(met())
+    all_met(seat, identities)
     seat.store.left("birch")
-    assert asyncio.run(ready()) == set(NAMES)
+    assert asyncio.run(met())
 
 
 def test_two_members_that_stay_away_one_after_the_other(network):
@@ -531,7 +541,8 @@ def test_what_a_greeting_tells_fits(network, identities):
         assert len(part.greeting("birch").SerializeToString()) <= largest_question(net.federation)
         assert (ELM, BIRCH, 5) in {(each.witness, each.absent, each.tick) for each in part.greeting("birch").absences}
         assert max(len(each.SerializeToString()) for each in part.greeting("birch").absences) < 100
-        full = Greeting(name="elm", parts=net.federation.parts, absences=every, ready=NAMES, without=NAMES)
+        met = [Met(member=i, signature=bytes(72)) for i in range(5)]
+        full = Greeting(name="elm", parts=net.federation.parts, absences=every, met=met, without=NAMES)
         assert len(full.SerializeToString()) <= largest_question(net.federation)
 
     asyncio.run(told())

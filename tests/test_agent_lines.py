@@ -66,13 +66,15 @@ def test_a_conversation_that_was_recorded_is_worth_nothing(network, hidden):
         net.start(0, 2, 3, 4, slow=0.1)
         net.reaches(BIRCH, 2)
         host, port = hidden.split(":")
-        with socket.create_connection((host, int(port))) as again:
-            again.sendall(line.recorded)
-            again.settimeout(20)
-            answer = b""
-            while piece := again.recv(65536):
-                answer += piece
-        assert len(answer) < 4096  # its side of a handshake, and an alert
+        with net.held():  # an agent that has ended says no more
+            with socket.create_connection((host, int(port))) as again:
+                again.sendall(line.recorded)
+                again.settimeout(60)
+                answer = b""
+                while piece := again.recv(65536):
+                    answer += piece
+            assert len(answer) < 4096  # its side of a handshake, and an alert
+            net.says(BIRCH, "tacit: somebody at 127.0.0.1")
         assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
         assert_as_simulated(net)
         net.stop()

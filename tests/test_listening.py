@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tacit
+from tacit.agent.federation import FAR
 from tacit.attacks.poisoning import KINDS, Hostile
 from tacit.comparison import Trial, Trust, _run
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.listening import ROBUST, Listening
+from tacit.problem import LARGEST_RADIUS
 from tacit.recipes import RECIPES
 from tacit.release import Inbox, clipped
 
@@ -109,10 +112,49 @@ def test_what_cannot_listen_robustly_says_so():
             tacit.simulate(method, problem, graph, rounds=2, noise=noise, **options)
 
 
-@pytest.mark.parametrize("text", ["flip", "flip:", "flip:0", "flip:5", "lie:1", "flip:-1", "flip:1.5", ":1"])
+@pytest.mark.parametrize(
+    "text", ["flip", "flip:", "flip:0", "flip:5", "lie:1", "flip:-1", "flip:1.5", ":1", "flip:٣", "flip:²"]
+)
 def test_an_attack_that_is_none_is_refused(text):
     with pytest.raises(tacit.InputError, match="hostile is KIND:COUNT"):
         Hostile.parse(text, agents=5)
+
+
+EXACT = {
+    "admm": tacit.algorithms.ConsensusADMM(penalty=1e-3),
+    "i-admm": tacit.algorithms.IncrementalADMM(penalty=0.05),
+    "c-admm": tacit.algorithms.CensoredADMM(penalty=1e-3),
+    "w-admm": tacit.algorithms.ParallelWalkADMM(tokens=2, penalty=0.05),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("radius", [FAR, LARGEST_RADIUS])
+def test_no_number_ends_an_exact_run(name, radius):
+    """Members say the largest numbers that there are, at any tick: every honest step is done, and is finite."""
+    rng, largest = np.random.default_rng(1), np.finfo(float).max
+    problem = tacit.Problem([_rows(rng, 300) for _ in range(5)], l2=3e-5, radius=radius)
+
+    class Shouting(Hostile):
+        def open(self, graph):
+            link = super().open(graph)
+            link._said = lambda own, t: largest * rng.choice([-1.0, 0.0, 1e-300, 1e-8, 1.0], size=own.shape)
+            return link
+
+    liars = Shouting("flip", (2,), 5, radius)
+    run = tacit.simulate(EXACT[name], problem, COMPLETE, rounds=25, exchange=liars)
+    assert np.isfinite(run.estimate).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", EXACT)
+def test_no_attack_ends_an_exact_run(kind, name):
+    """A liar that answers what it has brought about itself, for long enough to leave the range of numbers."""
+    rng = np.random.default_rng(1)
+    problem = tacit.Problem([_rows(rng, 100) for _ in range(5)], l2=3e-5)
+    liars = replace(Hostile.parse(f"{kind}:1", agents=5), radius=2.0**12)
+    run = tacit.simulate(EXACT[name], problem, COMPLETE, rounds=700, measure_every=100, exchange=liars)
+    assert np.isfinite(run.estimate).all()
 
 
 def _rows(rng, n):

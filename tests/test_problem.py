@@ -79,7 +79,7 @@ def test_both_solvers_agree_across_the_switch(rows):
 def test_many_features_many_rows():
     """Above the size of a dense Hessian its diagonal preconditions, and the stated norm is still met."""
     rng = np.random.default_rng(0)
-    X = scipy.sparse.random_array((2600, 2500), density=0.004, rng=rng, format="csr")
+    X = scipy.sparse.csr_array(rng.random((2600, 2500)) * (rng.random((2600, 2500)) < 0.004))
     y = np.sign(rng.normal(size=2600))
     problem = tacit.Problem([(X, y)], scale=100.0, l2=0.1)
     f = problem.argmin(0.0, 0.5, 0.0)
@@ -285,3 +285,22 @@ def test_smoothness_is_the_largest_curvature(sparse):
         given = [(scipy.sparse.csr_array(X), y) for X, y in parts] if sparse else parts
         np.testing.assert_allclose(tacit.Problem(given, scale=3.0, l2=0.5).smoothness(), expected, rtol=1e-9)
     assert tacit.Facts(sizes=[3], dimension=2, l2=0.5).smoothness().tolist() == [0.5]
+
+
+@pytest.mark.parametrize("loss", [tacit.losses.Logistic(), tacit.losses.HuberHinge(0.5), tacit.losses.Squared()])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_no_pull_of_a_neighbour_makes_an_exact_solve_fail(loss, sparse):
+    """Up to 2^40, where members of an exact federation stop listening; honest pulls keep the tolerance."""
+    rng = np.random.default_rng(5)
+    problem = tacit.Problem(make_parts(sparse=sparse), loss=loss, scale=3.0, l2=1e-4)
+    for k in range(40):
+        size = 2.0 ** rng.uniform(-10, 42)
+        weight = np.full((5, 1), 10.0 ** rng.uniform(-4, 1))
+        centre = rng.normal(size=(5, 15)) * size
+        linear = weight * rng.normal(size=(5, 15)) * size * rng.choice([0.0, 1.0])
+        start = rng.normal(size=(5, 15)) * size * rng.choice([0.0, 1.0])
+        f = problem.argmin(linear=linear, weight=weight, centre=centre, start=start)
+        b, rho = linear - 2 * weight * centre, problem.l2 + 2 * weight
+        gradient = problem.data_gradient(f) + rho * f + b
+        digits = 2.0**-46 * np.sqrt(15) * (np.linalg.norm(b, axis=1) + rho[:, 0] * np.linalg.norm(f, axis=1))
+        assert np.all(np.linalg.norm(gradient, axis=1) <= np.maximum(1e-9, digits)), k

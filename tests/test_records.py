@@ -123,8 +123,10 @@ def seen(code, out, err, folder, inputs):
     for name, text in texts.items():
         try:
             plain = json.loads(text)
-            uncovered = plain.get("not_covered_by_the_guarantee", []) if isinstance(plain, dict) else []
-            found |= flat(f"{name}:", {key: value for key, value in plain.items() if key not in uncovered})
+            if isinstance(plain, dict):
+                uncovered = plain.get("not_covered_by_the_guarantee", [])
+                plain = {key: value for key, value in plain.items() if key not in uncovered}
+            found |= flat(f"{name}:", plain)
         except ValueError:
             lines = [AGO.sub("heard from ... s ago", line) for line in text.splitlines()]
             found[name] = "\n".join(line for line in lines if not NOT_COVERED.search(line))

@@ -23,6 +23,9 @@ from tacit.solvers.rows import SparseRows, stack
 
 ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are enlarged by as much
 RADIUS = 4096.0  # how far from zero the models of a private run may lie, if nothing else is said
+# And at most: what is computed from models that lie farther is mostly rounding, and in the end infinite.
+LARGEST_RADIUS = 2.0**40
+_DIGITS = 2.0**-47  # what is left after some dozens of roundings, relative
 Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
 
 
@@ -180,8 +183,9 @@ class Problem:
     ) -> np.ndarray:
         """The minimisers of O_i(f) + <linear_i, f> + weight_i ||f - centre_i||^2, (n, d).
 
-        Solved from `start` to a gradient norm of at most `tolerance` for every agent. The result depends on
-        the arguments and the agent's own data alone: not on the company in the block, nor on earlier calls.
+        Solved from `start` to a gradient norm of at most `tolerance` for every agent; or, where `linear` and `centre`
+        are so large that no sum has that many digits, to what double precision gives. The result depends on the
+        arguments and the agent's own data alone: not on the company in the block, nor on earlier calls.
         """
         w = np.asarray(weight, dtype=float).reshape(-1, 1)
         if len(w) != self.agents:
@@ -195,8 +199,11 @@ class Problem:
         b = linear - 2 * w * centre
         if not (np.isfinite(b).all() and np.isfinite(f).all()):
             raise InputError("linear, centre and start must be finite")
-        norms = self._store.minimise(self._ids, self.l2 + 2 * w[:, 0], b, f, self.tolerance)
-        if not (norms <= self.tolerance).all():
+        rho = self.l2 + 2 * w[:, 0]
+        norms = self._store.minimise(self._ids, rho, b, f, self.tolerance)
+        # A pull so large that rounding alone passes the tolerance is no honest neighbour's: it must not end the run.
+        size = np.linalg.norm(b, axis=1) + rho * np.linalg.norm(f, axis=1)
+        if not (norms <= np.maximum(self.tolerance, _DIGITS * math.sqrt(self.dimension) * size)).all():
             worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
             raise NotConverged(
                 f"agent {self._ids[worst]}: the local minimiser reached gradient norm {norms[worst]:.3g}, "
@@ -269,9 +276,17 @@ class Sure(Protocol):
 
 
 def check_radius(radius: float) -> None:
-    """Refuses what is not a positive, finite number."""
-    if not (radius > 0 and math.isfinite(radius)):
+    """Refuses what is not a positive number, or is larger than double precision can carry.
+
+    >>> check_radius(10**400)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InputError: the radius of models is at most 2^40
+    """
+    if not radius > 0:
         raise InputError(f"the radius of models must be a positive number, not {radius}")
+    if radius > LARGEST_RADIUS:
+        raise InputError("the radius of models is at most 2^40")
 
 
 def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndarray]]:

@@ -86,6 +86,7 @@ class Recipe:
     reach: float  # c
     loss: Loss
     build: Callable[[Recipe, Noise, Graph], Built]
+    token: bool = False  # whether one agent speaks at a time
 
     def setting(
         self,
@@ -180,7 +181,7 @@ RECIPES: dict[str, Recipe] = {
     "m-admm": Recipe("ADMM, noise in a growing penalty", 32, 1.0, HuberHinge(1.0), _in_penalty),
     "r-admm": Recipe("recycled ADMM", 32, 1.4, HuberHinge(1.0), _recycled),
     "mr-admm": Recipe("recycled ADMM, growing penalty", 32, 1.4, HuberHinge(1.0), _recycled_growing),
-    "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, HuberHinge(1.0), _token),
+    "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, HuberHinge(1.0), _token, token=True),
     "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot),
     "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, HuberHinge(1.0), _descent),
 }

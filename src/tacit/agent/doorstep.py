@@ -18,6 +18,7 @@ from io import UnsupportedOperation
 
 log = logging.getLogger("tacit.agent")
 
+_END = 30.0  # seconds that the reader has at the end; it needs them only if a child process holds on to the stream
 _OWN = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d|WARNING: All log messages before absl")  # how gRPC's lines begin
 _MORE = (b"=== Source Location", b"src/core/", b" shutdown=", b"\n")  # and how those that go on do
 # UNKNOWN, UNAVAILABLE; before gRPC 1.74 the line names the manager instead
@@ -51,7 +52,7 @@ def watched() -> Iterator[None]:
         yield
     finally:
         os.dup2(shown, 2)  # the last end to write to is gone: the reader ends
-        reader.join(timeout=1.0)
+        reader.join(timeout=_END)  # what is in the pipe is still read, on a busy machine, too
         sys.stderr = python
         os.close(shown)
 

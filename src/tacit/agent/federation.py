@@ -7,7 +7,7 @@
     dimension = 12               # of the model: what the schema comes to
     edges = [["alder", "birch"], ["birch", "cedar"]]
     exchange = "rows"            # or "secret-shared sums": nobody sees a single row (docs/secret-sharing.md)
-    radius = 256                 # nothing is heard of models farther from zero; public, from the recipe
+    radius = 256                 # nothing is heard of models farther from zero; public, from the recipe; up to 2^40
     robust = "none"              # or "clipping", "trimmed", "median": how members listen, against one that lies
     go_on_after = 0              # seconds without a member after which the others go on without it; 0: they wait
     quorum = 0                   # how many of a member's neighbours must sign that it is away; 0: more than half
@@ -75,7 +75,10 @@ from tacit.recipes import RECIPES, Setting
 _VERSION = 1
 ROWS, SUMS = "rows", "secret-shared sums"  # what neighbours get to know of each other
 NONE = "none"  # no robust listening
-FAR = 2.0**40  # the radius where exact values are exchanged: only what would overflow is out of it
+# The radius where exact values are exchanged. Numbers and labels are scaled to public bounds: a model that lies farther
+# out is no model of theirs, but for an l2 below 1e-9. And double precision has digits enough for what lies within.
+FAR = 2.0**16
+_LARGEST = 2**53  # whole numbers up to here are numbers of double precision
 LEAST_ABSENCE = 10.0  # seconds: several times what passes between two signs of life (`tacit.agent.run`)
 
 PLAIN_METHODS: dict[str, Callable[[float], Algorithm]] = {
@@ -99,8 +102,8 @@ class Member:
         host, _, port = self.address.rpartition(":")
         if not (host and port.isdecimal() and 0 < int(port) < 65536):
             raise InputError(f"the address of {self.name} is HOST:PORT, not {self.address!r}")
-        if not (isinstance(self.rows, int) and self.rows >= 1):
-            raise InputError(f"the rows of {self.name} are a whole number, 1 or more, not {self.rows!r}")
+        if not (isinstance(self.rows, int) and 1 <= self.rows <= _LARGEST):
+            raise InputError(f"the rows of {self.name} are a whole number, 1 or more and at most 2^53")
         certificate = read_certificate(self.certificate, f"the certificate of {self.name}")
         if common_name(certificate) != self.name:
             raise InputError(f"the certificate of {self.name} is that of {common_name(certificate)}; put the right one")
@@ -122,6 +125,11 @@ class Private:
         if not 0 < self.delta < 1:
             raise InputError(f"delta must lie between 0 and 1, not at {self.delta}")
 
+    @property
+    def token(self) -> bool:
+        """Whether one member speaks at a time."""
+        return RECIPES[self.name].token
+
 
 @dataclass(frozen=True)
 class Plain:
@@ -142,6 +150,11 @@ class Plain:
         number("l2", self.l2, zero=True)
         if self.loss not in PLAIN_LOSSES:
             raise InputError(f"the loss is one of {', '.join(PLAIN_LOSSES)}; not {self.loss!r}")
+
+    @property
+    def token(self) -> bool:
+        """Whether one member speaks at a time."""
+        return self.name == "i-admm"
 
 
 @dataclass(frozen=True)
@@ -180,6 +193,10 @@ class Federation:
             check_radius(self.radius)
         if self.robust != NONE:
             check_robust(self.robust, int(self.graph.degree.min()))
+            if self.method.token:
+                raise InputError(
+                    "robust listening compares rows: it is for methods in which all speak at once, in the open"
+                )
             if self.exchange == SUMS:
                 raise InputError("robust listening compares rows, and in secret-shared sums nobody sees one: choose")
         if not (self.go_on_after == 0 or LEAST_ABSENCE <= self.go_on_after < math.inf):
@@ -326,6 +343,8 @@ class Federation:
 
     def to_toml(self) -> str:
         """The text of the file."""
+        if self.radius == 0:
+            raise InputError("the radius follows from the method's recipe, and is not there yet: take with_rounds()")
         head = {
             "version": _VERSION, "tacit": __version__, "title": self.title, "rounds": self.rounds,
             "dimension": self.schema.dimension, "edges": [list(edge) for edge in self.edges],
@@ -342,9 +361,12 @@ class Federation:
     def from_toml(cls, text: str, source: str = "the federation file") -> Federation:
         """What `to_toml` wrote, or somebody by hand."""
         try:
-            return cls._from_plain(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
+            plain = tomllib.loads(text)
+        except ValueError as error:  # no TOML, or a number of thousands of digits
             raise InputError(f"{source} is not TOML: {error}") from None
+        try:
+            _check_sizes(plain)
+            return cls._from_plain(plain)
         except InputError as error:
             raise InputError(f"{source}: {error}") from None
 
@@ -414,6 +436,18 @@ def _made(kind: Any, settings: dict[str, Any], what: str) -> Any:
         if not isinstance(value, right) or isinstance(value, bool):  # type: ignore[arg-type]
             raise InputError(f"{key} of {what} has the wrong type: {value!r}")
     return kind(**settings)
+
+
+def _check_sizes(plain: Any, name: str = "a number") -> None:
+    """Refuses whole numbers that are none of double precision, wherever they stand: TOML has them of any length."""
+    if isinstance(plain, dict):
+        for key, value in plain.items():
+            _check_sizes(value, key)
+    elif isinstance(plain, list):
+        for value in plain:
+            _check_sizes(value, name)
+    elif isinstance(plain, int) and abs(plain) > _LARGEST:
+        raise InputError(f"{name} is too large: whole numbers go up to 2^53")
 
 
 def _check_keys(settings: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:

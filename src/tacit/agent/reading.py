@@ -42,11 +42,11 @@ class Reading:
     def memory(self) -> Arrays:
         """What has to be known again after a crash."""
         heard = self._listening.memory
-        return {"heard": self._nothing if heard is None else heard, "moved": self._moved}
+        return {"listened": self._nothing if heard is None else heard, "moved": self._moved}
 
     def remember(self, memory: Arrays) -> None:
         """After a crash."""
-        self._listening.memory = memory["heard"] if len(self._nothing) else None
+        self._listening.memory = memory["listened"] if len(self._nothing) else None
         self._moved = memory["moved"]
 
     def read(self, inbox: Inbox, senders: Sequence[int], own: np.ndarray, t: int) -> Inbox:

@@ -36,6 +36,7 @@ import numpy as np
 from tacit.agent.absence import Absences
 from tacit.agent.federation import SUMS, difference
 from tacit.agent.line import Rows, Sums
+from tacit.agent.meeting import Meeting
 from tacit.agent.reading import Reading
 from tacit.agent.seat import Seat
 from tacit.agent.store import Arrays
@@ -173,8 +174,7 @@ class _Part:
             self._state = type(self._state)(**arrays)
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
-        begun = self._spoken >= 0 or seat.store.marked("gone")  # who has left was past that, and may not be there
-        self._ready = set(federation.names if begun else ())  # who has met all its neighbours
+        self._meeting = Meeting(seat)
         self._absences = Absences(seat, max(self._spoken, 0), self._spoken >= 0)
 
     # What the server asks
@@ -194,7 +194,7 @@ class _Part:
             name=self.seat.name,
             parts=federation.parts,
             without=federation.absent,
-            ready=sorted(self._ready),
+            met=self._meeting.told(),
             heard=self._heard.get(name, 0),  # all that it said to this agent before this tick
             key=self._line.own_key,
             keys=self._line.keys,
@@ -217,15 +217,18 @@ class _Part:
             if not any(map(self._absences.proven, more)):
                 raise BadMessage("it goes on without {}, but too few neighbours have signed that: not believed", who)
         if without == set(federation.absent):  # it means the same run
-            self._ready |= set(greeting.ready) & set(federation.names)
+            self._meeting.take(greeting.met)
             for key in (greeting.key, *greeting.keys):
                 self._line.take_key(key)
             self.news.tell()
 
-    def left(self, name: str) -> None:
-        """This neighbour needs no more."""
-        if name not in self.seat.store.marked("gone"):  # who says it a thousand times writes to the disk once
+    def left(self, name: str) -> bool:
+        """This neighbour needs no more; whether that can be. It has all signatures of the meeting, and must not go, nor
+        be taken to be gone, before this agent has them, too."""
+        # A neighbour that says it a thousand times writes to the disk once.
+        if self._meeting.complete and name not in self.seat.store.marked("gone"):
             self.seat.store.left(name)
+        return self._meeting.complete
 
     def contact(self, name: str) -> None:
         """There was a sign of life."""
@@ -281,7 +284,10 @@ class _Part:
         begin = time.perf_counter()
         try:
             # In a thread, so that neighbours get answers meanwhile; but to hand over what is brief takes longer still.
-            self._state, release = await asyncio.to_thread(compute) if self._took > _BRIEF else compute()
+            # Nobody knows that a step is brief before it is over: where an agent that gives no answer is soon taken to
+            # be away, it is always in a thread.
+            aside = self._took > _BRIEF or seat.federation.go_on_after > 0
+            self._state, release = await asyncio.to_thread(compute) if aside else compute()
             self._took = time.perf_counter() - begin
         except Exception as error:
             if seat.ledger is not None:
@@ -322,27 +328,22 @@ class _Part:
     async def _meet(self, patience: float | None) -> None:
         """All neighbours are there, hold the same file, and have heard nothing that this agent does not know of.
 
-        And all members have met theirs, of which they tell each other: nobody pays for a run to which somebody never
-        came.
+        And all members have met theirs, and have signed that (`tacit.agent.meeting`): nobody pays for a run to which
+        somebody never came.
         """
         gone, names = self.seat.store.marked("gone"), self.seat.federation.names
         missing = {j: names[j] for j in self.neighbours if names[j] not in gone}
 
         async def meet(j: int) -> None:
-            t = self._unknown(j, await self._greet(j))
-            if t is not None:
-                raise TacitError(
-                    f"{names[j]} has heard {self.seat.name} at tick {t}, which {self.seat.store.path} has not: "
-                    "it is an old copy; put the newest back, or agree on a new run under another title"
-                )
+            await self._greet(j)
             del missing[j]
             self._tell(f"waiting for {', '.join(missing.values())}" if missing else "met all neighbours", 0)
 
         async def meet_all() -> None:
             await asyncio.gather(*(meet(j) for j in list(missing)))
-            self._ready.add(self.seat.name)
+            self._meeting.sign()
             pause, most = _AGAIN
-            while not (self._line.complete and self._ready >= set(names)):
+            while not (self._line.complete and self._meeting.complete):
                 self._tell("waiting until all have met", 0)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, most)
@@ -351,32 +352,34 @@ class _Part:
         self._tell(f"waiting for {', '.join(missing.values())}", 0)
         await self._within(patience, meet_all(), 0)
 
-    async def _greet(self, j: int) -> int:
-        """Waits until a neighbour is there and means the same run; gives the tick before which it has heard all."""
+    async def _greet(self, j: int) -> None:
+        """Waits until a neighbour is there, means the same run, and has heard nothing that this agent does not know of.
+
+        If it says that it has, then either this agent's store is an old copy, or the neighbour lies; messages are not
+        signed, so this agent cannot tell. It waits: whoever it is, fresh noise for a tick that may have left is never
+        drawn. It does not stop, for then one lie would end an honest process.
+        """
 
         peer = self.peers[j]
 
-        def same(answer: Greeting) -> int:
+        def same(answer: Greeting) -> None:
             self.greeted(peer.name, answer)
             if set(answer.without) != set(self.seat.federation.absent):
                 raise BadMessage("it has not yet gone on without who is absent")
             if answer.heard > self.rounds:
                 raise BadMessage("it says that it has heard {} ticks of {}", answer.heard, self.rounds)
-            # Who has never spoken has a ledger that says so (`Seat.check`), and is stopped by nobody's word.
-            if self._spoken < 0 and self.seat.ledger is not None and (t := self._unknown(j, answer.heard)) is not None:
-                raise BadMessage(
-                    "it says that it has heard {} at tick {}, of which store and ledger know nothing: it lies, or both "
-                    "are old copies",
-                    self.seat.name,
-                    t,
-                )
-            return answer.heard
+            for t in range(answer.heard - 1, self._spoken, -1):
+                if j in self._role(t).heard_by:
+                    store = self.seat.store.path.name
+                    raise BadMessage(
+                        "it says that it has heard {} at tick {}, which {} has not. If that is an old copy, stop, and "
+                        "put the newest back, or agree on a new run under another title",
+                        self.seat.name,
+                        t,
+                        store,
+                    )
 
-        return await peer.greet(self.greeting(peer.name), same)
-
-    def _unknown(self, j: int, heard: int) -> int | None:
-        """The last tick at which a neighbour says to have heard this agent, if the store does not know it."""
-        return next((t for t in range(heard - 1, self._spoken, -1) if j in self._role(t).heard_by), None)
+        await peer.greet(self.greeting(peer.name), same)
 
     def _pay(self) -> None:
         """For the whole run, before its first noise is drawn; again after a restart, at no further cost."""

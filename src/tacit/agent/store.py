@@ -24,9 +24,10 @@ with fresh noise would be a second look, which nobody has paid for. So a failure
 
 **A store that is lost, or is an old copy**, must not be gone on with: it would draw fresh noise for ticks that were
 sent already. If it is lost, the ledger gives it away, which has the run's first bytes. If it is an old copy, the
-neighbours do: when agents meet, each says how far it has heard the other, and who is said to have spoken in ticks that
-it does not know of stops (`tacit.agent.run`). One case is not noticed: an old copy that lacks the last tick alone, if
-all who heard that tick have crashed since, before they spoke again. Keep the newest store.
+neighbours do: when agents meet, each says how far it has heard the other. An agent that is said to have spoken in ticks
+that it does not know of says so in its log and waits; it does not speak (`tacit.agent.run`). One case is not noticed:
+an old copy that lacks the last tick alone, if all that heard it have crashed since, before they spoke again. Keep the
+newest store.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ CREATE TABLE run (run TEXT NOT NULL, member TEXT NOT NULL, rounds INTEGER NOT NU
 CREATE TABLE secret (secret BLOB NOT NULL);
 CREATE TABLE without (name TEXT PRIMARY KEY, tick INTEGER NOT NULL);
 CREATE TABLE absences (statement BLOB NOT NULL);
+CREATE TABLE met (member INTEGER PRIMARY KEY, statement BLOB NOT NULL);
 CREATE TABLE keys (member INTEGER PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), tick INTEGER NOT NULL, arrays BLOB NOT NULL);
 CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
@@ -154,6 +156,11 @@ class Store:
         with self._transaction():
             self._db.execute("INSERT INTO keys VALUES (?, ?)", (member, key))
 
+    def keep_met(self, member: int, statement: bytes) -> None:
+        """What a member has signed: that it has met all its neighbours in this run."""
+        with self._transaction():
+            self._db.execute("INSERT INTO met VALUES (?, ?)", (member, statement))
+
     # Reading
 
     @property
@@ -181,6 +188,10 @@ class Store:
     def keys(self) -> dict[int, bytes]:
         """The members' keys."""
         return {member: bytes(key) for member, key in self._db.execute("SELECT * FROM keys ORDER BY member")}
+
+    def met(self) -> dict[int, bytes]:
+        """What members have signed of having met their neighbours."""
+        return {member: bytes(raw) for member, raw in self._db.execute("SELECT * FROM met ORDER BY member")}
 
     def state(self) -> tuple[int, Arrays] | None:
         """The last tick that was committed, and the state after it; None if there is none."""

@@ -86,7 +86,7 @@ class Server:
 
     `find` gives the bytes that answer a question, None if they are still to come, of which `news` tells; it raises a
     TacitError if there is no such answer. `greeting` gives ours, and `greeted` is told of a neighbour's. `left` is told
-    of who has heard all, `contact` of every question.
+    of who has heard all, and says whether it may go yet; `contact` is told of every question.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Server:
         news: News,
         greeting: Callable[[str], Greeting],
         greeted: Callable[[str, Greeting], None],
-        left: Callable[[str], None],
+        left: Callable[[str], bool],
         contact: Callable[[str], None],
     ) -> None:
         self._federation, self._identity = federation, identity
@@ -177,7 +177,8 @@ class Server:
 
     async def _leave(self, stream: Any, context: Any) -> bytes:
         name, _ = await self._admitted(Question, stream, context)
-        self._left(name)
+        if not self._left(name):
+            return await context.abort(_NOT_YET, "not yet")
         return bytes(Nothing().SerializeToString())
 
     async def _admitted(self, kind: type[Any], stream: Any, context: Any) -> tuple[str, Any]:
@@ -290,9 +291,9 @@ def _canonical(shown: bytes) -> str:
 def largest_question(federation: Federation) -> int:
     """The most bytes that a greeting, or a question with shares, can have."""
     members = federation.agreed.members if federation.agreed is not None else federation.members
-    greeting = sum(64 + len(part) for part in federation.parts) + 2 * sum(8 + len(member.name) for member in members)
+    greeting = sum(64 + len(part) for part in federation.parts) + sum(8 + len(member.name) for member in members)
     absences = most_absences(federation) * (_KEY_SIZE + 5 * len(members))  # a place has at most five bytes
-    return 512 + greeting + _KEY_SIZE * len(members) + absences
+    return 512 + greeting + 2 * _KEY_SIZE * len(members) + absences  # keys, and who has met its neighbours
 
 
 def largest_answer(federation: Federation) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Greeting(_message.Message):
-    __slots__ = ("name", "parts", "without", "ready", "heard", "key", "keys", "absences")
+    __slots__ = ("name", "parts", "without", "met", "heard", "key", "keys", "absences")
     class PartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -18,7 +18,7 @@ class Greeting(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_FIELD_NUMBER: _ClassVar[int]
-    READY_FIELD_NUMBER: _ClassVar[int]
+    MET_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
@@ -26,12 +26,12 @@ class Greeting(_message.Message):
     name: str
     parts: _containers.ScalarMap[str, bytes]
     without: _containers.RepeatedScalarFieldContainer[str]
-    ready: _containers.RepeatedScalarFieldContainer[str]
+    met: _containers.RepeatedCompositeFieldContainer[Met]
     heard: int
     key: Key
     keys: _containers.RepeatedCompositeFieldContainer[Key]
     absences: _containers.RepeatedCompositeFieldContainer[Absence]
-    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., ready: _Optional[_Iterable[str]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ..., absences: _Optional[_Iterable[_Union[Absence, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., met: _Optional[_Iterable[_Union[Met, _Mapping]]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ..., absences: _Optional[_Iterable[_Union[Absence, _Mapping]]] = ...) -> None: ...
 
 class Absence(_message.Message):
     __slots__ = ("witness", "absent", "without", "tick", "signature")
@@ -46,6 +46,14 @@ class Absence(_message.Message):
     tick: int
     signature: bytes
     def __init__(self, witness: _Optional[int] = ..., absent: _Optional[int] = ..., without: _Optional[_Iterable[int]] = ..., tick: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class Met(_message.Message):
+    __slots__ = ("member", "signature")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    member: int
+    signature: bytes
+    def __init__(self, member: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Key(_message.Message):
     __slots__ = ("member", "public", "signature")

@@ -103,7 +103,8 @@ def residual_norms(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np
 def relative(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """The length of each row of a part in that of the whole, (n, 1)."""
     length, of = (np.linalg.norm(x, axis=-1, keepdims=True) for x in (part, whole))
-    return length / np.maximum(of, TINY)
+    with np.errstate(over="ignore"):  # of something long in nearly nothing, infinity says enough
+        return np.asarray(length / np.maximum(of, TINY))
 
 
 def relative_residuals(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@
                median pair of honest members have said lies apart
     alternate  leans as far, backwards at every other tick and forwards at the rest: together it has said next to
                nothing, but a method may use what is heard at every other tick alone
+    push       says the mean of the honest and a thousand more, against the model: as much of it as passes
 
 Liars know everything that the honest say. Which members lie is drawn from a seed. Nothing here is for a real run.
 """
@@ -27,8 +28,8 @@ from tacit.graph import Graph
 from tacit.release import Inbox, Release
 from tacit.schedule import Broadcast, Schedule, Turn
 
-KINDS = ("flip", "constant", "labels", "drift", "alternate")
-_CONSTANT, _FLIPPED, _INSIDE = 1e4, -3.0, 0.99
+KINDS = ("flip", "constant", "labels", "drift", "alternate", "push")
+_CONSTANT, _FLIPPED, _INSIDE, _PUSHED = 1e4, -3.0, 0.99, 1e3
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Hostile:
     """So many members, drawn from the seed, that lie in one way: an exchange for `simulate`.
 
     >>> Hostile.parse("flip:1", agents=5).honest
-    [0, 1, 2, 3]
+    [0, 1, 3, 4]
     """
 
     kind: str
@@ -50,7 +51,7 @@ class Hostile:
     def parse(cls, text: str, agents: int, seed: int = 0) -> Hostile:
         """From KIND:COUNT."""
         kind, _, count = text.partition(":")
-        if kind not in KINDS or not count.isdecimal() or not 1 <= int(count) < agents:
+        if kind not in KINDS or not (count.isascii() and count.isdecimal()) or not 1 <= int(count) < agents:
             raise InputError(
                 f"hostile is KIND:COUNT with a kind of {', '.join(KINDS)} and fewer members than there are ({agents}), "
                 f"such as flip:1; not {text!r}"
@@ -103,7 +104,8 @@ class PoisonedLink(PlainLink):
             value = release.value.copy()
             value[lies] = self._said(value[lies], t)
             release = release._replace(value=value)
-        return super().deliver(release, turn, t)
+        # A lie answers what honest members say under its influence: without a bound both would grow for ever.
+        return super().deliver(release, turn, t).within(self._hostile.radius)
 
     def _part(self, t: int) -> int:
         """Which ticks a liar sums up together: those that listeners do; or all, to take back at one what it says at
@@ -120,6 +122,8 @@ class PoisonedLink(PlainLink):
         part = self._part(t)
         model = np.sum([each.mean(axis=0) for each in self._so_far.values()], axis=0) if self._so_far else mean
         backwards = -model / max(float(np.linalg.norm(model)), np.finfo(float).tiny)
+        if hostile.kind == "push":
+            return np.broadcast_to(mean + _PUSHED * backwards, own.shape)
         side = -1.0 if hostile.kind == "alternate" and t % 2 else 1.0
         if not hostile.robust:
             return np.broadcast_to(side * _INSIDE * hostile.radius * backwards, own.shape)

@@ -78,7 +78,7 @@ def new(
         rounds=200 if rounds is None else rounds,
         schema=Schema.from_toml(schema),
         exchange=SUMS if secret_shared else ROWS,
-        robust=robust or NONE,
+        robust=NONE if robust is None else robust,
         go_on_after=go_on_after,
         quorum=quorum,
     ).with_rounds()
@@ -126,7 +126,7 @@ def verify(
 
 def _parts(text: str) -> tuple[str, str, int, str]:
     parts = text.split(",")
-    if len(parts) != 4 or not parts[2].isdecimal():
+    if len(parts) != 4 or not (parts[2].isascii() and parts[2].isdecimal()):
         raise InputError(f"a member is NAME,HOST:PORT,ROWS,CERTIFICATE; not {text!r}")
     return parts[0], parts[1], int(parts[2]), read_text(parts[3])
 

@@ -28,7 +28,8 @@ _ROBUST = (
 )
 _HOSTILE = (
     "Simulate an attack: KIND:COUNT members lie, drawn from the seed. flip: -3 times the honest mean; constant: 1e4; "
-    "labels: trains on flipped labels; drift: leans as far as it can unnoticed; alternate: to and fro."
+    "labels: trains on flipped labels; drift: leans as far as it can unnoticed; alternate: to and "
+    "fro; push: as hard as it can."
 )
 
 File = Annotated[str, Argument(help=_FILE, show_default=False)]

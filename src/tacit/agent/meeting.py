@@ -1,0 +1,70 @@
+"""How members know that all of them have met: each signs that it has met its own neighbours.
+
+Nobody pays for a run, and nothing leaves, before the agent holds the signature of every member. Agents pass the
+signatures on in their greetings, so that they reach members that are no neighbours. What a greeting says about another
+member counts for nothing without that member's signature: else one liar could have the others pay for a run to which
+somebody never came. The signed text names the run and the member, and nothing else can be made of it.
+
+The signatures are kept in the store before they count. A run that has begun has all of them, so that an agent that
+starts again waits for nobody, and can still pass them on to those that have not begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tacit.agent.federation import Federation
+from tacit.agent.identity import signed_by
+from tacit.agent.seat import Seat
+from tacit.agent.wire import BadMessage, parsed
+from tacit.agent.wire_pb2 import Met
+
+_DOMAIN = b"tacit: has met all its neighbours"
+_SIGNATURE = 72  # bytes that one has at most
+
+
+class Meeting:
+    """The signatures that an agent knows in its present run."""
+
+    def __init__(self, seat: Seat) -> None:
+        self._seat = seat
+        self._known = {i: parsed(Met, raw) for i, raw in seat.store.met().items()}
+
+    @property
+    def complete(self) -> bool:
+        """Whether all members have met their neighbours."""
+        return len(self._known) == len(self._seat.federation.members)
+
+    def sign(self) -> None:
+        """States that this agent has met all its neighbours."""
+        me = self._seat.me
+        if me not in self._known:
+            self._keep(Met(member=me, signature=self._seat.identity.sign(_signed(self._seat.federation, me))))
+
+    def take(self, statements: Collection[Met]) -> None:
+        """Notes what others have signed; refuses what is wrong."""
+        members = self._seat.federation.members
+        if len(statements) > len(members):
+            raise BadMessage("{} statements that a member has met its neighbours, of {}", len(statements), len(members))
+        for statement in statements:
+            i = statement.member
+            if i >= len(members) or len(statement.signature) > _SIGNATURE:
+                raise BadMessage("a statement of a member that there is not, or with a signature that none can be")
+            if i in self._known:
+                continue
+            if not signed_by(members[i].certificate, _signed(self._seat.federation, i), statement.signature):
+                raise BadMessage("{} has not signed that it has met all its neighbours", members[i].name)
+            self._keep(Met(member=i, signature=statement.signature))  # no field that is unknown here is passed on
+
+    def told(self) -> list[Met]:
+        """What a greeting says."""
+        return list(self._known.values())
+
+    def _keep(self, statement: Met) -> None:
+        self._seat.store.keep_met(statement.member, statement.SerializeToString())
+        self._known[statement.member] = statement
+
+
+def _signed(federation: Federation, member: int) -> bytes:
+    """What a member signs. Its place in the run names it, and the run its file and who is left."""
+    return _DOMAIN + bytes.fromhex(federation.run) + member.to_bytes(4, "big")

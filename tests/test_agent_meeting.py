@@ -1,0 +1,272 @@
+"""Nobody pays for a run before every member itself has signed that it has met its neighbours; and what a neighbour says
+that it has heard ends nobody."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+
+import agent_network
+import agent_worker as worker
+import grpc
+import numpy as np
+import pytest
+from agent_network import OnTheLine, assert_as_simulated
+from agent_worker import NAMES, D
+
+import tacit
+from tacit.agent import absence, meeting, run
+from tacit.agent.identity import Identity
+from tacit.agent.meeting import Meeting
+from tacit.agent.run import _Part
+from tacit.agent.transport import largest_question
+from tacit.agent.wire import BadMessage, packed_row
+from tacit.agent.wire_pb2 import Absence, Greeting, Met, Question
+
+identities, network = agent_network.identities, agent_network.network  # fixtures
+ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
+
+
+def seat_of(net, i, identities):
+    return worker.seat(net.folder, net.kind, i, identities, tacit.SecureNoise())
+
+
+def signed(net, i, identities):
+    """What a member signs when it has met all its neighbours."""
+    signature = Identity.load(identities / NAMES[i]).sign(meeting._signed(net.federation, i))
+    return Met(member=i, signature=signature)
+
+
+def part_of(seat):
+    return _Part(seat, lambda doing, done, rounds: None)
+
+
+class Liar(OnTheLine):
+    """Somebody with elm's key, in elm's place: all its greetings are the same, and all its rows are zero."""
+
+    def __init__(self, federation, identities, **greeting):
+        self._federation, self._identity = federation, Identity.load(identities / "elm")
+        self._said = Greeting(name="elm", parts=federation.parts, **greeting).SerializeToString()
+
+    async def _open(self):
+        self._server = grpc.aio.server()
+        answers = {"Greet": self._greet, "Ask": self._ask}
+        handlers = {name: grpc.unary_unary_rpc_method_handler(answer) for name, answer in answers.items()}
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
+        roots = "".join(member.certificate for member in self._federation.members).encode()
+        pair = [(self._identity.key, self._identity.certificate.encode())]
+        address = self._federation.members[ELM].address
+        self._server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
+        await self._server.start()
+
+    async def _greet(self, raw, context):
+        return self._said
+
+    async def _ask(self, raw, context):
+        return packed_row(self._federation.run, ELM, Question.FromString(raw).tick, np.zeros(D))
+
+    async def _close(self):
+        await self._server.stop(0)
+
+
+def test_one_liar_makes_nobody_pay(network, identities):
+    """elm says that all have met, and even that dogwood has signed it. dogwood never comes."""
+    net = network("recycled")
+    forged = Met(member=DOGWOOD, signature=Identity.load(identities / "elm").sign(b"dogwood is here"))
+    with Liar(net.federation, identities, met=[signed(net, ELM, identities), forged]):
+        net.start(ALDER, BIRCH, CEDAR)
+        for i in (ALDER, BIRCH):
+            net.says(i, "elm: dogwood has not signed that it has met all its neighbours")
+        time.sleep(2 * run._HEARTBEAT)  # in which a wrong decision would be made
+        for i in (ALDER, BIRCH, CEDAR):
+            assert {entry.kind for entry in net.entries(i)} == {"cap"}
+            assert net.tick(i) == -1
+        net.stop()
+
+
+def lies(net, identities):
+    """What elm shows of dogwood, and why it is refused."""
+    elm, dogwood = (Identity.load(identities / name) for name in ("elm", "dogwood"))
+    seat = seat_of(net, ELM, identities)
+    other = seat_of(net, ELM, identities).without(["alder"])
+    away = Absence(witness=DOGWOOD, absent=CEDAR)
+    right, unsigned, nobody = (
+        meeting._signed(seat.federation, DOGWOOD),
+        "dogwood has not signed",
+        "a member that there is not",
+    )
+    return {
+        "no signature": (Met(member=DOGWOOD), unsigned),
+        "garbage": (Met(member=DOGWOOD, signature=b"x" * 70), unsigned),
+        "forged": (Met(member=DOGWOOD, signature=elm.sign(right)), unsigned),
+        "of itself": (Met(member=DOGWOOD, signature=elm.sign(meeting._signed(seat.federation, ELM))), unsigned),
+        "of another run": (
+            Met(member=DOGWOOD, signature=dogwood.sign(meeting._signed(other.federation, DOGWOOD - 1))),
+            unsigned,
+        ),
+        "of another member": (
+            Met(member=DOGWOOD, signature=dogwood.sign(meeting._signed(seat.federation, ELM))),
+            unsigned,
+        ),
+        "of something else": (
+            Met(member=DOGWOOD, signature=dogwood.sign(absence._signed(net.federation, away))),
+            unsigned,
+        ),
+        "long": (Met(member=DOGWOOD, signature=dogwood.sign(right) + bytes(9)), nobody),
+        "no member": (Met(member=2**32 - 1, signature=dogwood.sign(right)), nobody),
+        "too many": ([Met(member=DOGWOOD, signature=dogwood.sign(right))] * 6, "6 statements"),
+    }
+
+
+def believed(net, identities):
+    """The lies that alder does not refuse as it should."""
+
+    async def refused(statements, complaint):
+        seat = seat_of(net, ALDER, identities)
+        part = part_of(seat)
+        statements = statements if isinstance(statements, list) else [statements]
+        try:
+            part.greeted("elm", Greeting(name="elm", parts=net.federation.parts, met=statements))
+        except BadMessage as error:
+            return complaint in str(error) and not part._meeting.told() and not seat.store.met()
+        return False
+
+    return [name for name, lie in lies(net, identities).items() if not asyncio.run(refused(*lie))]
+
+
+def test_no_lie_about_a_meeting_is_believed(network, identities):
+    assert believed(network("going on"), identities) == []
+
+
+def test_a_signature_that_is_not_checked_is_caught(network, identities, monkeypatch):
+    """The test above can fail."""
+    monkeypatch.setattr(meeting, "signed_by", lambda certificate, message, signature: True)
+    assert {"no signature", "forged", "of another run"} <= set(believed(network("going on"), identities))
+
+
+def test_signatures_are_passed_on_and_kept(network, identities):
+    """alder gets cedar's from birch; what is unknown in it goes no further, and all of it fits."""
+    net = network("going on")
+    every = [signed(net, i, identities) for i in range(5)]
+    padded = Met.FromString(every[CEDAR].SerializeToString() + b"\x9a\x06\x64" + bytes(100))
+    assert len(padded.SerializeToString()) > 170
+
+    async def met():
+        alder, elm = part_of(seat_of(net, ALDER, identities)), part_of(seat_of(net, ELM, identities))
+        for statements in ([padded], every[1:], every[1:]):
+            alder.greeted("birch", Greeting(name="birch", parts=net.federation.parts, met=statements))
+        assert not alder._meeting.complete
+        alder._meeting.sign()
+        alder._meeting.sign()
+        assert alder._meeting.complete
+        greeting = alder.greeting("elm")
+        assert len(greeting.met) == 5
+        assert max(len(each.SerializeToString()) for each in greeting.met) < 80
+        assert len(greeting.SerializeToString()) <= largest_question(net.federation)
+        elm.greeted("alder", greeting)
+        assert elm._meeting.complete
+
+    asyncio.run(met())
+    for i in (ALDER, ELM):  # after a restart
+        assert Meeting(seat_of(net, i, identities)).complete
+    assert not Meeting(seat_of(net, BIRCH, identities)).complete
+
+
+def test_nobody_is_gone_before_all_have_met(network, identities):
+    """A liar says at the start that it has heard all. An agent that starts again must not take that for a run that has
+    begun; and one that really is done stays until this agent has the signatures that it needs."""
+    net = network("going on, token")
+
+    async def left():
+        part = part_of(seat_of(net, ALDER, identities))
+        assert not part.left("elm")
+        assert not part.seat.store.marked("gone")
+        part._meeting.take([signed(net, i, identities) for i in range(5)])
+        assert part.left("elm")
+        assert part.seat.store.marked("gone") == {"elm"}
+
+    asyncio.run(left())
+
+
+def test_a_neighbour_that_boasts_of_what_it_has_heard_ends_nobody(network, identities):
+    """The run starts as soon as the true elm is there."""
+    net = network("recycled")
+    with Liar(net.federation, identities, heard=3):
+        net.start(ALDER, BIRCH, CEDAR, DOGWOOD)
+        for i in (ALDER, BIRCH, DOGWOOD):
+            net.says(i, f"elm: it says that it has heard {NAMES[i]} at tick 2, which {NAMES[i]}.store has not")
+        assert all(life.exitcode is None for life in net.lives.values())
+    net.start(ELM)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(ALDER)
+    assert_as_simulated(net)
+
+
+def test_an_old_copy_of_a_store_says_nothing(network):
+    """It knows tick 0, and its neighbours have heard ticks 1 and 2: it says why it waits, and draws no noise for them.
+    With the newest copy all go on."""
+    net = network("recycled")
+    net.start(ALDER, CEDAR, DOGWOOD, ELM)
+    net.start(BIRCH, fault=("may leave", 3))
+    assert net.ended(BIRCH) == -9
+    newest = {path: path.read_bytes() for path in net.folder.glob("birch.store*")}
+    store = sqlite3.connect(net.folder / "birch.store")
+    store.execute("DELETE FROM releases WHERE tick > 0")  # forgets ticks 1 and 2, and its state after them
+    store.execute("UPDATE state SET tick = 0")
+    store.commit()
+    store.close()
+    net.start(BIRCH, life=1)
+    net.says(BIRCH, "If birch.store is an old copy, stop, and put the newest back")
+    time.sleep(2 * run._HEARTBEAT)
+    assert net.tick(BIRCH) == 0
+    assert set(net.versions().values()) == {1}
+    net.lives[BIRCH].kill()
+    assert net.ended(BIRCH) == -9
+    for path in net.folder.glob("birch.store*"):
+        path.unlink()
+    for path, content in newest.items():
+        path.write_bytes(content)
+    net.start(BIRCH)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
+    assert_as_simulated(net)
+
+
+@pytest.mark.parametrize(("heard", "complaint"), [(1, "at tick 0, which alder.store"), (2**32 - 1, "ticks of 12")])
+def test_more_than_there_is_was_heard(network, identities, heard, complaint):
+    net = network("broadcast")
+
+    class Boasting:
+        name = "birch"
+
+        async def greet(self, mine, read):
+            return read(Greeting(name="birch", parts=net.federation.parts, heard=self.heard))
+
+    async def greeted(heard):
+        part = part_of(seat_of(net, ALDER, identities))
+        part.peers[BIRCH] = Boasting()
+        Boasting.heard = heard
+        return await part._greet(BIRCH)
+
+    asyncio.run(greeted(0))
+    with pytest.raises(BadMessage, match=complaint):
+        asyncio.run(greeted(heard))
+
+
+@pytest.mark.parametrize(("kind", "aside"), [("going on", True), ("broadcast", False)])
+def test_an_agent_that_might_be_missed_never_computes_where_it_answers(network, identities, monkeypatch, kind, aside):
+    """Its last step was brief; nobody knows that of the next."""
+    net, threads = network(kind), []
+
+    def speak(self, *args):
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return speak.real(self, *args)
+
+    async def spoken():
+        part = part_of(seat_of(net, ALDER, identities))
+        speak.real = type(part.algorithm).speak
+        part.seat.events  # noqa: B018 (a plan speaks, too)
+        monkeypatch.setattr(type(part.algorithm), "speak", speak)
+        part._took = 0.0
+        await part._speak(0)
+
+    asyncio.run(spoken())
+    assert threads == [aside]
