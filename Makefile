@@ -3,15 +3,30 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LOWEST := .venv-lowest
+FLOWER := .venv-flower
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
-.PHONY: demo test check types bench adversary fuzz reproduce clean
+.PHONY: demo test test-lowest test-flower check types smoke bench adversary fuzz reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $(READY)
+
+# The lowest versions that pyproject.toml allows, of those that come built for this Python.
+$(LOWEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+		--only-binary :all: --compile-bytecode --editable ".[dev]"
+	touch $(LOWEST)/.ready
+
+$(FLOWER)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(FLOWER)
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" flwr
+	touch $(FLOWER)/.ready
 
 demo: $(READY)    ## five organisations train one classifier on the embedded Adult data; then each in a process of its own
 	$(BIN)/tacit demo --out out/demo
@@ -20,6 +35,15 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 
 test: $(READY)    ## the whole test suite, two files at a time
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are allowed
+	$(LOWEST)/bin/python -m pytest --numprocesses 2 --dist loadfile
+
+test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
+	$(FLOWER)/bin/python -m pytest tests/test_agent.py
+
+smoke:            ## the wheel by itself, without extras and with all of them
+	PYTHON=$(PYTHON) tools/smoke.sh
 
 check: $(READY)   ## style and types
 	$(BIN)/ruff check .
@@ -39,7 +63,7 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/agents.py
 
 adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
-	$(BIN)/python tests/adversary_runs.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py
 
 fuzz: $(READY)    ## a member that sends and answers nonsense, 100,000 messages of it, to three agents: some minutes
 	$(BIN)/python tests/mutated_messages.py
@@ -52,4 +76,4 @@ reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters 
 	$(BIN)/tacit reproduce local-dp --out docs/papers
 
 clean:
-	rm -rf $(VENV) out dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LOWEST) $(FLOWER) out dist .mypy_cache .ruff_cache .pytest_cache

@@ -228,5 +228,5 @@ def test_a_graph_whose_noise_could_be_drawn_again_does_not_go_with_noise_that_pr
 def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
     monkeypatch.delitem(sys.modules, "tacit.estimators")
-    with pytest.raises(ImportError, match=r"^tacit.estimators needs scikit-learn .* pip install 'tacit\[sklearn\]'$"):
+    with pytest.raises(ImportError, match=r"^tacit.estimators needs scikit-learn .* 'tacit-learn\[sklearn\]'$"):
         importlib.import_module("tacit.estimators")

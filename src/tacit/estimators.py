@@ -1,4 +1,4 @@
-"""A scikit-learn front for DP-ADMM: `PrivateFusedLogisticRegression`. It needs the extra `tacit[sklearn]`.
+"""A scikit-learn front for DP-ADMM: `PrivateFusedLogisticRegression`. It needs the extra `tacit-learn[sklearn]`.
 
 >>> rng = np.random.default_rng(0)
 >>> X = rng.normal(size=(2000, 4))
@@ -37,7 +37,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
-    raise ImportError("tacit.estimators needs scikit-learn 1.6 or newer: pip install 'tacit[sklearn]'") from None
+    raise ImportError("tacit.estimators needs scikit-learn 1.6 or newer: pip install 'tacit-learn[sklearn]'") from None
 
 __all__ = ["Privacy", "PrivateFusedLogisticRegression", "inverse_covariance_graph"]
 

@@ -19,9 +19,10 @@ from io import UnsupportedOperation
 log = logging.getLogger("tacit.agent")
 
 _END = 30.0  # seconds that the reader has at the end; it needs them only if a child process holds on to the stream
-_OWN = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d")  # how gRPC's lines begin
+_OWN = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d|WARNING: All log messages before absl")  # how gRPC's lines begin
 _MORE = (b"=== Source Location", b"src/core/", b" shutdown=", b"\n")  # and how those that go on do
-_FAILED = re.compile(rb"CallNextHandshakerLocked: error=U")  # UNKNOWN, UNAVAILABLE
+# UNKNOWN, UNAVAILABLE; before gRPC 1.74 the line names the manager instead
+_FAILED = re.compile(rb"(?:CallNextHandshakerLocked|handshake_manager \w+): error=U")
 _CALLER = re.compile(rb"endpoint_peer_address=(?:ipv[46]:)?(\S+):\d+,.*server_credentials")
 _REASONS = {
     b"PEER_DID_NOT_RETURN_A_CERTIFICATE": "showed no certificate",

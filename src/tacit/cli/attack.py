@@ -72,6 +72,10 @@ def attack(
     """
     case = names.pick(paper.CASES, loss, "loss")
     make = names.pick(METHODS, method, "method")
+    if out == "":
+        raise InputError("--out is empty: name a folder")
+    if out is not None:
+        names.require_plot()
     if agents < 3:
         raise InputError(f"--agents must be 3 or more, not {agents}: two have no secrets from each other")
     if not 1 <= agent <= agents:
@@ -89,8 +93,6 @@ def attack(
                 "--epsilon is for pi-admm2 with --loss logistic: nothing else has noise and bounded slopes"
             )
         algorithm, problem = calibrated(case, epsilon, -(-ticks // agents)), case.problem(agents, seed, row_norm=1.0)
-    if out == "":
-        raise InputError("--out is empty: name a folder")
     folder = None if out is None else Path(out)
     if folder is not None:
         names.folder(folder)

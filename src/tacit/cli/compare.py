@@ -13,7 +13,7 @@ import typer
 
 from tacit.attacks.poisoning import Hostile
 from tacit.cli import names, options
-from tacit.cli.console import err, warn_of
+from tacit.cli.console import can_plot, err, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.train import read, share_out
 from tacit.comparison import TRUSTING, Contender, Trial, Trust, recommended
@@ -94,12 +94,15 @@ def compare(
             screen.print(f"[bold]{liars}[/bold]; errors are of the honest members")
         show(results, best)
     if out is not None:
-        from tacit.report import plots  # matplotlib takes its time to import: not for --help
-
-        title = f"{Path(data).name}: {len(agent_names)} agents, total ({epsilon:g}, {delta:g}) each, {seeds} seeds"
-        plots.contenders(results, best, out / "comparison.png", title)
         write_csv(results, out / "comparison.csv")
-        err.print(f"wrote {out / 'comparison.png'} and {out / 'comparison.csv'}", markup=False, soft_wrap=True)
+        written = f"{out / 'comparison.csv'}"
+        if can_plot():
+            from tacit.report import plots  # matplotlib takes its time to import: not for --help
+
+            title = f"{Path(data).name}: {len(agent_names)} agents, total ({epsilon:g}, {delta:g}) each, {seeds} seeds"
+            plots.contenders(results, best, out / "comparison.png", title)
+            written = f"{out / 'comparison.png'} and {written}"
+        err.print(f"wrote {written}", markup=False, soft_wrap=True)
 
 
 def run(

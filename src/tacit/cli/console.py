@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from tacit.cli import names
 from tacit.privacy.accounting import delta_warning
 
 out = Console(highlight=False)
@@ -18,6 +19,14 @@ err = Console(stderr=True, highlight=False)
 def warn(message: str) -> None:
     """One line that begins with `warning:`."""
     err.print(Text.assemble(("warning: ", "yellow"), message), soft_wrap=True)
+
+
+def can_plot() -> bool:
+    """Whether a picture can be drawn beside the results; if not, one line says why."""
+    why = names.no_plot()
+    if why is not None:
+        err.print(f"no plot: {why}", markup=False, soft_wrap=True)
+    return why is None
 
 
 def warn_of(delta: float, rows: int) -> None:

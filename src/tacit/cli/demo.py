@@ -11,7 +11,7 @@ from tacit.algorithms import ConsensusADMM
 from tacit.cli import names
 from tacit.cli.compare import run as compare_all
 from tacit.cli.compare import show as show_comparison
-from tacit.cli.console import err
+from tacit.cli.console import can_plot, err
 from tacit.cli.console import out as screen
 from tacit.cli.train import run, show
 from tacit.comparison import recommended
@@ -46,10 +46,14 @@ def demo(
     )  # fmt: skip
     show(trained)
     trained.model.save(out / "model.json")
-    from tacit.report import plots  # matplotlib takes its time to import: not for --help
+    written = f"{out / 'model.json'}"
+    pictures = can_plot()
+    if pictures:
+        from tacit.report import plots  # matplotlib takes its time to import: not for --help
 
-    plots.convergence(trained, out / "convergence.png", "Adult: five organisations, one model, nothing pooled")
-    err.print(f"\nwrote {out / 'model.json'} and {out / 'convergence.png'}", markup=False, soft_wrap=True)
+        plots.convergence(trained, out / "convergence.png", "Adult: five organisations, one model, nothing pooled")
+        written += f" and {out / 'convergence.png'}"
+    err.print(f"\nwrote {written}", markup=False, soft_wrap=True)
 
     screen.print("\n[bold]And privately: every record protected by a total of (1, 1e-5)[/bold]")
     screen.print("40,000 records shared out evenly on a ring; the noise is seeded, so this can be repeated.\n")
@@ -59,5 +63,6 @@ def demo(
     )
     best = recommended(results)
     show_comparison(results, best)
-    plots.contenders(results, best, out / "comparison.png", "Adult: five organisations, total (1, 1e-5) each")
-    err.print(f"\nwrote {out / 'comparison.png'}", markup=False, soft_wrap=True)
+    if pictures:
+        plots.contenders(results, best, out / "comparison.png", "Adult: five organisations, total (1, 1e-5) each")
+        err.print(f"\nwrote {out / 'comparison.png'}", markup=False, soft_wrap=True)

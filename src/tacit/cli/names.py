@@ -64,7 +64,19 @@ def pick(known: dict[str, Any], name: str, what: str) -> Any:
 def require_agent() -> None:
     """Refuses what needs the optional dependencies of agents, if they are not there."""
     if missing := [name for name in ("cryptography", "grpc", "google.protobuf") if not _there(name)]:
-        raise InputError(f"{missing[0]} is missing: agents need more than simulations; pip install 'tacit[agent]'")
+        raise InputError(f"{missing[0]} is missing, which agents need; pip install 'tacit-learn[agent]'")
+
+
+def no_plot() -> str | None:
+    """What is missing to draw a picture, if anything is, and how to get it."""
+    missing = [name for module, name in (("matplotlib", "matplotlib"), ("PIL", "Pillow")) if not _there(module)]
+    return f"{missing[0]} is missing; pip install 'tacit-learn[plot]'" if missing else None
+
+
+def require_plot() -> None:
+    """Refuses what is asked for its picture, if none can be drawn."""
+    if why := no_plot():
+        raise InputError(f"no plot: {why}")
 
 
 def _there(module: str) -> bool:

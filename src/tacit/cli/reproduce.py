@@ -45,6 +45,7 @@ def run(
     paper: str, wanted: list[str], size: Size, out: Path, command: str, data_dir: Path | None = None
 ) -> list[Claim]:
     """Makes the figures, writes them and their claims, and shows the claims."""
+    names.require_plot()
     names.folder(out)
     pictures = {name: out / f"{paper}-{name}.png" for name in wanted}
     page = out / f"{paper}-claims.md"

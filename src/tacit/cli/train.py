@@ -12,7 +12,7 @@ import typer
 
 from tacit.attacks.poisoning import Hostile
 from tacit.cli import names, options
-from tacit.cli.console import err, rounds_bar, tell, warn, warn_of
+from tacit.cli.console import can_plot, err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Sites, Table, Target, adult_schema, partition
@@ -117,19 +117,21 @@ def train(
         robust=robust, hostile=liars,
     )  # fmt: skip
     trained.model.save(out)
-    from tacit.report import plots  # matplotlib takes its time to import: not for --help
+    picture = out.with_suffix(".png") if can_plot() else None
+    if picture is not None:
+        from tacit.report import plots  # matplotlib takes its time to import: not for --help
 
-    plots.convergence(
-        trained, out.with_suffix(".png"), f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {graph}"
-    )
+        title = f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {graph}"
+        plots.convergence(trained, picture, title)
     if json:
-        files = {"model": str(out), "plot": str(out.with_suffix(".png"))}
+        files = {"model": str(out), "plot": None if picture is None else str(picture)}
         typer.echo(json_format.dumps(as_json(trained) | files | _listening(robust, liars)))
     else:
         if liars is not None:
             screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
         show(trained)
-        err.print(f"wrote {out} and {out.with_suffix('.png')}", markup=False, soft_wrap=True)
+        written = f"{out}" if picture is None else f"{out} and {picture}"
+        err.print(f"wrote {written}", markup=False, soft_wrap=True)
 
 
 def private(

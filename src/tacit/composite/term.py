@@ -43,12 +43,13 @@ class Term:
 
     def __post_init__(self) -> None:
         try:
+            shape = np.shape(self.A)  # an older scipy makes a matrix of a vector
             A = scipy.sparse.csr_array(self.A, dtype=float)
             c = np.asarray(self.c, dtype=float)
         except (ValueError, TypeError) as error:
             raise InputError(f"A and c of a term must be arrays of numbers: {error}") from None
-        if A.ndim != 2 or 0 in A.shape:
-            raise InputError(f"A of a term must be a matrix with rows and columns, not of shape {A.shape}")
+        if len(shape) != 2 or 0 in shape:
+            raise InputError(f"A of a term must be a matrix with rows and columns, not of shape {shape}")
         if c.shape not in ((), (A.shape[0],)):
             raise InputError(f"c has shape {c.shape}; A has {A.shape[0]} rows, so it must be a number or as many")
         if not (np.all(np.isfinite(A.data)) and np.all(np.isfinite(c))):

@@ -29,7 +29,8 @@ class SecretSharedSums:
     """`simulate(..., exchange=SecretSharedSums())`: listeners get `inbox.sum()`, `.mean()` and `.counts`, no rows.
 
     Paper 003, Theorem 2.1 and Algorithm 3 (appendix A). The protocol is in `tacit.exchange.member`, where one agent's
-    end is a class of its own; the arithmetic, and how exact it is, in `FixedPoint`. `pip install 'tacit[exchange]'`.
+    end is a class of its own; the arithmetic, and how exact it is, in `FixedPoint`. It needs
+    `pip install 'tacit-learn[exchange]'`.
 
     **What it hides.** A coalition sees uniform words that depend on the rows of the others through the sums alone
     that its own listeners hear. Assumed is that everybody follows the protocol, and that public keys are authentic.
@@ -74,7 +75,7 @@ class SecretSharedLink:
         try:
             from tacit.exchange.member import Member
         except ImportError:
-            raise InputError("secret-shared sums need another package: pip install 'tacit[exchange]'") from None
+            raise InputError("secret-shared sums need another package: pip install 'tacit-learn[exchange]'") from None
         run = os.urandom(16)
         self.sent, self._point = {"messages": 0, "bytes": 0}, point
         self.members: list[Member] = [Member(i, run, point, least=least) for i in range(graph.agents)]

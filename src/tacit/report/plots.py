@@ -9,14 +9,18 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from PIL import Image
 
 from tacit.comparison import Contender
 from tacit.files import replacing
 from tacit.papers.experiment import Exhibit, Panel
 from tacit.training import Trained
+
+try:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from PIL import Image
+except ModuleNotFoundError:
+    raise ImportError("tacit.report.plots needs matplotlib and Pillow: pip install 'tacit-learn[plot]'") from None
 
 _BLUE, _GREEN, _GREY = "#1f5fa8", "#2a8a4a", "#8a8a8a"
 
