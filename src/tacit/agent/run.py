@@ -372,8 +372,8 @@ class _Part:
                 if j in self._role(t).heard_by:
                     store = self.seat.store.path.name
                     raise BadMessage(
-                        "it says that it has heard {} at tick {}, which {} has not. If {} is an old copy, stop, and put "
-                        "the newest back, or agree on a new run under another title",
+                        "it says that it has heard {} at tick {}, which {} has not. If {} is an old copy, stop, and "
+                        "put the newest back, or agree on a new run under another title",
                         self.seat.name,
                         t,
                         store,
