@@ -315,7 +315,7 @@ def simulated(kind):
     def overheard(t, turn, release):
         said.update({(t, int(i)): row.copy() for i, row in zip(turn.speakers, release.value, strict=True)})
 
-    again = {"rounds": rounds, "noise": tacit.SeededNoise(SEED)}
+    again = {"rounds": rounds, "noise": tacit.SeededNoise(SEED), "robust": worker.ROBUST.get(kind)}
     run = tacit.simulate(algorithm, problem, graph, **again, overheard=overheard)
     if kind in worker.SHARED:
         run = tacit.simulate(algorithm, problem, graph, **again, exchange=SecretSharedSums())

@@ -57,6 +57,7 @@ SETTINGS: dict[str, tuple[Any, int]] = {
     "broadcast": (ConsensusADMM(penalty=0.5), 12),
     "silent": (SometimesSilent(penalty=0.5), 8),
     "recycled": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
+    "robust": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
     "recycled, long": (RecycledADMM(penalty=Geometric(0.8, 1.005), budget=GAUSS), 50),
     "token": (IncrementalADMM(penalty=5.0, budget=GAUSS), 17),
     "token, prepared": (IncrementalADMM(penalty=5.0, offset=0.5), 9),
@@ -64,6 +65,7 @@ SETTINGS: dict[str, tuple[Any, int]] = {
 }
 PRIVATE = (
     "recycled",
+    "robust",
     "recycled, long",
     "token",
     "secret-shared",
@@ -71,6 +73,7 @@ PRIVATE = (
     "going on, complete",
     "going on, secret-shared",
 )  # these are paid for from a ledger
+ROBUST = {"robust": "clipping"}  # how members listen; the others take what is said
 SHARED = ("secret-shared", "going on, secret-shared")
 # Methods as a federation file has them; the others go on after ten seconds without one of them.
 GOING_ON: dict[str, tuple[Any, int]] = {
@@ -109,7 +112,7 @@ def facts(sizes: list[int]) -> Facts:
 
 def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], identities: Path) -> Any:
     """Writes the file that all hold."""
-    from tacit.agent.federation import ROWS, SUMS, Federation, Member, Plain, Private
+    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member, Plain, Private
 
     certificates = [(identities / name / "certificate.pem").read_text() for name in NAMES]
     members = [
@@ -125,7 +128,8 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
         made = made.with_rounds()  # and with the radius of its recipe
     else:
         plain = Plain("admm", 0.5, L2, "logistic")
-        made = Federation(kind, tuple(members), EDGES, plain, SETTINGS[kind][1], SCHEMA, exchange)
+        rounds, robust = SETTINGS[kind][1], ROBUST.get(kind, NONE)
+        made = Federation(kind, tuple(members), EDGES, plain, rounds, SCHEMA, exchange, robust=robust)
     (folder / "fed.toml").write_text(made.to_toml())
     return made
 
