@@ -5,7 +5,7 @@ import json
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 
 import agent_worker as worker
@@ -103,14 +103,16 @@ class Network:
             return self.folder / f"{NAMES[i]}.store"
         return next(self.folder.glob(f"{NAMES[i]}.*{run.run[:8]}.store"), self.folder / "none")
 
-    def store(self, i):
-        return Store(self.folder / f"{NAMES[i]}.store", self.federation.run, NAMES[i], self.federation.rounds)
+    def releases(self, i):
+        path, run = self.folder / f"{NAMES[i]}.store", self.federation.run
+        with closing(Store(path, run, NAMES[i], self.federation.rounds)) as store:
+            return store.releases()
 
     def said(self):
         """{(tick, agent): row} of all that left."""
         rows = {}
         for i in range(5):
-            for tick, raw, _ in self.store(i).releases():
+            for tick, raw, _ in self.releases(i):
                 rows[tick, i] = np.frombuffer(Message.FromString(raw).payload)
         return rows
 
@@ -331,7 +333,7 @@ def assert_consistent(net):
     assert set(net.versions().values()) == {1}
     if net.kind in worker.PRIVATE:
         for i in range(5):
-            releases = net.store(i).releases()
+            releases = net.releases(i)
             reserved = [("reserve", tick, canonical(to_plain(event))) for tick, _, event in releases]
             payloads = [("payload", tick, message) for tick, message, _ in releases]
             assert net.ledger(i)[1:] == reserved + payloads  # after the cap

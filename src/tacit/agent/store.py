@@ -37,7 +37,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -240,15 +240,15 @@ def status(path: Path) -> Status:
     if not path.exists():
         raise InputError(f"there is no store {path}: the agent has not been started yet")
     try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        db.execute("BEGIN")  # one moment for all that follows
-        run, member, rounds = db.execute("SELECT * FROM run").fetchone()
-        tick = db.execute("SELECT tick FROM state").fetchone()
-        pulse = db.execute("SELECT * FROM pulse").fetchone()
-        peers = dict(db.execute("SELECT name, contact FROM peers ORDER BY name"))
-        events = [from_plain(json.loads(event)) for (event,) in db.execute("SELECT event FROM releases ORDER BY tick")]
-        without = [name for (name,) in db.execute("SELECT name FROM without ORDER BY name")]
-        db.close()
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.execute("BEGIN")  # one moment for all that follows
+            run, member, rounds = db.execute("SELECT * FROM run").fetchone()
+            tick = db.execute("SELECT tick FROM state").fetchone()
+            pulse = db.execute("SELECT * FROM pulse").fetchone()
+            peers = dict(db.execute("SELECT name, contact FROM peers ORDER BY name"))
+            released = db.execute("SELECT event FROM releases ORDER BY tick")
+            events = [from_plain(json.loads(event)) for (event,) in released]
+            without = [name for (name,) in db.execute("SELECT name FROM without ORDER BY name")]
     except (sqlite3.Error, TypeError) as error:
         raise InputError(f"{path} is not an agent's store: {error}") from None
     beat, doing = pulse or (None, "not started")
