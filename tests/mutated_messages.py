@@ -9,7 +9,7 @@ to the last tick. Its last word at every tick is a row, maybe of 1e300. Exits wi
 
 - every honest agent ends by itself, with exit code 0, a model of finite numbers, and a report that can be verified,
 - every ledger has what was planned, each entry once, and nothing else,
-- no agent's resident memory grows by 10% or more, from 5% of the messages (500 at least) to the last one,
+- no agent's resident memory grows by 10% or more, from 5% of the messages (500 at least) and the first step on,
 - no log has two lines of one kind (a line without what the enemy chose in it), nor a traceback.
 """
 
@@ -172,6 +172,13 @@ class Enemy:
         self._most = largest_question(federation)
         self._seen: list[bytes] = []  # honest greetings, to be replayed
         self._ticks = dict.fromkeys(HONEST, 0)  # how far each has asked
+        # The share of messages after which memory must stay: the enemy has answered at the first tick by then.
+        self.warm = max(WARM, 500 / messages, MEET + (1 - MEET) / federation.rounds + 0.01)
+
+    @property
+    def begun(self) -> bool:
+        """Whether all have done their first step."""
+        return min(self._ticks.values()) >= 1
 
     @property
     def count(self) -> int:
@@ -188,7 +195,10 @@ class Enemy:
 
         async def fire_on() -> None:
             while self.count < self._messages:
-                await self._one()
+                if self.count >= self.warm * self._messages and not self.begun:
+                    await asyncio.sleep(0.05)  # until all have loaded, or compiled, the solver for their first step
+                else:
+                    await self._one()
 
         shooters = [asyncio.create_task(fire_on()) for _ in range(AT_ONCE)]
         while not all(each.done() for each in shooters):
@@ -491,12 +501,15 @@ def fuzz(folder: Path, messages: int, seed: int, tell: bool = False) -> tuple[li
     """What went wrong, and a table of what happened."""
     honest = Honest(folder)
     enemy = Enemy(honest.federation, honest.identities, messages, seed, tell)
-    warm = max(WARM, 500 / messages)
-    stages = [warm, 0.25, 0.5, 0.75, 1.0]  # of the messages: at which memory is looked at
+    stages = [
+        enemy.warm,
+        *(share for share in (0.25, 0.5, 0.75) if share > enemy.warm),
+        1.0,
+    ]  # of the messages: at which memory is looked at
     memory: list[dict[str, int]] = []
 
     def at(share: float) -> None:
-        while len(memory) < len(stages) and share >= stages[len(memory)]:
+        while len(memory) < len(stages) and share >= stages[len(memory)] and enemy.begun:
             memory.append(honest.memory())
 
     async def everything() -> None:

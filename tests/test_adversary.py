@@ -276,9 +276,9 @@ def test_what_rounding_would_drown_is_refused_before_noise_is_drawn():
             raise AssertionError("noise was drawn")
 
     for name in ("mr-admm", "pvp", "gradient-descent", "pi-admm"):
-        far = neighbours_in_one_record(200, 3, radius=1e16)[0]
+        far = neighbours_in_one_record(5000, 60, radius=2.0**40)[0]
         with pytest.raises(tacit.InputError, match="rounding in double precision"):
-            list(converse(METHODS[name], far, Untouched(0), lambda t, s: np.zeros((2, 3)), 1))
+            list(converse(METHODS[name], far, Untouched(0), lambda t, s: np.zeros((2, 60)), 1))
         with pytest.raises(tacit.InputError, match="rounding in double precision"):
             tacit.plan(METHODS[name], _three(far), GRAPH, 2)
     flat = tacit.Facts(sizes=[10**9] * 3, dimension=3, loss=tacit.losses.HuberHinge(1.0), l2=1e-14)

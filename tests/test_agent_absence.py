@@ -232,7 +232,7 @@ def test_who_comes_back_late_is_told_that_nobody_waits_for_it(
 def all_met(seat, identities):
     """The signatures of all members that they have met their neighbours."""
     for i, name in enumerate(seat.federation.names):
-        signature = Identity.load(identities / name).sign(meeting._signed(seat, i))
+        signature = Identity.load(identities / name).sign(meeting._signed(seat.federation, i))
         seat.store.keep_met(i, Met(member=i, signature=signature).SerializeToString())
 
 
