@@ -34,7 +34,7 @@ from tacit.data import Classes, Dataset, Number, Schema
 from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import post_processed
-from tacit.plan import Facts
+from tacit.privacy.plan import Facts
 from tacit.problem import Problem
 from tacit.recipes import Setting
 from tacit.release import Inbox, Release

@@ -11,8 +11,8 @@ import numpy as np
 
 import tacit
 from tacit.algorithms import Algorithm, IncrementalADMM, TokenGradientDescent
-from tacit.plan import Facts, plan
 from tacit.privacy.network import learnt, pairwise
+from tacit.privacy.plan import Facts, plan
 from tacit.report.plots import learnt_of_each_other
 from tacit.schedule import RandomWalk
 

@@ -34,8 +34,8 @@ from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.listening import Listening
 from tacit.losses import HuberHinge
-from tacit.plan import _NoNoise
 from tacit.privacy.events import Free, Pure
+from tacit.privacy.plan import _NoNoise
 from tacit.release import Inbox
 from tacit.schedule import Cycle, role
 

@@ -24,9 +24,9 @@ import tacit
 from tacit.algorithms import ConsensusADMM, Geometric, IncrementalADMM, RecycledADMM
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.mechanisms import unprotected
-from tacit.plan import Facts
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.plan import Facts
 from tacit.recipes import Setting
 
 NAMES = ("alder", "birch", "cedar", "dogwood", "elm")

@@ -30,9 +30,9 @@ from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Absence, Greeting, Met
 from tacit.errors import InputError, NotConnected, TacitError
 from tacit.graph import Graph
-from tacit.plan import plan
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap
+from tacit.privacy.plan import plan
 from tacit.recipes import RECIPES
 
 identities, network = agent_network.identities, agent_network.network  # fixtures

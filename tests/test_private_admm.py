@@ -27,9 +27,9 @@ from tacit.algorithms import (
 )
 from tacit.losses import HuberHinge, Logistic
 from tacit.noise import largest_draw
-from tacit.plan import Facts, calibrate, plan
 from tacit.privacy.accounting import gaussian_epsilon, objective_epsilon, renyi_divergence, totals
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
+from tacit.privacy.plan import Facts, calibrate, plan
 from tacit.rounding import Solved, most_pull
 
 GRAPH = tacit.Graph.random(5, 6, seed=2)

@@ -5,7 +5,7 @@ import pytest
 
 import tacit
 from tacit.errors import GraphError
-from tacit.plan import per_agent_totals, plan
+from tacit.privacy.plan import per_agent_totals, plan
 from tacit.recipes import RECIPES
 
 EPSILON, DELTA = 1.0, 1e-5

@@ -10,8 +10,8 @@ import pytest
 from tacit import cli
 from tacit.algorithms import ConsensusADMM, Geometric, PenaltyPerturbedADMM, RecycledADMM
 from tacit.attacks import listen_in
-from tacit.cli.names import PAPERS
-from tacit.cli.reproduce import run
+from tacit.cli.reproduce import PAPERS, run
+from tacit.core.simulate import simulate
 from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.noise import SeededNoise
@@ -19,8 +19,7 @@ from tacit.papers import dp_admm, dynamic_dp, incremental_admm, recycled_admm
 from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Runs, Setting, Size, claims_page
 from tacit.papers.incremental_admm import PI1, PLAIN, PRINTED, RIDGE, STRONG, Measured
 from tacit.papers.recycled_admm import FIVE
-from tacit.plan import plan
-from tacit.simulate import simulate
+from tacit.privacy.plan import plan
 
 TINY = Size("tiny", runs=2, rounds=6, train=2500)
 

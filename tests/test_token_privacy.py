@@ -8,9 +8,9 @@ import pytest
 
 import tacit
 from tacit.algorithms import Between, IncrementalADMM, WalkADMM
-from tacit.plan import Facts
 from tacit.privacy.accounting import totals
 from tacit.privacy.events import Free, Gaussian, Unprotected
+from tacit.privacy.plan import Facts
 from tacit.schedule import RandomWalk
 
 N, D, TICKS = 5, 3, 23

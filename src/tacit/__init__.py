@@ -6,16 +6,34 @@ run = tacit.simulate(tacit.algorithms.ConsensusADMM(penalty=1.0), problem, graph
 run.model
 """
 
-from tacit import algorithms, composite, data, exchange, losses
-from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
-from tacit.graph import Graph
-from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
-from tacit.plan import CannotKeep, Facts, Plan, calibrate, plan
-from tacit.privacy.events import Gaussian, Pure
-from tacit.problem import Problem
-from tacit.simulate import Run, simulate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tacit import algorithms, composite, data, exchange, losses
+    from tacit.core.simulate import Run, simulate
+    from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
+    from tacit.graph import Graph
+    from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
+    from tacit.privacy.events import Gaussian, Pure
+    from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
+    from tacit.problem import Problem
 
 __version__ = "0.1.0"
+# Where each name lives, in the order of the imports above. It is imported when it is first asked for: the compiler
+# alone takes half a second, and `tacit --version` must not wait for it.
+_HOMES = {
+    "tacit": ("algorithms", "composite", "data", "exchange", "losses"),
+    "tacit.core.simulate": ("Run", "simulate"),
+    "tacit.errors": ("GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"),
+    "tacit.graph": ("Graph",),
+    "tacit.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
+    "tacit.privacy.events": ("Gaussian", "Pure"),
+    "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
+    "tacit.problem": ("Problem",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
 __all__ = [
     "CannotKeep",
     "Facts",
@@ -42,3 +60,16 @@ __all__ = [
     "plan",
     "simulate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    home = _HOME_OF[name]
+    value = import_module(f"tacit.{name}") if home == "tacit" else getattr(import_module(home), name)
+    globals()[name] = value  # from now on without this function
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

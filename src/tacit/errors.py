@@ -1,8 +1,7 @@
 """What can go wrong, by name. Every message says which rule was broken, by which value, and what to do."""
 
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 __all__ = ["Dropout", "ExchangeError", "GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"]
 
@@ -57,5 +56,5 @@ def whole(name: str, value: Any, least: int) -> None:
     ...
     tacit.errors.InputError: rounds must be a whole number, 0 or more, not 1.5
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name} must be a whole number, {least} or more, not {value!r}")

@@ -40,8 +40,8 @@ from tacit.graph import Graph
 from tacit.hamilton import hamiltonian_cycle
 from tacit.losses import HuberHinge, Loss
 from tacit.mechanisms import Budget
-from tacit.plan import Facts, calibrate
 from tacit.privacy.accounting import gaussian_steps
+from tacit.privacy.plan import Facts, calibrate
 
 _CURVATURE_SHARE = 0.2  # of epsilon, where one solve has to pay for the curvature of the loss
 _L2 = 1e-5  # where the proximal weight regularises, l2 only makes the optimum unique

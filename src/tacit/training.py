@@ -10,17 +10,17 @@ import numpy as np
 
 from tacit.algorithms import Algorithm
 from tacit.attacks.poisoning import Hostile
+from tacit.core.simulate import Run, simulate
 from tacit.data import Classes, Dataset, Schema
 from tacit.errors import InputError, whole
 from tacit.graph import Graph
 from tacit.losses import Loss
 from tacit.model import Model
 from tacit.noise import Noise, SecureNoise
-from tacit.plan import per_agent_totals
 from tacit.privacy.accounting import rounded_up
+from tacit.privacy.plan import per_agent_totals
 from tacit.problem import Problem
 from tacit.recipes import Recipe
-from tacit.simulate import Run, simulate
 
 _FAR = 2.0**12  # of a member that lies where exact values have no bound
 

@@ -68,7 +68,7 @@ from tacit.errors import InputError, NotConnected
 from tacit.graph import Graph
 from tacit.listening import ROBUST, check_robust
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.plan import Facts
+from tacit.privacy.plan import Facts
 from tacit.problem import check_radius
 from tacit.recipes import RECIPES, Setting
 

@@ -17,9 +17,9 @@ from tacit.data import Dataset
 from tacit.errors import InputError, TacitError
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.noise import Noise
-from tacit.plan import plan
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.plan import plan
 from tacit.problem import Problem
 from tacit.release import Inbox
 from tacit.schedule import Broadcast, role

@@ -1,38 +1,64 @@
-"""The command line: `tacit demo`, `schema`, `train`, `predict`, `plan`, `compare`, `reproduce`, `audit`, `attack`,
-`ledger`, `identity`, `federation`, `agent`."""
+"""The command line. Each command is a module of its own, imported when it is called: help and version come at once."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tacit import __version__
-from tacit.cli import agent, federation, identity, ledger
-from tacit.cli.attack import attack
-from tacit.cli.audit import audit
-from tacit.cli.compare import compare
-from tacit.cli.demo import demo
-from tacit.cli.plan import plan
-from tacit.cli.predict import predict
-from tacit.cli.reproduce import reproduce
-from tacit.cli.schema import schema
-from tacit.cli.train import train
 from tacit.errors import TacitError
+
+# What `tacit --help` says of each command: the first paragraph of its own help, which a test compares.
+COMMANDS = {
+    "demo": "Five organisations train one classifier on the embedded census data (UCI Adult) without pooling it.",
+    "schema": "Draft a schema: how a file becomes numbers, for all organisations alike.",
+    "train": "Train one model for several organisations without pooling their data.",
+    "predict": "Apply a model to a file: one line of predictions for every record, in the order of the file.",
+    "plan": "What a private run will cost every agent, before any data is read.",
+    "compare": "Which private method is worth its messages? All of them, at one total budget, on the same records.",
+    "reproduce": "Make the figures of a paper again, and check what it claims.",
+    "audit": "Try to catch a private method giving away more than it claims.",
+    "attack": "What does somebody learn who overhears the token? Attack a token method in the setting of its paper.",
+    "ledger": "The privacy ledger of a data set: make one, set its cap, check a run against it, see what was spent.",
+    "identity": "The key and the certificate of an organisation.",
+    "federation": "The file that every member of a federation holds.",
+    "agent": "Take part in a federation, with your own records.",
+}
+
+
+class _Commands(TyperGroup):
+    """Lists the commands by the table above, and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load(name), rest
+
+
+def load(name: str) -> Any:
+    """The command of that name: a group, if its module has an `app`; else the module's function of that name."""
+    module = import_module(f"tacit.cli.{name}")
+    if not (called := getattr(module, "app", None)):
+        called = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+        called.command(name)(getattr(module, name))
+    command = typer.main.get_command(called)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
     name="tacit",
+    cls=_Commands,
     help="Several organisations fit one model together, talking only to their neighbours. No server, no pooled data.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (demo, schema, train, predict, plan, compare, reproduce, audit, attack):
-    app.command()(command)
-for name, group in {"ledger": ledger, "identity": identity, "federation": federation, "agent": agent}.items():
-    app.add_typer(group.app, name=name)
+for _name, _summary in COMMANDS.items():
+    app.command(_name, help=_summary)(lambda: None)
 
 
 @app.callback(invoke_without_command=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tacit.agent.federation import Federation
     from tacit.agent.seat import Seat
 
-app = typer.Typer(help="Take part in a federation, with your own records.", no_args_is_help=True)
+app = typer.Typer(help="Take part in a federation, with your own records.", no_args_is_help=True, add_completion=False)
 
 _STORE = "What the agent remembers over a crash; in the identity's folder by default."
 _EXACT = "Yes, exchange exact values: for federations without a privacy target."

@@ -22,8 +22,8 @@ from tacit.graph import Graph
 from tacit.noise import SeededNoise
 from tacit.papers import incremental_admm as paper
 from tacit.papers.experiment import DELTA, Exhibit, write_csv
-from tacit.plan import Facts, calibrate
 from tacit.privacy.events import Gaussian
+from tacit.privacy.plan import Facts, calibrate
 from tacit.report import tables
 
 METHODS: dict[str, Callable[[paper.Case], IncrementalADMM]] = {

@@ -45,7 +45,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Which private method is worth its messages? All of them, at the same total budget, on the same records.
+    """Which private method is worth its messages? All of them, at one total budget, on the same records.
 
     Every agent's records are protected by (epsilon, delta) over the whole run, one record replaced by another. Beside
     the private methods: what you might do instead. Recommended is, of those within 0.002 of the least error, the one

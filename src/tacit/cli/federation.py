@@ -17,7 +17,7 @@ from tacit.errors import InputError
 from tacit.files import replacing, writable
 from tacit.recipes import RECIPES, RECOMMENDED
 
-app = typer.Typer(help="The file that every member of a federation holds.", no_args_is_help=True)
+app = typer.Typer(help="The file that every member of a federation holds.", no_args_is_help=True, add_completion=False)
 app.command()(demo)
 
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE: one for every member."

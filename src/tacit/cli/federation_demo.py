@@ -16,6 +16,7 @@ import typer
 from tacit.cli import names
 from tacit.cli.console import err
 from tacit.cli.console import out as screen
+from tacit.core.simulate import simulate
 from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partition
 from tacit.errors import InputError
 from tacit.files import fingerprint
@@ -24,7 +25,6 @@ from tacit.model import Model
 from tacit.noise import SecureNoise
 from tacit.problem import Problem
 from tacit.recipes import RECIPES, RECOMMENDED
-from tacit.simulate import simulate
 
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation, Plain, Private

@@ -10,7 +10,7 @@ import typer
 from tacit.cli import names
 from tacit.cli.console import out as screen
 
-app = typer.Typer(help="The key and the certificate of an organisation.", no_args_is_help=True)
+app = typer.Typer(help="The key and the certificate of an organisation.", no_args_is_help=True, add_completion=False)
 
 
 @app.command()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="The privacy ledger of a data set: make one, set its cap, check a run against it, see what was spent.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="markdown",
 )
 

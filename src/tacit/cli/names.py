@@ -13,8 +13,6 @@ from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.papers import dp_admm, dynamic_dp, incremental_admm, local_dp, recycled_admm
-from tacit.papers.experiment import Figures
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
@@ -43,14 +41,6 @@ EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
     "laplace": (Laplace, (float, int), "laplace:MULTIPLIER or laplace:MULTIPLIER:COORDINATES"),
     "gaussian": (Gaussian, (float,), "gaussian:MULTIPLIER"),
     "zcdp": (ZCDP, (float, float), "zcdp:RHO or zcdp:RHO:XI"),
-}
-
-PAPERS: dict[str, Figures] = {
-    "recycled-admm": recycled_admm.FIGURES,
-    "dynamic-dp": dynamic_dp.FIGURES,
-    "dp-admm": dp_admm.FIGURES,
-    "incremental-admm": incremental_admm.FIGURES,
-    "local-dp": local_dp.FIGURES,
 }
 
 

@@ -18,10 +18,10 @@ from tacit.cli import names, options
 from tacit.cli.console import out as screen
 from tacit.cli.theory import designed, statements
 from tacit.errors import InputError
-from tacit.plan import Facts, Plan, calibrate
-from tacit.plan import plan as plan_run
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, to_plain
+from tacit.privacy.plan import Facts, Plan, calibrate
+from tacit.privacy.plan import plan as plan_run
 from tacit.recipes import RECIPES
 
 _METHODS: dict[str, Any] = {

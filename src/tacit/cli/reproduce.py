@@ -13,12 +13,21 @@ from tacit.cli.console import err, warn
 from tacit.cli.console import out as screen
 from tacit.errors import InputError
 from tacit.files import replacing, writable
-from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Size, claims_page, write_csv
+from tacit.papers import dp_admm, dynamic_dp, incremental_admm, local_dp, recycled_admm
+from tacit.papers.experiment import FULL, QUICK, Claim, Figures, Lab, Size, claims_page, write_csv
 from tacit.report import tables
+
+PAPERS: dict[str, Figures] = {
+    "recycled-admm": recycled_admm.FIGURES,
+    "dynamic-dp": dynamic_dp.FIGURES,
+    "dp-admm": dp_admm.FIGURES,
+    "incremental-admm": incremental_admm.FIGURES,
+    "local-dp": local_dp.FIGURES,
+}
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help=f"One of: {', '.join(names.PAPERS)}.", show_default=False)],
+    paper: Annotated[str, typer.Argument(help=f"One of: {', '.join(PAPERS)}.", show_default=False)],
     figures: Annotated[list[str] | None, typer.Argument(help="Such as fig1 fig5; all by default.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, iterations and settings: minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the figures; made if need be.")] = Path("out/papers"),
@@ -31,7 +40,7 @@ def reproduce(
 
     Example: `tacit reproduce recycled-admm fig5 --quick --out out/papers`
     """
-    known = names.pick(names.PAPERS, paper, "paper")
+    known = names.pick(PAPERS, paper, "paper")
     wanted = list(dict.fromkeys(figures or known))
     for name in wanted:
         names.pick(known, name, f"figure of {paper}")
@@ -61,7 +70,7 @@ def run(
         lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"), data_dir=data_dir)
         for k, name in enumerate(wanted):
             place = f"{paper} {name} ({k + 1} of {len(wanted)})"
-            exhibit = names.PAPERS[paper][name](lab)
+            exhibit = PAPERS[paper][name](lab)
             plots.exhibit(exhibit, pictures[name], note)
             write_csv(exhibit, pictures[name].with_suffix(".csv"))
             claims += exhibit.claims

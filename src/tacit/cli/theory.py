@@ -10,7 +10,7 @@ import numpy as np
 from tacit.data import read_csv
 from tacit.errors import InputError
 from tacit.graph import Graph
-from tacit.plan import Facts
+from tacit.privacy.plan import Facts
 from tacit.theory import convergence, design, samples
 
 

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tacit.algorithms import Algorithm
+from tacit.core.simulate import simulate
 from tacit.data import Dataset, adult, partition
 from tacit.files import replacing
 from tacit.graph import Graph
 from tacit.noise import SeededNoise
-from tacit.plan import Plan, plan
+from tacit.privacy.plan import Plan, plan
 from tacit.problem import Part, Problem
-from tacit.simulate import simulate
 
 DELTA = 1e-5  # of the tight totals that stand beside the papers' own
 

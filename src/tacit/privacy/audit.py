@@ -22,8 +22,8 @@ from tacit.errors import InputError
 from tacit.graph import Graph, View
 from tacit.mechanisms import law_within, objective_perturbed
 from tacit.noise import Law, Scale, SeededNoise
-from tacit.plan import Facts, calibrate
 from tacit.privacy.events import Pure
+from tacit.privacy.plan import Facts, calibrate
 from tacit.problem import Problem
 from tacit.release import Inbox
 

@@ -29,9 +29,9 @@ from tacit.errors import InputError
 from tacit.graph import Graph
 from tacit.mechanisms import gradient_sensitivity, minimiser_sensitivity, output_law_within
 from tacit.noise import SecureNoise, largest_draw
-from tacit.plan import plan
 from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.events import Gaussian
+from tacit.privacy.plan import plan
 from tacit.problem import ROUNDING, Problem
 from tacit.rounding import UNIT, Solved, gradient_error, most_pull
 
@@ -74,7 +74,7 @@ def pairwise(
     `published` says that the last token, the model, is made known to everybody. `grid` is that of the noise: a coarse
     one rounds away the noise of others. `start` bounds the norm of the agents' public starts.
 
-    >>> from tacit.plan import Facts
+    >>> from tacit.privacy.plan import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
     >>> e = pairwise(descent, Facts(sizes=[100] * 5, dimension=3), Graph.ring(5), rounds=25, delta=1e-5)
     >>> bool(e[0, 1] > e[0, 2] > e[0, 3] > e[0, 4] > 0)
@@ -100,7 +100,7 @@ def learnt(
 ) -> np.ndarray:
     """(N,) epsilon at delta: what a coalition learns of a record of every agent; 0 for its members.
 
-    >>> from tacit.plan import Facts
+    >>> from tacit.privacy.plan import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
     >>> learnt(descent, Facts(sizes=[9] * 4, dimension=3), Graph.ring(4), 8, 1e-5, by=[0, 2]).round(3).tolist()
     [0.0, 1.061, 0.0, 1.061]

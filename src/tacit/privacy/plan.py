@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tacit.algorithms import Algorithm
+from tacit.core.simulate import Blocks, tick
 from tacit.errors import InputError, whole
 from tacit.graph import Graph, View
 from tacit.losses import Logistic, Loss
@@ -26,7 +27,6 @@ from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.problem import RADIUS, Problem, check_radius
 from tacit.release import Inbox
-from tacit.simulate import Blocks, tick
 
 Method = TypeVar("Method", bound=Algorithm)
 

@@ -1,0 +1,62 @@
+"""A quick start: what need not be imported is not, and what is told ahead of the import is the same as after it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tacit
+from tacit import cli
+
+HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint")
+
+
+def imported_by(*args):
+    """The heavy packages that the command `tacit ARGS` has imported when it ends."""
+    script = (
+        "import sys, atexit\n"
+        f"atexit.register(lambda: print(*(m for m in {HEAVY!r} if m in sys.modules), file=sys.stderr))\n"
+        f"sys.argv = ['tacit', *{args!r}]\n"
+        "from tacit.cli import main\n"
+        "main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+    return ended.stderr.split()
+
+
+@pytest.mark.parametrize("args", [["--version"], ["--help"], []])
+def test_help_and_version_import_nothing_heavy(args):
+    assert imported_by(*args) == []
+
+
+def test_the_watch_for_heavy_imports_can_fail():
+    assert "numpy" in imported_by("plan", "--help")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_list_of_commands_says_what_the_command_says(name):
+    command = cli.load(name)
+    assert command.name == name
+    assert " ".join(command.help.split("\n\n")[0].split()) == cli.COMMANDS[name]
+
+
+def test_every_public_name_is_there():
+    assert sorted(tacit._HOME_OF) == tacit.__all__
+    for name in tacit.__all__:
+        assert getattr(tacit, name) is not None
+    assert set(tacit.__all__) <= set(dir(tacit))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        tacit.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [("tacit le", "ledger"), ("tacit ledger ch", "check"), ("tacit train --ag", "--agents")]
+)
+def test_the_shell_completes_commands_and_options(words, offered):
+    asked = {"_TACIT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    script = "import sys; sys.argv = ['tacit']; from tacit.cli import main; main()"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | asked, capture_output=True, text=True, timeout=600
+    )
+    assert offered in ended.stdout.split(), ended.stderr
