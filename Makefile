@@ -8,7 +8,7 @@ FLOWER := .venv-flower
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
-.PHONY: demo test test-lowest test-flower check types smoke bench adversary fuzz reproduce clean
+.PHONY: demo test test-lowest test-flower check types smoke bench statistics adversary fuzz reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -61,6 +61,9 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/token_methods.py
 	$(BIN)/python benchmarks/composite.py $(DATA)
 	$(BIN)/python benchmarks/agents.py
+
+statistics: $(READY)  ## the laws of the noise, from a million draws of each: some minutes
+	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/test_noise.py
 
 adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py

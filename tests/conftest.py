@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: threads of BLAS fight over the small cases of tests
 import numpy as np
 import pytest
 import scipy.sparse
