@@ -12,7 +12,6 @@ import shutil
 from importlib import import_module
 
 import pytest
-import typer.main
 from agent_worker import PROCESSES, command, free_ports
 
 from tacit import cli, training
@@ -285,8 +284,8 @@ OPTIONS = {
 
 def commands_below(*path):
     """The commands that there are, each with its options."""
-    command = typer.main.get_command(cli.app)
-    for name in path:
+    command = cli.load(path[0])
+    for name in path[1:]:
         command = command.commands[name]
     if not hasattr(command, "commands"):
         return {path: {each.name for each in command.params} - {"help"}}
