@@ -8,6 +8,9 @@ FLOWER := .venv-flower
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
+# Agents of tests wait for each other most of the time: more workers than cores.
+WORKERS := --numprocesses 4 --dist worksteal
+
 .PHONY: demo test test-lowest test-flower check types smoke bench statistics adversary fuzz reproduce clean
 
 $(READY): pyproject.toml
@@ -33,11 +36,11 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 	rm -rf out/federation
 	$(BIN)/tacit federation demo --out out/federation
 
-test: $(READY)    ## the whole test suite, two files at a time
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+test: $(READY)    ## the whole test suite, four tests at a time
+	$(BIN)/python -m pytest $(WORKERS)
 
 test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are allowed
-	$(LOWEST)/bin/python -m pytest --numprocesses 2 --dist loadfile
+	$(LOWEST)/bin/python -m pytest $(WORKERS)
 
 test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
 	$(FLOWER)/bin/python -m pytest tests/test_agent.py

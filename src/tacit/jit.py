@@ -12,16 +12,21 @@ import numba
 # Reordered sums let the compiler use vector instructions; NaN and infinity keep their meaning.
 VECTORISED: Any = {"reassoc", "contract", "nsz"}
 
-kernel = numba.njit(nogil=True, error_model="numpy")
-vectorised = numba.njit(nogil=True, error_model="numpy", fastmath=VECTORISED)
+# Compiling is what the first run on a machine waits for. So kernels that only kernels call get no wrapper for Python,
+# and those that are called from one place become part of their caller.
+_PLAIN: Any = {"nogil": True, "error_model": "numpy"}
+_INNER: Any = {**_PLAIN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+kernel = numba.njit(**_INNER)
+vectorised = numba.njit(**_INNER, fastmath=VECTORISED)
+once = numba.njit(**_PLAIN, inline="always")
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """A kernel that Python calls. Only these are cached on disk by numba; what they call is compiled into them."""
     try:
-        return numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+        return numba.njit(**_PLAIN, cache=True)(function)
     except RuntimeError:  # nowhere to write a cache: compile in every process
-        return kernel(function)
+        return numba.njit(**_PLAIN)(function)
 
 
 def drop_stale_kernels(entries: list[Any], sources: list[Path]) -> None:

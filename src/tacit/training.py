@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.algorithms import Algorithm
-from tacit.attacks.poisoning import Hostile
 from tacit.core.simulate import Run, simulate
 from tacit.data import Classes, Dataset, Schema
 from tacit.errors import InputError, whole
@@ -21,6 +20,9 @@ from tacit.privacy.accounting import rounded_up
 from tacit.privacy.plan import per_agent_totals
 from tacit.problem import Problem
 from tacit.recipes import Recipe
+
+if TYPE_CHECKING:
+    from tacit.attacks.poisoning import Hostile
 
 _FAR = 2.0**12  # of a member that lies where exact values have no bound
 

@@ -11,7 +11,7 @@ from tacit import jit, losses
 from tacit.errors import NotConverged
 from tacit.jit import drop_stale_kernels, entry, kernel
 from tacit.problem import Problem
-from tacit.solvers import block
+from tacit.solvers import block, gram, quasi_newton
 
 
 def handed_on(x: Any, centre: Any, x_before: Any, y_before: Any, z: Any, rho: Any, penalty: float, network: int) -> Any:
@@ -24,7 +24,7 @@ _handed_on = kernel(handed_on)
 
 
 @entry
-def _visits(holders, penalty, exact, network, l2, tolerance, starts, grams, kind, width, rows, lo, hi, targets, c, x, y, seen, change):  # type: ignore[no-untyped-def]  # fmt: skip # noqa: E501
+def _visits(holders, penalty, exact, network, l2, tolerance, blocked, starts, grams, kind, width, rows, lo, hi, targets, c, x, y, seen, change):  # type: ignore[no-untyped-def]  # fmt: skip # noqa: E501
     """The token goes from each holder to the next, the last of which only receives it. Changes the four arrays in
     place; returns the visit at which the solver gave up, or -1."""
     here, place = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -37,9 +37,15 @@ def _visits(holders, penalty, exact, network, l2, tolerance, starts, grams, kind
         if exact:  # (4a)
             new[0] = x[i]
             b = (-penalty * centre).reshape((1, len(z)))
-            block.minimise(
-                place, here, starts, grams, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
-            )
+            norms[0] = np.inf
+            if grams is not None and starts[i] >= 0:
+                gram.minimise(
+                    place, here, starts, grams, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                )
+            if not norms[0] <= tolerance:  # as in RowStore.minimise
+                quasi_newton.minimise(
+                    place, here, blocked, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                )
             if not norms[0] <= tolerance:
                 return k
         else:  # (8)
@@ -59,10 +65,9 @@ drop_stale_kernels(
 
 def visits(holders: np.ndarray, problem: Problem, penalty: float, exact: bool, state: tuple[np.ndarray, ...]) -> None:
     """Changes x, y, token and change, all (N, d), as the visits of these holders do; the last only gets the token."""
-    store = problem.store
-    stuck = _visits(
-        holders, float(penalty), exact, problem.agents, problem.l2, problem.tolerance, *store.grams, *store.data, *state
-    )  # fmt: skip
+    store, blocked = problem.store, quasi_newton.blocked(problem.dimension)
+    settings = (float(penalty), exact, problem.agents, problem.l2, problem.tolerance, blocked)
+    stuck = _visits(holders, *settings, *store.grams, *store.data, *state)
     if stuck >= 0:
         raise NotConverged(
             f"agent {holders[stuck]}: the local minimiser did not reach the gradient norm {problem.tolerance:.3g}; "

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tacit.attacks.poisoning import Hostile
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, warn_of
 from tacit.cli.console import out as screen
@@ -82,7 +81,7 @@ def compare(
         raise InputError("a comparison is of agents that talk: it needs at least two")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     check_robust(robust, int(talk.degree.min()))
-    liars = None if hostile is None else Hostile.parse(hostile, talk.agents)
+    liars = names.hostile(hostile, talk.agents)
     results = run(encoded, talk, divide, epsilon, delta, seeds, Trust(robust, hostile))
     best = recommended(results)
     if json:
@@ -111,7 +110,7 @@ def run(
     """All methods on `seeds` divisions of the records, with a display of what is running."""
     trials = [trial(data, divide, seed) for seed in range(seeds)]
     warn_of(delta, max(len(y) for _, y in trials[0].parts))
-    with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
+    with err.status("preparing (the first run on a machine compiles the solver: some seconds)") as status:
         return list(
             compare_methods(
                 trials,

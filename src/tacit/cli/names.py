@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tacit.algorithms import CensoredADMM, ConsensusADMM, IncrementalADMM, WalkADMM
 from tacit.data import Table, adult_table, read_csv
@@ -14,6 +14,9 @@ from tacit.files import fingerprint
 from tacit.graph import Graph
 from tacit.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
+
+if TYPE_CHECKING:
+    from tacit.attacks.poisoning import Hostile
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {
     "admm": ConsensusADMM,
@@ -87,6 +90,15 @@ def folder(path: Path) -> None:
 def records(file: str) -> Table:
     """The embedded data by its name, or a CSV file."""
     return adult_table() if file == "adult" else read_csv(file)
+
+
+def hostile(text: str | None, agents: int, seed: int = 0) -> Hostile | None:
+    """The members that lie, from KIND:COUNT; None where nobody is asked to."""
+    if text is None:
+        return None
+    from tacit.attacks.poisoning import Hostile  # with the other attacks, which take their time to import
+
+    return Hostile.parse(text, agents, seed)
 
 
 def dataset(file: str) -> str:

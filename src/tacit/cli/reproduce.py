@@ -66,7 +66,7 @@ def run(
     title = f"{paper}: what is claimed, and what was measured" + (f" ({note})" if note else "")
     claims: list[Claim] = []
     notes: dict[str, None] = {}  # each once, in order
-    with err.status("preparing (the first run on a machine compiles the solver: about half a minute)") as status:
+    with err.status("preparing (the first run on a machine compiles the solver: some seconds)") as status:
         lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"), data_dir=data_dir)
         for k, name in enumerate(wanted):
             place = f"{paper} {name} ({k + 1} of {len(wanted)})"

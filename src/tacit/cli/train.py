@@ -5,12 +5,11 @@ from __future__ import annotations
 import json as json_format
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
-from tacit.attacks.poisoning import Hostile
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
@@ -25,6 +24,9 @@ from tacit.recipes import RECIPES, RECOMMENDED, Recipe
 from tacit.report import tables
 from tacit.training import Trained, as_json, hold_out, one_sided, ticks_a_round, train_privately
 from tacit.training import train as train_together
+
+if TYPE_CHECKING:
+    from tacit.attacks.poisoning import Hostile
 
 NOT_COVERED = " (not covered by the guarantee: keep this to yourself)"
 # In units where a row's loss has scale 1: what converged fastest over several data sets, by the loss's curvature.
@@ -109,7 +111,7 @@ def train(
     method = make(penalty=_USUAL_PENALTY[type(chosen_loss)] if penalty is None else penalty)
     data = encoded(table, used_schema)
     parts, agent_names = share_out(table, data, site, agents, skew, seed, used_schema.sites)
-    liars = None if hostile is None else Hostile.parse(hostile, len(parts), seed)
+    liars = names.hostile(hostile, len(parts), seed)
     trained = run(
         method, data, used_schema, parts, agent_names, names.graph(graph, len(parts), agent_names, seed),
         loss=chosen_loss, l2=3e-5 if l2 is None else l2, rounds=1000 if rounds is None else rounds,
@@ -144,9 +146,9 @@ def private(
     data = encoded(table, schema, NOT_COVERED)
     parts, agent_names = share_out(table, data, site, agents, None, seed, schema.sites)
     kept, held = hold_out(parts, holdout, seed)
-    liars = None if hostile is None else Hostile.parse(hostile, len(kept), seed)
+    liars = names.hostile(hostile, len(kept), seed)
     warn_of(delta, max(map(len, kept)))
-    err.print("the first run on a machine compiles the solver: about half a minute", style="dim")
+    err.print("the first run on a machine compiles the solver: some seconds", style="dim")
     with rounds_bar(0) as bar:
         trained = train_privately(
             recipe, data, schema, kept, names.graph(graph, len(kept), agent_names, seed),
@@ -254,7 +256,7 @@ def run(
     except GraphError as error:
         advice = "; take --algorithm w-admm, or another --graph" if graph.agents > 1 else ""
         raise GraphError(f"{error}{advice}") from None
-    waiting = err.status("preparing (the first run on a machine compiles the solver: about half a minute)")
+    waiting = err.status("preparing (the first run on a machine compiles the solver: some seconds)")
     with rounds_bar(rounds * ticks) as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         waiting.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from tacit import jit, losses
 from tacit.jit import drop_stale_kernels, entry
 from tacit.solvers import gram, quasi_newton
 from tacit.solvers.dense import combine
-from tacit.solvers.rows import Rows, SparseRows, add_transposed_times, inner_products, times
+from tacit.solvers.rows import Rows, SparseRows, add_transposed_times, sparse_inner_products, times
 
 _AT_ONCE = 256  # rows that a gradient reads twice in a row: the second time they are still in the cache
 
@@ -48,30 +49,11 @@ def gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-
 
 
 @entry
-def _all_inner_products(ids, starts, rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
-    """G = X X^T of every listed agent, in the flat array `out` from starts[id] on"""
+def _sparse_grams(ids, first, rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
+    """G = X X^T of every listed agent, in the flat array `out` from first[id] on"""
     for i in ids:
         n = hi[i] - lo[i]
-        inner_products(rows, lo[i], hi[i], d, out[starts[i] : starts[i] + n * n].reshape((n, n)))
-
-
-@entry
-def minimise(places, ids, starts, grams, kind, width, rows, lo, hi, y, c, rho, b, f, tolerance, norms):  # type: ignore[no-untyped-def]
-    """For the listed places k of the block: moves f[k] to agent ids[k]'s minimiser, fills norms[k]"""
-    for k in places:
-        i = ids[k]
-        n = hi[i] - lo[i]
-        norms[k] = np.inf
-        if starts[i] >= 0 and rho[k] > 0.0:
-            G = grams[starts[i] : starts[i] + n * n].reshape((n, n))
-            start = f[k].copy()
-            norms[k] = gram.minimise(kind, width, rows, lo[i], hi[i], y, c, rho[k], b[k], G, f[k], tolerance)
-            if not np.isfinite(norms[k]):
-                f[k] = start
-        if not norms[k] <= tolerance:  # many rows, or a rho so small that row space ran out of digits
-            norms[k] = quasi_newton.minimise(kind, width, rows, lo[i], hi[i], y, c, rho[k], b[k], f[k], tolerance)
-        if not np.all(np.isfinite(f[k])):
-            norms[k] = np.inf
+        sparse_inner_products(rows, lo[i], hi[i], d, out[first[i] : first[i] + n * n].reshape((n, n)))
 
 
 @entry
@@ -91,7 +73,7 @@ def _descend(ids, kind, width, rows, lo, hi, y, c, rho, b, f, step, steps, limit
 
 
 drop_stale_kernels(
-    [_values, gradients, _all_inner_products, minimise, _descend],
+    [_values, gradients, _sparse_grams, gram.minimise, quasi_newton.minimise, _descend],
     [*Path(__file__).parent.glob("*.py"), Path(losses.__file__), Path(jit.__file__)],
 )
 
@@ -124,7 +106,7 @@ class RowStore:
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
         out = np.empty(len(ids))
-        _values(ids, *self.data, f, out)
+        _values(ids, *self.data, np.require(f, requirements="W"), out)  # another copy than one more kernel to compile
         return out
 
     def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -171,32 +153,48 @@ class RowStore:
         return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.dimension))
 
     @cached_property
-    def grams(self) -> tuple[np.ndarray, np.ndarray]:
-        """X X^T of agents with few rows: where each starts, or -1, and all of them in a row."""
+    def grams(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """X X^T of agents with few rows: where each starts, or -1, and all of them in a row (None: there are none)."""
         small = np.flatnonzero((self.sizes < self.dimension) & (self.sizes <= gram.MOST_ROWS))
         squares = self.sizes[small] ** 2
-        starts = np.full(len(self.sizes), -1)
-        starts[small] = np.cumsum(squares) - squares
+        first = np.full(len(self.sizes), -1)
+        if not len(small):
+            return first, None
+        first[small] = np.cumsum(squares) - squares
         out = np.empty(int(squares.sum()))
-        _all_inner_products(small, starts, self.rows, self.lo, self.hi, self.dimension, out)
-        return starts, out
+        if isinstance(self.rows, SparseRows):
+            _sparse_grams(small, first, self.rows, self.lo, self.hi, self.dimension, out)
+        else:
+            for i in small:
+                X = self.rows[self.lo[i] : self.hi[i]]
+                out[first[i] : first[i] + len(X) ** 2] = (X @ X.T).ravel()
+        return first, out
 
     def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, tolerance: float) -> np.ndarray:
         """Moves each row of f to the minimiser of (data term) + rho/2 ||f||^2 + b.f; returns the gradient norms."""
-        starts, grams = self.grams
-        norms = np.empty(len(ids))
-
-        def solve(places: np.ndarray) -> None:
-            minimise(places, ids, starts, grams, *self.data, rho, b, f, tolerance, norms)
-
-        threads = 1 if len(ids) == 1 else len(os.sched_getaffinity(0))
-        if threads == 1:
-            solve(np.arange(len(ids)))
-        else:  # hand out the agents with most rows first: the threads then finish together
-            order = np.argsort(-self.sizes[ids], kind="stable")
-            hands = min(len(ids), 8 * threads)
-            list(_pool(threads).map(solve, [order[k::hands] for k in range(hands)]))
+        first, grams = self.grams
+        norms, rest = np.full(len(ids), np.inf), np.arange(len(ids))
+        if grams is not None:
+            few = np.flatnonzero((first[ids] >= 0) & (rho > 0.0))
+            self._share_out(
+                few, ids, lambda k: gram.minimise(k, ids, first, grams, *self.data, rho, b, f, tolerance, norms)
+            )
+            rest = np.flatnonzero(~(norms <= tolerance))  # or rho is so small that row space ran out of digits
+        blocked = quasi_newton.blocked(self.dimension)
+        self._share_out(
+            rest, ids, lambda k: quasi_newton.minimise(k, ids, blocked, *self.data, rho, b, f, tolerance, norms)
+        )
         return norms
+
+    def _share_out(self, places: np.ndarray, ids: np.ndarray, solve: Callable[[np.ndarray], None]) -> None:
+        """Calls `solve` with shares of the places of a block, in several threads if there are several places."""
+        threads = len(os.sched_getaffinity(0)) if len(places) > 1 else len(places)
+        if threads == 1:
+            solve(places)
+        elif threads > 1:  # hand out the agents with most rows first: the threads then finish together
+            order = places[np.argsort(-self.sizes[ids[places]], kind="stable")]
+            hands = min(len(places), 8 * threads)
+            list(_pool(threads).map(solve, [order[k::hands] for k in range(hands)]))
 
     def descend(
         self,

@@ -33,6 +33,15 @@ def matvec(A, x, out):  # type: ignore[no-untyped-def]
         out[i] = total
 
 
+@kernel
+def all_finite(x):  # type: ignore[no-untyped-def]
+    """Whether no number of x is infinite or NaN."""
+    finite = True
+    for i in range(len(x)):
+        finite = finite and np.isfinite(x[i])
+    return finite
+
+
 @vectorised
 def factorise(H):  # type: ignore[no-untyped-def]
     """Cholesky factor, in place, of the symmetric matrix whose lower triangle is H."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from tacit import losses
-from tacit.jit import kernel
-from tacit.solvers.dense import combine, dot, factorise, solve_factorised
+from tacit.jit import entry, kernel, once
+from tacit.solvers.dense import all_finite, combine, dot, factorise, solve_factorised
 from tacit.solvers.linesearch import good_enough, next_trial
 from tacit.solvers.rows import add_transposed_times, add_weighted_diagonal, add_weighted_squares, times
 
@@ -37,19 +37,22 @@ def gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: igno
     return np.sqrt(dot(g, g))
 
 
-@kernel
+@once
 def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least):  # type: ignore[no-untyped-def]
-    """Fills H with a Cholesky factor of the Hessian at the margins z (or `diagonal` with its diagonal).
+    """Fills the lower triangle of H with the Hessian at the margins z (or `diagonal` with its diagonal).
 
     `least` is a curvature below which a step would leave the range of numbers.
     """
     for r in range(0, hi - lo, stride):
         w[r] = stride * c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
     if not dense:
-        diagonal[:] = rho + least
+        for j in range(len(diagonal)):
+            diagonal[j] = rho + least
         add_weighted_diagonal(rows, lo, hi, w, diagonal)
         return
-    H[:, :] = 0.0
+    for i in range(H.shape[0]):
+        for j in range(H.shape[0]):
+            H[i, j] = 0.0
     add_weighted_squares(rows, lo, hi, stride, w, H)
     trace = 0.0
     for j in range(H.shape[0]):
@@ -58,13 +61,9 @@ def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, 
     ridge = rho + 1e-12 * (trace / H.shape[0] + rho) + least
     for j in range(H.shape[0]):
         H[j, j] += ridge
-    if H.shape[0] <= 256:
-        factorise(H)
-    else:  # LAPACK's blocked factorisation pays from here on; it reads the lower triangle only
-        H[:, :] = np.linalg.cholesky(H)
 
 
-@kernel
+@once
 def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignore[no-untyped-def]
     """q := -(BFGS inverse Hessian) g, by the two-loop recursion over the kept pairs."""
     combine(g, 0.0, g, q)
@@ -81,7 +80,7 @@ def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignor
     combine(q, -2.0, q, q)
 
 
-@kernel
+@once
 def _near_root(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t):  # type: ignore[no-untyped-def]
     """A step along q at which the slope is small enough, found from t = 1, where it is slope_t; u is X q."""
     t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
@@ -95,7 +94,7 @@ def _near_root(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t): 
     return t
 
 
-@kernel
+@once
 def _armijo(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ignore[no-untyped-def]
     """The longest of the steps 1, 1/2, 1/4, ... that decreases the value as Armijo asks, and whether there is one."""
     for trial in range(_MAX_TRIALS):
@@ -109,64 +108,81 @@ def _armijo(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ign
     return t, False
 
 
-@kernel
-def minimise(kind, width, rows, lo, hi, y, c, rho, b, f, tolerance):  # type: ignore[no-untyped-def]
-    """Moves f to the minimiser, in place; returns the gradient norm reached there."""
-    n, d = hi - lo, len(f)
+@entry
+def minimise(places, ids, blocked, kind, width, rows, starts, ends, y, c, rhos, linear, models, tolerance, norms):  # type: ignore[no-untyped-def]
+    """For the listed places k of a block: moves models[k] to agent ids[k]'s minimiser, fills norms[k] with the norm of
+    the gradient there. `blocked` is what the function below says."""
+    d = models.shape[1]
     dense = d <= DENSE_LIMIT
     H = np.empty((d, d)) if dense else np.empty((0, 0))
     diagonal = np.empty(0) if dense else np.empty(d)
-    z, z_new, s, w = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     g, g_new, q, f_new = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     S, Y = np.empty((_MEMORY, d)), np.empty((_MEMORY, d))
     sy, alpha = np.empty(_MEMORY), np.empty(_MEMORY)
+    for k in places:
+        lo, hi, rho, b, f = starts[ids[k]], ends[ids[k]], rhos[k], linear[k], models[k]
+        n = hi - lo
+        z, z_new, s, w = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
 
-    times(rows, lo, hi, f, z)
-    norm = gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g)
-    stride = max(1, n // (_ROWS_PER_FEATURE * d)) if dense else 1
-    pairs, memory, careful = 0, 0, False  # full at once: the first iteration builds the Hessian
-    least_norm, patience = norm, _PATIENCE
-    for iteration in range(_MAX_ITERATIONS):
-        # Half the tolerance leaves room for what rounding hides from us.
-        if norm <= 0.5 * tolerance or not np.isfinite(norm) or patience == 0:
-            break
-        if pairs == memory:
-            careful = iteration > 0
-            least = 1e-8 * norm / (1.0 + np.sqrt(dot(f, f)))
-            _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least)
-            pairs, stride, memory = 0, 1, _CAREFUL_MEMORY if careful and dense else _MEMORY
-        _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha)
+        times(rows, lo, hi, f, z)
+        norm = gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g)
+        stride = n // (_ROWS_PER_FEATURE * d)
+        if stride < 1 or not dense:
+            stride = 1
+        pairs, memory, careful = 0, 0, False  # full at once: the first iteration builds the Hessian
+        least_norm, patience = norm, _PATIENCE
+        for iteration in range(_MAX_ITERATIONS):
+            # Half the tolerance leaves room for what rounding hides from us.
+            if norm <= 0.5 * tolerance or not np.isfinite(norm) or patience == 0:
+                break
+            if pairs == memory:
+                careful = iteration > 0
+                least = 1e-8 * norm / (1.0 + np.sqrt(dot(f, f)))
+                _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least)
+                if blocked is not None:
+                    H[:, :] = np.linalg.cholesky(H)
+                elif dense:
+                    factorise(H)
+                pairs, stride, memory = 0, 1, _CAREFUL_MEMORY if careful and dense else _MEMORY
+            _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha)
 
-        # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
-        combine(f, 1.0, q, f_new)
-        times(rows, lo, hi, f_new, z_new)
-        norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
-        slope_0, slope_t = dot(g, q), dot(g_new, q)
-        found = True
-        if careful:  # full Newton steps wherever they are worth it
-            accepted = norm_new <= 0.5 * least_norm  # of all so far: or two rules of progress could chase each other
-        else:
-            accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
-        if not accepted:
-            combine(z_new, -1.0, z, z_new)  # from here on X q
-            bq, fq, qq = dot(b, q), dot(f, q), dot(q, q)
-            if careful:
-                t, found = _armijo(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0)
-            else:
-                t = _near_root(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
-            combine(f, t, q, f_new)
+            # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
+            combine(f, 1.0, q, f_new)
             times(rows, lo, hi, f_new, z_new)
             norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+            slope_0, slope_t = dot(g, q), dot(g_new, q)
+            found = True
+            if careful:  # full Newton steps wherever they are worth it
+                accepted = (
+                    norm_new <= 0.5 * least_norm
+                )  # of all so far: or two rules of progress could chase each other
+            else:
+                accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
+            if not accepted:
+                combine(z_new, -1.0, z, z_new)  # from here on X q
+                bq, fq, qq = dot(b, q), dot(f, q), dot(q, q)
+                if careful:
+                    t, found = _armijo(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0)
+                else:
+                    t = _near_root(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
+                combine(f, t, q, f_new)
+                times(rows, lo, hi, f_new, z_new)
+                norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
 
-        combine(f_new, -1.0, f, S[pairs])
-        combine(g_new, -1.0, g, Y[pairs])
-        sy[pairs] = dot(S[pairs], Y[pairs])
-        pairs = pairs + 1 if sy[pairs] > 0.0 else memory  # no curvature left to see: look again
-        combine(f_new, 0.0, f_new, f)
-        z, z_new = z_new, z
-        g, g_new, norm = g_new, g, norm_new
-        if norm < least_norm:
-            least_norm, patience = norm, _PATIENCE
-        elif not found:
-            patience -= 1
-    return norm
+            combine(f_new, -1.0, f, S[pairs])
+            combine(g_new, -1.0, g, Y[pairs])
+            sy[pairs] = dot(S[pairs], Y[pairs])
+            pairs = pairs + 1 if sy[pairs] > 0.0 else memory  # no curvature left to see: look again
+            combine(f_new, 0.0, f_new, f)
+            z, z_new = z_new, z
+            g, g_new, norm = g_new, g, norm_new
+            if norm < least_norm:
+                least_norm, patience = norm, _PATIENCE
+            elif not found:
+                patience -= 1
+        norms[k] = norm if all_finite(f) else np.inf
+
+
+def blocked(d: int) -> bool | None:
+    """Whether LAPACK's factorisation pays, which goes block by block. If not, None: numba then does not compile it."""
+    return True if 256 < d <= DENSE_LIMIT else None

@@ -13,7 +13,7 @@ import scipy.sparse
 from numba import types
 from numba.extending import overload
 
-from tacit.jit import VECTORISED
+from tacit.jit import VECTORISED, vectorised
 
 
 class SparseRows(NamedTuple):
@@ -61,11 +61,6 @@ def add_weighted_squares(rows, lo, hi, stride, w, out):  # type: ignore[no-untyp
 
 def add_weighted_diagonal(rows, lo, hi, w, out):  # type: ignore[no-untyped-def]
     """out += sum_r w[r - lo] x_r * x_r, element by element."""
-    raise TypeError("compiled code only")
-
-
-def inner_products(rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
-    """out[r - lo, q - lo] = x_r . x_q"""
     raise TypeError("compiled code only")
 
 
@@ -129,8 +124,16 @@ def _add_weighted_squares(rows, lo, hi, stride, w, out):  # type: ignore[no-unty
     else:
 
         def impl(rows, lo, hi, stride, w, out):  # type: ignore[no-untyped-def]
-            x = rows[lo:hi:stride].copy()
-            out += np.dot((x * np.expand_dims(w[: hi - lo : stride], 1)).T, x)
+            d, n = rows.shape[1], (hi - lo + stride - 1) // stride
+            x, weighted, square = np.empty((n, d)), np.empty((n, d)), np.empty((d, d))
+            for r in range(n):
+                for j in range(d):
+                    x[r, j] = rows[lo + r * stride, j]
+                    weighted[r, j] = x[r, j] * w[r * stride]
+            np.dot(weighted.T, x, square)
+            for i in range(d):
+                for j in range(d):
+                    out[i, j] += square[i, j]
 
     return impl
 
@@ -153,26 +156,17 @@ def _add_weighted_diagonal(rows, lo, hi, w, out):  # type: ignore[no-untyped-def
     return impl
 
 
-@overload(inner_products, jit_options=_inlined)
-def _inner_products(rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
-    if _is_sparse(rows):
-
-        def impl(rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
-            dense = np.zeros(d)
-            for r in range(lo, hi):
-                for a in range(rows.indptr[r], rows.indptr[r + 1]):
-                    dense[rows.indices[a]] = rows.data[a]
-                for q in range(lo, hi):
-                    total = 0.0
-                    for a in range(rows.indptr[q], rows.indptr[q + 1]):
-                        total += rows.data[a] * dense[rows.indices[a]]
-                    out[r - lo, q - lo] = total
-                for a in range(rows.indptr[r], rows.indptr[r + 1]):
-                    dense[rows.indices[a]] = 0.0
-    else:
-
-        def impl(rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
-            x = rows[lo:hi]
-            out[:, :] = np.dot(x, x.T)
-
-    return impl
+@vectorised
+def sparse_inner_products(rows, lo, hi, d, out):  # type: ignore[no-untyped-def]
+    """out[r - lo, q - lo] = x_r . x_q"""
+    dense = np.zeros(d)
+    for r in range(lo, hi):
+        for a in range(rows.indptr[r], rows.indptr[r + 1]):
+            dense[rows.indices[a]] = rows.data[a]
+        for q in range(lo, hi):
+            total = 0.0
+            for a in range(rows.indptr[q], rows.indptr[q + 1]):
+                total += rows.data[a] * dense[rows.indices[a]]
+            out[r - lo, q - lo] = total
+        for a in range(rows.indptr[r], rows.indptr[r + 1]):
+            dense[rows.indices[a]] = 0.0
