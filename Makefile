@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOWEST := .venv-lowest
 FLOWER := .venv-flower
+HARD := .venv-hard
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 # Agents of tests wait for each other most of the time: more workers than cores.
 WORKERS := --numprocesses 4 --dist worksteal
 
-.PHONY: demo test test-lowest test-flower check types smoke bench statistics adversary fuzz reproduce clean
+.PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics adversary fuzz reproduce clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +32,11 @@ $(FLOWER)/.ready: pyproject.toml
 	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" flwr
 	touch $(FLOWER)/.ready
 
+$(HARD)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(HARD)
+	$(HARD)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" pytest-randomly
+	touch $(HARD)/.ready
+
 demo: $(READY)    ## five organisations train one classifier on the embedded Adult data; then each in a process of its own
 	$(BIN)/tacit demo --out out/demo
 	rm -rf out/federation
@@ -41,6 +47,9 @@ test: $(READY)    ## the whole test suite, four tests at a time
 
 test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are allowed
 	$(LOWEST)/bin/python -m pytest $(WORKERS)
+
+test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy machine: more than an hour; see docs/test-hard.md
+	$(HARD)/bin/python tools/test_hard.py
 
 test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
 	$(FLOWER)/bin/python -m pytest tests/test_agent.py
@@ -82,4 +91,4 @@ reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters 
 	$(BIN)/tacit reproduce local-dp --out docs/papers
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(FLOWER) out dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LOWEST) $(FLOWER) $(HARD) out dist .mypy_cache .ruff_cache .pytest_cache
