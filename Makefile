@@ -10,7 +10,7 @@ HARD := .venv-hard
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 # Agents of tests wait for each other most of the time: more workers than cores.
-WORKERS := --numprocesses 4 --dist worksteal
+WORKERS := --numprocesses 6 --dist worksteal
 
 .PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics adversary fuzz reproduce clean
 
@@ -42,7 +42,7 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 	rm -rf out/federation
 	$(BIN)/tacit federation demo --out out/federation
 
-test: $(READY)    ## the whole test suite, four tests at a time
+test: $(READY)    ## the whole test suite, six tests at a time
 	$(BIN)/python -m pytest $(WORKERS)
 
 test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are allowed

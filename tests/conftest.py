@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: threads of BLAS fight over the small cases of tests
 import numpy as np
@@ -13,6 +15,15 @@ import scipy.sparse
 
 import tacit
 from tacit import cli
+
+
+def pytest_sessionstart(session):
+    """Compiles the kernels once, before several workers would each do so."""
+    if getattr(session.config.option, "numprocesses", None) and not hasattr(session.config, "workerinput"):
+        script = Path(__file__).parent / "compile_kernels.py"
+        for each in [subprocess.Popen([sys.executable, script, kind]) for kind in ("dense", "csr")]:
+            assert each.wait() == 0
+
 
 SIZES = (7, 40, 23, 61, 12)  # fewer and more rows than features: both solvers take part
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -157,7 +158,10 @@ def test_one_agent_alone(tacit, patients):
     assert "Warning" not in err
 
 
-def test_demo(tacit, tmp_path):
+def test_demo(tacit, tmp_path, monkeypatch):
+    demo = import_module("tacit.cli.demo")
+    compare = demo.compare_all
+    monkeypatch.setattr(demo, "compare_all", lambda *args, **settings: compare(*args, **settings | {"seeds": 1}))
     code, out, err = tacit("demo", "--out", "demo")
     assert code == 0, err
     assert "Five organisations" in out
