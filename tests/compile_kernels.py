@@ -6,8 +6,13 @@ from conftest import make_parts
 
 import tacit
 
-parts = make_parts(sparse=sys.argv[1] == "csr")  # fewer and more rows than features: both solvers
-problem = tacit.Problem(parts, l2=0.5)
-problem.value(problem.gradient(problem.optimum()))
-for algorithm in (tacit.algorithms.ConsensusADMM(penalty=1.0), tacit.algorithms.IncrementalADMM(penalty=1.0)):
-    tacit.simulate(algorithm, problem, tacit.Graph.ring(problem.agents), rounds=2)
+
+def main(kind):
+    problem = tacit.Problem(make_parts(sparse=kind == "csr"), l2=0.5)  # few and many rows: both solvers
+    problem.value(problem.gradient(problem.optimum()))
+    for algorithm in (tacit.algorithms.ConsensusADMM(penalty=1.0), tacit.algorithms.IncrementalADMM(penalty=1.0)):
+        tacit.simulate(algorithm, problem, tacit.Graph.ring(problem.agents), rounds=2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
