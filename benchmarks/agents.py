@@ -30,15 +30,15 @@ import numpy as np
 from tacit.agent.federation import SUMS, Federation, Member, Plain
 from tacit.agent.identity import Identity
 from tacit.agent.store import status
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import post_processed
+from tacit.privacy.mechanisms import post_processed
 from tacit.privacy.plan import Facts
-from tacit.problem import Problem
-from tacit.recipes import Setting
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.workflows.recipes import Setting
 
 DIMENSION, ROUNDS, TURNS = 104, 150, 3
 
@@ -98,7 +98,7 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
     from tacit.agent.run import take_part
     from tacit.agent.seat import Seat
     from tacit.agent.store import Store
-    from tacit.noise import SecureNoise
+    from tacit.privacy.noise import SecureNoise
 
     facts = Facts(sizes=[2] * len(federation.members), dimension=DIMENSION, l2=1.0)
     federation.__dict__["setting"] = Setting(Talk(), ROUNDS, facts)

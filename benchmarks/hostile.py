@@ -15,9 +15,9 @@ import numpy as np
 import tacit
 from tacit.attacks.poisoning import KINDS
 from tacit.cli.compare import trial
-from tacit.comparison import Trial, Trust, _error, _run
-from tacit.listening import ROBUST
-from tacit.recipes import RECIPES, RECOMMENDED
+from tacit.exchange.listening import ROBUST
+from tacit.workflows.comparison import Trial, Trust, _error, _run
+from tacit.workflows.recipes import RECIPES, RECOMMENDED
 
 
 def main(seeds: int = 5, method: str = RECOMMENDED) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 
 import tacit
 from tacit.algorithms import Algorithm, IncrementalADMM, TokenGradientDescent
+from tacit.core.schedule import RandomWalk
 from tacit.privacy.network import learnt, pairwise
 from tacit.privacy.plan import Facts, plan
 from tacit.report.plots import learnt_of_each_other
-from tacit.schedule import RandomWalk
 
 AGENTS, CYCLES, DELTA = 20, 8, 1e-5
 VISIT = tacit.Gaussian(5.0)

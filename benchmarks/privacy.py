@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.noise import Law, SecureNoise, SeededNoise
 from tacit.privacy.events import Pure
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
+from tacit.privacy.noise import Law, SecureNoise, SeededNoise
 
 D = 104
 

@@ -14,12 +14,12 @@ from itertools import count
 import numpy as np
 from timing import interleaved
 
+from tacit.core.graph import Graph
+from tacit.core.schedule import Broadcast
 from tacit.exchange import Plain, SecretSharedSums
 from tacit.exchange.member import Group
 from tacit.exchange.secret_shared import shared_sum
-from tacit.graph import Graph
-from tacit.mechanisms import unprotected
-from tacit.schedule import Broadcast
+from tacit.privacy.mechanisms import unprotected
 
 AGENTS, DIMENSION, PASSES = 10, 100_000, 21
 

@@ -18,8 +18,8 @@ from timing import interleaved
 
 import tacit
 from tacit.algorithms import Between, IncrementalADMM
-from tacit.hamilton import hamiltonian_cycle
-from tacit.losses import Squared
+from tacit.core.hamiltonian import hamiltonian_cycle
+from tacit.core.losses import Squared
 
 N, ROWS, D, RHO, TICKS, LONG = 100, 30, 2, 10.0, 2_000, 100_000
 

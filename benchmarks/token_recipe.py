@@ -14,7 +14,7 @@ import scipy.sparse
 from tuning import AGENTS, ROWS, records
 
 import tacit
-from tacit.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES
 
 TOTAL = AGENTS * ROWS
 DATA_SETS, NOISES = range(2, 5), range(3)  # the tuning has the data sets 0 and 1

@@ -1,4 +1,4 @@
-"""How the recipes of `tacit.recipes` were chosen: on synthetic records, never on those that results are reported for.
+"""How the recipes were chosen: on synthetic records, never on those that results are reported for.
 
     python benchmarks/tuning.py [METHOD ...]
 
@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse
 
 import tacit
-from tacit.losses import HuberHinge
-from tacit.recipes import RECIPES, Recipe
+from tacit.core.losses import HuberHinge
+from tacit.workflows.recipes import RECIPES, Recipe
 
 AGENTS, ROWS, TEST = 5, 8000, 5000
 DATA_SETS, NOISES = 2, 4

@@ -30,14 +30,14 @@ from tacit.algorithms import (
     RecycledADMM,
     TokenGradientDescent,
 )
+from tacit.core.losses import HuberHinge
+from tacit.core.release import Inbox
+from tacit.core.schedule import Cycle, role
 from tacit.exchange.fixed_point import FixedPoint
+from tacit.exchange.listening import Listening
 from tacit.exchange.secret_shared import SummedInbox
-from tacit.listening import Listening
-from tacit.losses import HuberHinge
 from tacit.privacy.events import Free, Pure
 from tacit.privacy.plan import _NoNoise
-from tacit.release import Inbox
-from tacit.schedule import Cycle, role
 
 GRAPH = tacit.Graph.complete(3)
 ME = 0
@@ -212,7 +212,7 @@ def _cancelling(method, state, view, t, d) -> np.ndarray:
 
 def objective_perturbed_of_old(problem, noise, law, *, linear, weight, centre, start, factor, ids, t):
     """The mechanism as it was: noise added to what neighbours chose, in floating point, and a fixed tolerance."""
-    from tacit import mechanisms as m
+    from tacit.privacy import mechanisms as m
 
     problem.require_row_norm(1.0)
     mu = problem.l2 + 2 * weight

@@ -33,7 +33,7 @@ from adversary import SHARED, converse, methods, neighbours_in_one_record, priva
 from scipy.stats import norm
 
 import tacit
-from tacit.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES
 
 SIZES = [10.0**k for k in (*range(3, 22, 3), 50, 100, 200, 300)]
 MULTIPLIER = 10.0  # of one step: N(0, 1) against N(1/10, 1), which nobody tells apart better than Phi(1/20) of the time

@@ -23,7 +23,7 @@ from tacit.exchange import SecretSharedSums
 from tacit.privacy import filters
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.privacy.ledger_entries import canonical
+from tacit.privacy.ledger.entries import canonical
 
 PARTS = make_parts(d=D)
 

@@ -23,11 +23,11 @@ import numpy as np
 import tacit
 from tacit.algorithms import ConsensusADMM, Geometric, IncrementalADMM, RecycledADMM
 from tacit.data import Classes, Dataset, Number, Schema
-from tacit.mechanisms import unprotected
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.plan import Facts
-from tacit.recipes import Setting
+from tacit.workflows.recipes import Setting
 
 NAMES = ("alder", "birch", "cedar", "dogwood", "elm")
 EDGES = (
@@ -85,7 +85,7 @@ GOING_ON: dict[str, tuple[Any, int]] = {
 }
 Fault = tuple[str, int] | None
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["agent_warm", "tacit.recipes", "agent_worker"])
+PROCESSES.set_forkserver_preload(["agent_warm", "tacit.workflows.recipes", "agent_worker"])
 
 SCHEMA = Schema(
     label=Classes("ill", positive=("yes",), negative=("no",)),

@@ -26,14 +26,14 @@ from adversary import GRAPH, ME, Said, neighbours_in_one_record, two_data_sets
 from agent_worker import PROCESSES
 
 import tacit
+from tacit.core.release import Inbox
+from tacit.core.schedule import role
 from tacit.data import Classes, Dataset, Number, Schema
-from tacit.listening import Listening
+from tacit.exchange.listening import Listening
 from tacit.privacy import filters
 from tacit.privacy.events import Free, to_plain
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.privacy.ledger_entries import canonical
-from tacit.release import Inbox
-from tacit.schedule import role
+from tacit.privacy.ledger.entries import canonical
 
 NAMES = ("alder", "birch", "cedar", "dogwood")
 ROWS, D = 2000, 3

@@ -27,10 +27,10 @@ from hypothesis import HealthCheck, Phase, given, settings, target
 from hypothesis import strategies as st
 
 import tacit
-from tacit import mechanisms
 from tacit.algorithms import consensus
+from tacit.core.rounding import Solved, most_pull
+from tacit.privacy import mechanisms
 from tacit.privacy.events import Gaussian, ObjectiveGaussian
-from tacit.rounding import Solved, most_pull
 
 MULTIPLIER, RADIUS = 20.0, 64.0
 METHODS = methods(tacit.Gaussian(MULTIPLIER))

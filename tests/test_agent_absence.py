@@ -28,12 +28,12 @@ from tacit.agent.store import status
 from tacit.agent.transport import Server, largest_question
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Absence, Greeting, Met
+from tacit.core.graph import Graph
 from tacit.errors import InputError, NotConnected, TacitError
-from tacit.graph import Graph
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap
 from tacit.privacy.plan import plan
-from tacit.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)

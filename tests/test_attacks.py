@@ -16,14 +16,14 @@ from scipy.stats import chi2
 from tacit.algorithms import IncrementalADMM, WalkADMM
 from tacit.attacks import States, Transcript, colluders, least_squares, listen_in, quadratics, recursion
 from tacit.cli.attack import calibrated
-from tacit.core.simulate import simulate
+from tacit.core.graph import Graph
 from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.mechanisms import minimiser_sensitivity, output_law_within
-from tacit.noise import SeededNoise
 from tacit.papers import incremental_admm as paper
 from tacit.papers.incremental_admm import LOGISTIC, RIDGE
 from tacit.privacy.audit import audit_token
+from tacit.privacy.mechanisms import minimiser_sensitivity, output_law_within
+from tacit.privacy.noise import SeededNoise
+from tacit.simulation.simulate import simulate
 
 AGENTS, TICKS = 8, 20 * 8 + 1
 

@@ -9,7 +9,6 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from tacit.noise import SeededNoise
 from tacit.privacy.audit import (
     AUDITS,
     _one_minimiser,
@@ -19,6 +18,7 @@ from tacit.privacy.audit import (
     audit_solver,
     epsilon_lower_bound,
 )
+from tacit.privacy.noise import SeededNoise
 
 
 def test_the_audit_of_the_solver_catches_a_sloppy_one():

@@ -16,7 +16,7 @@ from tacit.algorithms import Geometric, RandomAggregationADMM, RandomAggregation
 from tacit.privacy import accounting, blurred, filters
 from tacit.privacy.accounting import renyi_divergence
 from tacit.privacy.events import BlurredLaplace, Laplace, LaplaceVector, from_plain, to_plain
-from tacit.privacy.ledger_entries import Cap
+from tacit.privacy.ledger.entries import Cap
 from tacit.privacy.transcript import ForOwnEyes, epsilon_of_transcript, realised_events
 
 ORDERS = np.array([1.001, 1.5, 2.0, 10.0, 100.0])

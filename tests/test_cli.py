@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from tacit.model import Model
+from tacit.workflows.model import Model
 
 
 def test_train_then_predict(tacit, patients, tmp_path):

@@ -21,13 +21,13 @@ from tacit.agent.federation import PLAIN_METHODS, Federation, Plain, Private, di
 from tacit.agent.identity import Identity, check_dates, read_certificate
 from tacit.agent.seat import planned
 from tacit.agent.store import Store
+from tacit.core.graph import Graph
+from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError
-from tacit.graph import Graph
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.ledger_entries import canonical
-from tacit.recipes import RECIPES
-from tacit.schedule import Broadcast
+from tacit.privacy.ledger.entries import canonical
+from tacit.workflows.recipes import RECIPES
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
 SCHEMA = """

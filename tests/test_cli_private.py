@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tacit.model import Model
-from tacit.recipes import RECIPES
+from tacit.workflows.model import Model
+from tacit.workflows.recipes import RECIPES
 
 PUBLIC = """
 version = 1

@@ -31,8 +31,8 @@ from tacit.composite import (
     private_graph,
     public_graph,
 )
-from tacit.mechanisms import second_moment_perturbed
 from tacit.privacy.accounting import epsilon
+from tacit.privacy.mechanisms import second_moment_perturbed
 
 # Proximal operators
 

@@ -27,8 +27,8 @@ from tacit.algorithms import (
     WalkADMM,
     WalkProximalGradient,
 )
-from tacit.release import Inbox
-from tacit.schedule import RandomWalk
+from tacit.core.release import Inbox
+from tacit.core.schedule import RandomWalk
 
 GRAPHS = {
     "ring": tacit.Graph.ring(5),

@@ -29,10 +29,10 @@ from tacit.composite import (
     private_graph,
     suggested_rounds,
 )
-from tacit.losses import HuberHinge, Logistic, Squared
-from tacit.mechanisms import gradient_sensitivity
+from tacit.core.losses import HuberHinge, Logistic, Squared
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import SampledGaussian, Unprotected
+from tacit.privacy.mechanisms import gradient_sensitivity
 
 PLAIN = {
     "plain": DPADMM(term=FUSED, penalty=0.1),

@@ -10,7 +10,7 @@ from conftest import make_parts
 
 import tacit
 from tacit.algorithms import ConsensusADMM, DualPerturbedADMM
-from tacit.losses import Squared
+from tacit.core.losses import Squared
 from tacit.privacy.audit import audit_dual_perturbed, epsilon_lower_bound
 from tacit.privacy.events import Pure
 

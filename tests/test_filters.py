@@ -12,7 +12,7 @@ from tacit.privacy import accounting
 from tacit.privacy.accounting import gaussian_epsilon, largest_parameter, renyi_divergence
 from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, ObjectiveGaussian, Pure, Unprotected
 from tacit.privacy.filters import epsilon, filter_epsilon, filter_order
-from tacit.privacy.ledger_entries import Cap
+from tacit.privacy.ledger.entries import Cap
 
 NONE = Counter()
 

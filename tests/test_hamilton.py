@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tacit import Graph, GraphError
-from tacit.hamilton import hamiltonian_cycle
-from tacit.schedule import Cycle
+from tacit.core.hamiltonian import hamiltonian_cycle
+from tacit.core.schedule import Cycle
 
 
 def of(graph):

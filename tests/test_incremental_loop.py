@@ -6,7 +6,7 @@ from conftest import make_parts
 
 import tacit
 from tacit.algorithms import IncrementalADMM, WalkADMM
-from tacit.losses import Logistic, Squared
+from tacit.core.losses import Logistic, Squared
 
 METHODS = {
     "exact": IncrementalADMM(penalty=4.0),

@@ -18,7 +18,7 @@ from ledger_worker import ROUND, RUN, cost, open_ledger
 from tacit.errors import InputError
 from tacit.privacy.events import Free, Pure, Unprotected
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger, LedgerError
-from tacit.privacy.ledger_file import create
+from tacit.privacy.ledger.file import create
 
 CAP = Cap(epsilon=10.0, delta=1e-6)
 

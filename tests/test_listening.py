@@ -14,13 +14,13 @@ from hypothesis.extra.numpy import arrays
 import tacit
 from tacit.agent.federation import FAR
 from tacit.attacks.poisoning import KINDS, Hostile
-from tacit.comparison import Trial, Trust, _run
+from tacit.core.problem import LARGEST_RADIUS
+from tacit.core.release import Inbox, clipped
 from tacit.exchange import SecretSharedSums
+from tacit.exchange.listening import ROBUST, Listening
 from tacit.exchange.secret_shared import SummedInbox
-from tacit.listening import ROBUST, Listening
-from tacit.problem import LARGEST_RADIUS
-from tacit.recipes import RECIPES
-from tacit.release import Inbox, clipped
+from tacit.workflows.comparison import Trial, Trust, _run
+from tacit.workflows.recipes import RECIPES
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 COMPLETE = tacit.Graph.complete(5)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tacit.core.losses import HuberHinge, Logistic, Squared
 from tacit.errors import InputError
-from tacit.losses import HuberHinge, Logistic, Squared
 
 LOSSES = [Logistic(), Squared(), HuberHinge(), HuberHinge(width=0.1)]
 Z = np.linspace(-6, 6, 1201)  # no knot of a Huber hinge lies on this grid's midpoints

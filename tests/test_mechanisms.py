@@ -5,12 +5,12 @@ import pytest
 from conftest import make_parts
 
 import tacit
-from tacit import mechanisms
 from tacit.algorithms import GradientDescent, OneShotAveraging, PrimalPerturbedADMM
-from tacit.losses import HuberHinge, Logistic
-from tacit.mechanisms import Normal, Spherical, objective_perturbed
-from tacit.rounding import Solved, most_pull
-from tacit.solvers.block import RowStore
+from tacit.core.losses import HuberHinge, Logistic
+from tacit.core.rounding import Solved, most_pull
+from tacit.core.solvers.block import RowStore
+from tacit.privacy import mechanisms
+from tacit.privacy.mechanisms import Normal, Spherical, objective_perturbed
 
 
 def give_up(self, ids, rho, b, f, tolerance):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tacit.algorithms import ConsensusADMM
+from tacit.core.graph import Graph
+from tacit.core.losses import Logistic
 from tacit.data import Classes, Dataset, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.files import replacing
-from tacit.graph import Graph
-from tacit.losses import Logistic
-from tacit.model import Model
-from tacit.training import train
+from tacit.workflows.model import Model
+from tacit.workflows.training import train
 
 CLASSES = Schema(label=Classes("ill", positive=("yes",), negative=("no",)), columns=(Number("x", bounds=(0, 1)),))
 NUMBERS = Schema(label=Target("age", bounds=(20, 80)), columns=(Number("x", bounds=(0, 1)),))

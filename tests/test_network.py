@@ -13,13 +13,13 @@ from scipy.optimize import minimize
 
 import tacit
 from tacit.algorithms import ConsensusADMM, IncrementalADMM, TokenGradientDescent, WalkADMM
-from tacit.graph import View
+from tacit.core.graph import View
+from tacit.core.schedule import RandomWalk
 from tacit.privacy import network
 from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.audit import audit
 from tacit.privacy.network import learnt, pairwise
 from tacit.privacy.plan import Facts, plan
-from tacit.schedule import RandomWalk
 
 DELTA = 1e-5
 GAUSS = tacit.Gaussian(3.0)

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from tacit.errors import InputError
-from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
+from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
 
 LAWS = ("spherical", "gaussian", "laplace")
 ALARM = 1e-6

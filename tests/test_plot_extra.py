@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tacit.model import Model
+from tacit.workflows.model import Model
 
 MODULES = [("matplotlib", "matplotlib"), ("PIL", "Pillow")]
 

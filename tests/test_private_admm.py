@@ -25,12 +25,12 @@ from tacit.algorithms import (
     PrimalPerturbedADMM,
     RecycledADMM,
 )
-from tacit.losses import HuberHinge, Logistic
-from tacit.noise import largest_draw
+from tacit.core.losses import HuberHinge, Logistic
+from tacit.core.rounding import Solved, most_pull
 from tacit.privacy.accounting import gaussian_epsilon, objective_epsilon, renyi_divergence, totals
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure, Unprotected
+from tacit.privacy.noise import largest_draw
 from tacit.privacy.plan import Facts, calibrate, plan
-from tacit.rounding import Solved, most_pull
 
 GRAPH = tacit.Graph.random(5, 6, seed=2)
 D, ROUNDS, RHO, GAMMA = 15, 6, 0.5, 0.4

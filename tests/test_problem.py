@@ -11,7 +11,7 @@ import scipy.sparse
 from conftest import make_parts
 
 import tacit
-from tacit.losses import HuberHinge, Logistic, Squared
+from tacit.core.losses import HuberHinge, Logistic, Squared
 
 
 def definition(part, f, loss, scale, l2):

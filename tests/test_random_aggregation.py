@@ -13,11 +13,11 @@ from scipy.special import expit
 import tacit
 from tacit.algorithms import Geometric, RandomAggregationADMM, RandomAggregationGD, RandomCoordinateDescent
 from tacit.algorithms.aggregation import require_stable
-from tacit.losses import Squared
-from tacit.mechanisms import TwoSided, step_perturbed
+from tacit.core.losses import Squared
 from tacit.privacy.accounting import totals
 from tacit.privacy.audit import epsilon_lower_bound
 from tacit.privacy.events import Free, Gaussian, Laplace, LaplaceVector, Pure, Unprotected
+from tacit.privacy.mechanisms import TwoSided, step_perturbed
 from tacit.privacy.transcript import realised_events
 
 C, L2, D, N = 3.0, 0.5, 15, 5

@@ -6,7 +6,7 @@ import pytest
 import tacit
 from tacit.errors import GraphError
 from tacit.privacy.plan import per_agent_totals, plan
-from tacit.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES
 
 EPSILON, DELTA = 1.0, 1e-5
 SIZES = [900, 2400, 1500, 1200]

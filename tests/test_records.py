@@ -14,7 +14,7 @@ from importlib import import_module
 import pytest
 from agent_worker import PROCESSES, command, free_ports
 
-from tacit import cli, training
+from tacit import cli
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store
@@ -22,7 +22,8 @@ from tacit.data import partition
 from tacit.files import fingerprint
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.recipes import RECIPES
+from tacit.workflows import training
+from tacit.workflows.recipes import RECIPES
 
 train_module = import_module("tacit.cli.train")  # the package has a function of that name
 

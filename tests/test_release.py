@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.core.release import Inbox
 from tacit.errors import InputError, TacitError
-from tacit.mechanisms import post_processed, unprotected
 from tacit.privacy.events import Free, Unprotected
-from tacit.release import Inbox
+from tacit.privacy.mechanisms import post_processed, unprotected
 
 ROWS = np.array([[0.0, 1.0], [2.0, -1.0], [5.0, 3.0], [2.0, 2.0]])
 HEARD = [[1, 2, 3], [0], [0, 3], [2, 1]]

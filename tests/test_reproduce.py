@@ -11,15 +11,15 @@ from tacit import cli
 from tacit.algorithms import ConsensusADMM, Geometric, PenaltyPerturbedADMM, RecycledADMM
 from tacit.attacks import listen_in
 from tacit.cli.reproduce import PAPERS, run
-from tacit.core.simulate import simulate
+from tacit.core.graph import Graph
 from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.noise import SeededNoise
 from tacit.papers import dp_admm, dynamic_dp, incremental_admm, recycled_admm
 from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Runs, Setting, Size, claims_page
 from tacit.papers.incremental_admm import PI1, PLAIN, PRINTED, RIDGE, STRONG, Measured
 from tacit.papers.recycled_admm import FIVE
+from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import plan
+from tacit.simulation.simulate import simulate
 
 TINY = Size("tiny", runs=2, rounds=6, train=2500)
 

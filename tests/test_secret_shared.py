@@ -13,6 +13,8 @@ from conftest import make_parts
 
 import tacit
 from tacit.algorithms import ConsensusADMM, GradientDescent, PrimalPerturbedADMM, RecycledADMM
+from tacit.core.release import Inbox
+from tacit.core.schedule import Broadcast, Cycle
 from tacit.errors import Dropout, ExchangeError, InputError
 from tacit.exchange import Plain, SecretSharedSums, revealed
 from tacit.exchange import keys as keys_module
@@ -20,9 +22,7 @@ from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.keys import KEY_BYTES, SecureWords
 from tacit.exchange.member import Group, Member
 from tacit.exchange.secret_shared import SummedInbox, shared_sum
-from tacit.mechanisms import unprotected
-from tacit.release import Inbox
-from tacit.schedule import Broadcast, Cycle
+from tacit.privacy.mechanisms import unprotected
 
 POINT = FixedPoint(bound=1000.0, members=5)
 TRIO = Group((0, 1, 2), (0, 1, 2))

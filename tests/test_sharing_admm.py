@@ -8,9 +8,9 @@ from conftest import make_parts
 
 import tacit
 from tacit.algorithms import RandomAggregationADMM, SharingADMM
-from tacit.losses import Squared
+from tacit.core.losses import Squared
+from tacit.core.release import Inbox
 from tacit.privacy.events import Free
-from tacit.release import Inbox
 
 N, D, ROUNDS = 5, 15, 25
 RNG = np.random.default_rng(0)

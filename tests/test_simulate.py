@@ -9,9 +9,9 @@ from conftest import make_parts
 
 import tacit
 from tacit.algorithms import ConsensusADMM, IncrementalADMM
-from tacit.mechanisms import post_processed
+from tacit.core.schedule import Cycle
 from tacit.privacy.events import Free
-from tacit.schedule import Cycle
+from tacit.privacy.mechanisms import post_processed
 
 GRAPH = tacit.Graph.random(5, 6, seed=2)
 

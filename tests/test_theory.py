@@ -8,9 +8,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tacit.core.graph import Graph
+from tacit.core.losses import HuberHinge
 from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.losses import HuberHinge
 from tacit.theory import samples
 from tacit.theory.convergence import best_constants, check, check_constant, lipschitz, smallest_gamma
 from tacit.theory.design import Curve, Utility, fit_curve, local_minimum, optimal_alpha
@@ -219,7 +219,7 @@ def test_theorem_iv_1_is_false_for_penalties_of_the_agents_own():
 
 
 def test_lipschitz_bounds_the_gradient():
-    from tacit.problem import Problem
+    from tacit.core.problem import Problem
 
     rng = np.random.default_rng(0)
     parts = [(rng.standard_normal((30, 3)), np.sign(rng.standard_normal(30))) for _ in range(2)]

@@ -21,10 +21,10 @@ from tacit.algorithms import (
     WalkProximalGradient,
 )
 from tacit.composite.prox import L1
-from tacit.core.simulate import Blocks, tick
-from tacit.hamilton import hamiltonian_cycle
-from tacit.release import Inbox
-from tacit.schedule import RandomWalk, Walks
+from tacit.core.hamiltonian import hamiltonian_cycle
+from tacit.core.release import Inbox
+from tacit.core.schedule import RandomWalk, Walks
+from tacit.simulation.simulate import Blocks, tick
 
 N, D = 6, 3
 GRAPH = tacit.Graph.random_with_cycle(N, 10, seed=1)

@@ -79,10 +79,11 @@ def test_public_names_exist_and_say_what_they_are(name):
 
 
 def test_the_versions_of_files_are_those_that_the_code_writes():
-    from tacit import model, simulate
+    from tacit import simulate
     from tacit.agent import federation, report
     from tacit.data import schema
-    from tacit.privacy import ledger_file
+    from tacit.privacy.ledger import file as ledger_file
+    from tacit.workflows import model
 
     said = dict(re.findall(r"^\| (\w[\w ]*) \(\w+\) \|[^|]*\| (.*) \|$", STABLE, flags=re.MULTILINE))
     assert said == {

@@ -10,27 +10,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit import algorithms, composite, data, exchange, losses
-    from tacit.core.simulate import Run, simulate
+    from tacit import algorithms, composite, data, exchange
+    from tacit.core import losses
+    from tacit.core.graph import Graph
+    from tacit.core.problem import Problem
     from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
-    from tacit.graph import Graph
-    from tacit.noise import RecordedNoise, SecureNoise, SeededNoise
     from tacit.privacy.events import Gaussian, Pure
+    from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
     from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
-    from tacit.problem import Problem
+    from tacit.simulation.simulate import Run, simulate
 
 __version__ = "0.1.0"
 # Where each name lives, in the order of the imports above. It is imported when it is first asked for: the compiler
 # alone takes half a second, and `tacit --version` must not wait for it.
 _HOMES = {
     "tacit": ("algorithms", "composite", "data", "exchange", "losses"),
-    "tacit.core.simulate": ("Run", "simulate"),
+    "tacit.simulation.simulate": ("Run", "simulate"),
     "tacit.errors": ("GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"),
-    "tacit.graph": ("Graph",),
-    "tacit.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
+    "tacit.core.graph": ("Graph",),
+    "tacit.privacy.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
     "tacit.privacy.events": ("Gaussian", "Pure"),
     "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
-    "tacit.problem": ("Problem",),
+    "tacit.core.problem": ("Problem",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -1,6 +1,7 @@
 """What can go wrong, by name. Every message says which rule was broken, by which value, and what to do."""
 
-from numbers import Integral
+import math
+from numbers import Integral, Real
 from typing import Any
 
 __all__ = ["Dropout", "ExchangeError", "GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"]
@@ -58,3 +59,9 @@ def whole(name: str, value: Any, least: int) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name} must be a whole number, {least} or more, not {value!r}")
+
+
+def number(name: str, value: Any, *, zero: bool = False) -> None:
+    """Refuses what is not one positive, finite number (or zero, if that is allowed)."""
+    if not (isinstance(value, Real) and (value > 0 or (zero and value == 0)) and math.isfinite(value)):
+        raise InputError(f"{name} must be {'zero or ' if zero else ''}a positive number, not {value!r}")

@@ -22,13 +22,13 @@ from scipy.special import expit
 
 from tacit.algorithms import DPADMM, AcceleratedDPADMM, hyper
 from tacit.composite import FeatureGraph, Term, clipped, graph_guided, lasso, private_graph, public_graph
-from tacit.core.simulate import Run, simulate
+from tacit.core.graph import Graph
+from tacit.core.problem import Problem
 from tacit.errors import InputError, whole
-from tacit.graph import Graph
-from tacit.noise import Noise, SecureNoise, SeededNoise
 from tacit.privacy.accounting import Totals, delta_warning, gaussian_steps, rounded_up, totals
 from tacit.privacy.events import Event, Free
-from tacit.problem import Problem
+from tacit.privacy.noise import Noise, SecureNoise, SeededNoise
+from tacit.simulation.simulate import Run, simulate
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

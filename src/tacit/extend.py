@@ -32,7 +32,7 @@ states what its leaving costs.
 It can be planned, calibrated and run like any other:
 
 >>> import tacit
->>> from tacit.losses import HuberHinge
+>>> from tacit.core.losses import HuberHinge
 >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0], [0.1]], [-1, 1])], loss=HuberHinge(1.0), l2=0.1)
 >>> facts = (problem, Graph.path(2))
 >>> method = tacit.calibrate(lambda budget: Descent(0.1, budget), *facts, rounds=20, epsilon=1.0, delta=1e-5)
@@ -49,10 +49,26 @@ from __future__ import annotations
 from tacit.algorithms import Algorithm, hyper
 from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.hyper import Geometric, Hyper
+from tacit.core.graph import Graph, View
+from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release, clipped
+from tacit.core.schedule import Broadcast, Cycle, Prepared, RandomWalk, Schedule, Turn, Walks, handed_over, way
 from tacit.errors import GraphError, InputError, NotConverged, TacitError, whole
-from tacit.graph import Graph, View
-from tacit.losses import HuberHinge, Logistic, Loss, Squared
-from tacit.mechanisms import (
+from tacit.privacy.events import (
+    ZCDP,
+    BlurredLaplace,
+    Event,
+    Free,
+    Gaussian,
+    Laplace,
+    LaplaceVector,
+    ObjectiveGaussian,
+    Pure,
+    SampledGaussian,
+    Unprotected,
+)
+from tacit.privacy.mechanisms import (
     Budget,
     BudgetTooSmall,
     Law,
@@ -81,23 +97,7 @@ from tacit.mechanisms import (
     step_perturbed,
     unprotected,
 )
-from tacit.noise import Noise, RecordedNoise, SecureNoise, SeededNoise
-from tacit.privacy.events import (
-    ZCDP,
-    BlurredLaplace,
-    Event,
-    Free,
-    Gaussian,
-    Laplace,
-    LaplaceVector,
-    ObjectiveGaussian,
-    Pure,
-    SampledGaussian,
-    Unprotected,
-)
-from tacit.problem import Problem
-from tacit.release import Inbox, Release, clipped
-from tacit.schedule import Broadcast, Cycle, Prepared, RandomWalk, Schedule, Turn, Walks, handed_over, way
+from tacit.privacy.noise import Noise, RecordedNoise, SecureNoise, SeededNoise
 
 __all__ = [
     "ZCDP",

@@ -59,18 +59,18 @@ import numpy as np
 
 from tacit import __version__
 from tacit.agent.identity import canonical_certificate, check_dates, check_name, common_name, read_certificate
-from tacit.algorithms import Algorithm, ConsensusADMM, IncrementalADMM
-from tacit.algorithms.hyper import number
+from tacit.algorithms import ConsensusADMM, IncrementalADMM
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph
+from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.core.problem import check_radius
 from tacit.data import Classes, Schema, schema_toml
 from tacit.data.public import require_public
 from tacit.data.text import read_text
-from tacit.errors import InputError, NotConnected
-from tacit.graph import Graph
-from tacit.listening import ROBUST, check_robust
-from tacit.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.errors import InputError, NotConnected, number
+from tacit.exchange.listening import ROBUST, check_robust
 from tacit.privacy.plan import Facts
-from tacit.problem import check_radius
-from tacit.recipes import RECIPES, Setting
+from tacit.workflows.recipes import RECIPES, Setting
 
 _VERSION = 1
 ROWS, SUMS = "rows", "secret-shared sums"  # what neighbours get to know of each other

@@ -21,11 +21,11 @@ from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage, packed, packed_row, row_of
 from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.core.release import Inbox
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.keys import KEY_BYTES, KeyPair, RepeatableWords
 from tacit.exchange.member import Group, Member
 from tacit.exchange.secret_shared import SummedInbox
-from tacit.release import Inbox
 
 Own = Callable[[], Awaitable[bytes]]  # what this agent says at the tick, once it is committed
 Heard = Callable[[int], None]  # told of a neighbour that was heard

@@ -1,4 +1,4 @@
-"""How an agent reads what its neighbours said (`tacit.listening`), and its count of whose words were moved how far.
+"""How an agent reads what its neighbours said (`tacit.exchange.listening`), and whose words were moved how far.
 
 A neighbour whose words lie outside the radius, or far from everybody else's where members listen robustly, is named in
 the log and in the report: a member that lies is limited, and seen. In a secret-shared sum nobody sees a row, so that
@@ -16,9 +16,9 @@ from tacit.agent.federation import NONE, SUMS, Federation
 from tacit.agent.seat import Seat
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Refusals, log
-from tacit.listening import Listening
-from tacit.release import Inbox
-from tacit.schedule import Broadcast
+from tacit.core.release import Inbox
+from tacit.core.schedule import Broadcast
+from tacit.exchange.listening import Listening
 
 _MOST = 1e300  # what a distance beyond all numbers is written as
 

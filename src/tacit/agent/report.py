@@ -37,7 +37,7 @@ from tacit.files import replacing
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Ledger
-from tacit.privacy.ledger_entries import canonical
+from tacit.privacy.ledger.entries import canonical
 
 _FORMAT = "tacit-report"
 

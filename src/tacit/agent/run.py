@@ -43,9 +43,9 @@ from tacit.agent.store import Arrays
 from tacit.agent.transport import News, Peer, Server, log
 from tacit.agent.wire import BadMessage, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question
+from tacit.core.release import Inbox
+from tacit.core.schedule import role
 from tacit.errors import TacitError
-from tacit.release import Inbox
-from tacit.schedule import role
 
 _HEARTBEAT = 2.0  # seconds: between two signs of life
 _AGAIN = (0.1, 2.0)  # seconds after which who has not met all yet is greeted again: the first time, and at most

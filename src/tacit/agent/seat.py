@@ -13,16 +13,16 @@ import numpy as np
 from tacit.agent.federation import SUMS, Federation, Private
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox
+from tacit.core.schedule import Broadcast, role
 from tacit.data import Dataset
 from tacit.errors import InputError, TacitError
 from tacit.exchange.secret_shared import SummedInbox
-from tacit.noise import Noise
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.noise import Noise
 from tacit.privacy.plan import plan
-from tacit.problem import Problem
-from tacit.release import Inbox
-from tacit.schedule import Broadcast, role
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import Field
-from typing import Any, ClassVar, Protocol
-
-import numpy as np
-
 from tacit.algorithms.accelerated_dp_admm import AcceleratedDPADMM
 from tacit.algorithms.censored_admm import CensoredADMM
 from tacit.algorithms.consensus_admm import ConsensusADMM
@@ -29,11 +24,8 @@ from tacit.algorithms.sharing_admm import SharingADMM
 from tacit.algorithms.token_gradient_descent import TokenGradientDescent
 from tacit.algorithms.walk_admm import WalkADMM
 from tacit.algorithms.walk_proximal_gradient import WalkProximalGradient
-from tacit.graph import Graph, View
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import RandomWalk, Schedule
+from tacit.core.algorithm import Algorithm
+from tacit.core.schedule import RandomWalk
 
 __all__ = [
     "DGD",
@@ -62,38 +54,3 @@ __all__ = [
     "WalkADMM",
     "WalkProximalGradient",
 ]
-
-
-class Algorithm(Protocol):
-    """A frozen dataclass of hyper-parameters with these methods; the state is a NamedTuple of arrays.
-
-    The first axis of every array of the state is "the agents of this block": all of them where one process
-    simulates everybody, one where an organisation runs its own. A method cannot tell which. It may name its parameters
-    as it likes: they are given by their places.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    def schedule(self, graph: Graph, /) -> Schedule:
-        """Who speaks to whom at tick t."""
-        ...
-
-    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox, /) -> Any:
-        """The state before the first tick. The starts, own (n, d) and heard, are public and data-independent."""
-        ...
-
-    def speak(self, state: Any, problem: Problem, view: View, noise: Noise | None, t: int, /) -> tuple[Any, Release]:
-        """Local work, and what leaves the agent."""
-        ...
-
-    def listen(self, state: Any, inbox: Inbox, view: View, t: int, /) -> Any:
-        """What the neighbours said, taken in."""
-        ...
-
-    def estimate(self, state: Any, /) -> np.ndarray:
-        """Each agent's present model, (n, d)."""
-        ...
-
-    def residuals(self, state: Any, view: View, /) -> tuple[np.ndarray, np.ndarray]:
-        """How far each agent is from agreement and from optimality, both relative, (n,) each."""
-        ...

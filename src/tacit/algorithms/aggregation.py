@@ -9,9 +9,11 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed
 from tacit.algorithms.hyper import Hyper
+from tacit.core.graph import View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release, clipped
 from tacit.errors import InputError
-from tacit.graph import View
-from tacit.mechanisms import (
+from tacit.privacy.mechanisms import (
     Budget,
     Normal,
     TwoSided,
@@ -23,9 +25,7 @@ from tacit.mechanisms import (
     step_perturbed,
     unprotected,
 )
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release, clipped
+from tacit.privacy.noise import Noise
 
 
 def drawn_weights(

@@ -8,12 +8,12 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.hyper import Hyper
+from tacit.core.graph import View
+from tacit.core.problem import Problem
+from tacit.core.release import Release
 from tacit.errors import InputError
-from tacit.graph import View
-from tacit.mechanisms import Budget, Law, Spherical, law_within, objective_perturbed, unprotected
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Release
+from tacit.privacy.mechanisms import Budget, Law, Spherical, law_within, objective_perturbed, unprotected
+from tacit.privacy.noise import Noise
 
 TINY = 1e-300  # instead of zero, below a fraction line
 

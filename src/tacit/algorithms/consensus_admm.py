@@ -9,11 +9,11 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, centre_of, dual_step, residual_norms
-from tacit.graph import Graph, View
-from tacit.mechanisms import unprotected
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
+from tacit.privacy.mechanisms import unprotected
 
 
 class State(NamedTuple):

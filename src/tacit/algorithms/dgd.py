@@ -9,12 +9,12 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import relative
-from tacit.graph import Graph, View
-from tacit.mechanisms import unprotected
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
+from tacit.privacy.mechanisms import unprotected
+from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):

@@ -10,14 +10,14 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, needed
 from tacit.composite.term import Term
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import charged, gradient_sensitivity, noisy_gradient, unprotected
-from tacit.noise import Noise
 from tacit.privacy.events import Free, Gaussian, Unprotected
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.privacy.mechanisms import charged, gradient_sensitivity, noisy_gradient, unprotected
+from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.mechanisms import Budget
+from tacit.core.graph import Graph
+from tacit.errors import InputError, number
 from tacit.privacy.events import Gaussian, Pure
+from tacit.privacy.mechanisms import Budget
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,6 @@ def of(x: Any, ids: np.ndarray) -> np.ndarray:
     if values.ndim != 1 or ids.max(initial=0) >= len(values):
         raise InputError(f"a schedule has one value for all agents or one for each, not {x}")
     return values[ids][:, None]
-
-
-def number(name: str, value: Any, *, zero: bool = False) -> None:
-    """Refuses what is not one positive, finite number (or zero, if that is allowed)."""
-    if not (isinstance(value, int | float | np.number) and (value > 0 or (zero and value == 0)) and np.isfinite(value)):
-        raise InputError(f"{name} must be {'zero or ' if zero else ''}a positive number, not {value!r}")
 
 
 def each(name: str, value: Any) -> None:

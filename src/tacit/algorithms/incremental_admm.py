@@ -12,9 +12,13 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.incremental_loop import handed_on, visits
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Prepared, RandomWalk, Schedule, way
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import (
+from tacit.privacy.events import Gaussian
+from tacit.privacy.mechanisms import (
     Law,
     Normal,
     gradient_sensitivity,
@@ -27,11 +31,7 @@ from tacit.mechanisms import (
     step_perturbed,
     unprotected,
 )
-from tacit.noise import Noise
-from tacit.privacy.events import Gaussian
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Prepared, RandomWalk, Schedule, way
+from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):

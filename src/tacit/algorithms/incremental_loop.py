@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit import jit, losses
+from tacit.core import jit, losses
+from tacit.core.jit import drop_stale_kernels, entry, kernel
+from tacit.core.problem import Problem
+from tacit.core.solvers import block, gram, quasi_newton
 from tacit.errors import NotConverged
-from tacit.jit import drop_stale_kernels, entry, kernel
-from tacit.problem import Problem
-from tacit.solvers import block, gram, quasi_newton
 
 
 def handed_on(x: Any, centre: Any, x_before: Any, y_before: Any, z: Any, rho: Any, penalty: float, network: int) -> Any:

@@ -10,13 +10,13 @@ from tacit.algorithms import hyper
 from tacit.algorithms.consensus import dual_step, primal_step, relative_residuals, stated_law
 from tacit.algorithms.dual_perturbed_admm import State
 from tacit.algorithms.hyper import Hyper
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import Budget
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.privacy.mechanisms import Budget
+from tacit.privacy.noise import Noise
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ from tacit.algorithms import dual_perturbed_admm, hyper
 from tacit.algorithms.consensus import centre_of, dual_step, needed, relative_residuals
 from tacit.algorithms.dual_perturbed_admm import dual_perturbed_step
 from tacit.algorithms.hyper import Hyper
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release, clipped
+from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import (
+from tacit.privacy.mechanisms import (
     Budget,
     Spherical,
     minimiser_perturbed,
@@ -22,10 +25,7 @@ from tacit.mechanisms import (
     private_argmin,
     unprotected,
 )
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release, clipped
-from tacit.schedule import Broadcast
+from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):

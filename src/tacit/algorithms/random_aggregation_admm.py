@@ -19,13 +19,13 @@ from tacit.algorithms.aggregation import (
 )  # fmt: skip
 from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Hyper
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import Budget
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.privacy.mechanisms import Budget
+from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):

@@ -10,13 +10,13 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import stated_law
 from tacit.algorithms.consensus import needed, relative
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import Budget, coordinate_step_perturbed, layer_sensitivity, unprotected
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.privacy.mechanisms import Budget, coordinate_step_perturbed, layer_sensitivity, unprotected
+from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):

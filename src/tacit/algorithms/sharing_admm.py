@@ -12,13 +12,13 @@ from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import proximal_step, require_stable, warn_of_curvature
 from tacit.algorithms.consensus import TINY, needed, relative
 from tacit.algorithms.hyper import Hyper
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError, whole
-from tacit.graph import Graph, View
-from tacit.mechanisms import Budget, instead, post_processed
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast
+from tacit.privacy.mechanisms import Budget, instead, post_processed
+from tacit.privacy.noise import Noise
 
 _EXTREME = 1e100  # an entry whose square, and its inverse, are still numbers
 _ROUNDING = 1e-9  # relative: by how much a constraint that has a solution may be off

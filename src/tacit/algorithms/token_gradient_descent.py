@@ -9,14 +9,14 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed, relative
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import RandomWalk, Schedule, way
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import gradient_perturbed, unprotected
-from tacit.noise import Noise
 from tacit.privacy.events import Gaussian
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import RandomWalk, Schedule, way
+from tacit.privacy.mechanisms import gradient_perturbed, unprotected
+from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.algorithms.incremental_admm import IncrementalADMM
+from tacit.core.schedule import RandomWalk
 from tacit.errors import InputError
-from tacit.schedule import RandomWalk
 
 
 @dataclass(frozen=True, kw_only=True)

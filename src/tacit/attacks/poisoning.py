@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from tacit.core.graph import Graph
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast, Schedule, Turn
 from tacit.errors import InputError
 from tacit.exchange.plain import PlainLink
-from tacit.graph import Graph
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast, Schedule, Turn
 
 KINDS = ("flip", "constant", "labels", "drift", "alternate", "push")
 _CONSTANT, _FLIPPED, _INSIDE, _PUSHED = 1e4, -3.0, 0.99, 1e3

@@ -9,13 +9,13 @@ import numpy as np
 
 from tacit.algorithms import IncrementalADMM
 from tacit.algorithms.incremental_admm import State
-from tacit.core.simulate import Blocks, tick
+from tacit.core.graph import Graph
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Turn
 from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.noise import Noise
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Turn
+from tacit.privacy.noise import Noise
+from tacit.simulation.simulate import Blocks, tick
 
 
 class States(NamedTuple):

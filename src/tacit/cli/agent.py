@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.algorithms.hyper import number
 from tacit.cli import names
 from tacit.cli.console import err, rounds_bar, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
 from tacit.cli.train import NOT_COVERED, encoded
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, TacitError, number
 from tacit.files import writable
-from tacit.model import Model
-from tacit.noise import SecureNoise
+from tacit.privacy.noise import SecureNoise
+from tacit.workflows.model import Model
 
 if TYPE_CHECKING:
     import numpy as np

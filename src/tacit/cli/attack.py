@@ -16,13 +16,13 @@ from tacit.attacks import Overheard, States, listen_in
 from tacit.cli import names
 from tacit.cli.console import err, warn
 from tacit.cli.console import out as screen
+from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.files import writable
-from tacit.graph import Graph
-from tacit.noise import SeededNoise
 from tacit.papers import incremental_admm as paper
 from tacit.papers.experiment import DELTA, Exhibit, write_csv
 from tacit.privacy.events import Gaussian
+from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import Facts, calibrate
 from tacit.report import tables
 

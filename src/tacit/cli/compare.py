@@ -15,14 +15,14 @@ from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.train import read, share_out
-from tacit.comparison import TRUSTING, Contender, Trial, Trust, recommended
-from tacit.comparison import compare as compare_methods
+from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset
 from tacit.errors import InputError
+from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable
-from tacit.graph import Graph
-from tacit.listening import check_robust
 from tacit.report import tables
+from tacit.workflows.comparison import TRUSTING, Contender, Trial, Trust, recommended
+from tacit.workflows.comparison import compare as compare_methods
 
 Divide = Callable[[Dataset, int], list[np.ndarray]]  # training rows and a seed -> the rows of each agent
 _TEST_SHARE = 5_222 / 45_222  # of Adult: the papers' 40,000 rows to train on

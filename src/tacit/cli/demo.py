@@ -14,10 +14,10 @@ from tacit.cli.compare import show as show_comparison
 from tacit.cli.console import can_plot, err
 from tacit.cli.console import out as screen
 from tacit.cli.train import run, show
-from tacit.comparison import recommended
+from tacit.core.graph import Graph
+from tacit.core.losses import Logistic
 from tacit.data import adult_schema, adult_table, partition
-from tacit.graph import Graph
-from tacit.losses import Logistic
+from tacit.workflows.comparison import recommended
 
 _NAMES = ["north", "east", "south", "west", "centre"]
 

@@ -15,7 +15,7 @@ from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing, writable
-from tacit.recipes import RECIPES, RECOMMENDED
+from tacit.workflows.recipes import RECIPES, RECOMMENDED
 
 app = typer.Typer(help="The file that every member of a federation holds.", no_args_is_help=True, add_completion=False)
 app.command()(demo)

@@ -16,15 +16,15 @@ import typer
 from tacit.cli import names
 from tacit.cli.console import err
 from tacit.cli.console import out as screen
-from tacit.core.simulate import simulate
+from tacit.core.graph import Graph
+from tacit.core.problem import Problem
 from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partition
 from tacit.errors import InputError
 from tacit.files import fingerprint
-from tacit.graph import Graph
-from tacit.model import Model
-from tacit.noise import SecureNoise
-from tacit.problem import Problem
-from tacit.recipes import RECIPES, RECOMMENDED
+from tacit.privacy.noise import SecureNoise
+from tacit.simulation.simulate import simulate
+from tacit.workflows.model import Model
+from tacit.workflows.recipes import RECIPES, RECOMMENDED
 
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation, Plain, Private

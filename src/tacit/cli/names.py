@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.algorithms import CensoredADMM, ConsensusADMM, IncrementalADMM, WalkADMM
+from tacit.core.graph import Graph
+from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.data import Table, adult_table, read_csv
 from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
-from tacit.graph import Graph
-from tacit.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from tacit.cli.names import ALGORITHMS, LOSSES
-from tacit.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES
 
 _FILE = "A CSV file with a header line, or **adult** for the embedded data."
 _AGENTS = "Without --site: share the rows out among this many agents (5 by default)."

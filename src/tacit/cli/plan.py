@@ -22,7 +22,7 @@ from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, to_plain
 from tacit.privacy.plan import Facts, Plan, calibrate
 from tacit.privacy.plan import plan as plan_run
-from tacit.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES
 
 _METHODS: dict[str, Any] = {
     "dvp": lambda penalty, **noise: DualPerturbedADMM(penalty=penalty, **noise),

@@ -14,7 +14,7 @@ from tacit.cli import names
 from tacit.cli.console import err, warn
 from tacit.data import Classes
 from tacit.files import replacing, writable
-from tacit.model import Model
+from tacit.workflows.model import Model
 
 
 def predict(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tacit.core.graph import Graph
 from tacit.data import read_csv
 from tacit.errors import InputError
-from tacit.graph import Graph
 from tacit.privacy.plan import Facts
 from tacit.theory import convergence, design, samples
 

@@ -14,16 +14,16 @@ from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
+from tacit.core.losses import HuberHinge, Logistic, Squared
 from tacit.data import Classes, Dataset, Schema, Sites, Table, Target, adult_schema, partition
 from tacit.data.public import require_public
 from tacit.errors import GraphError, InputError, whole
+from tacit.exchange.listening import check_robust
 from tacit.files import writable
-from tacit.listening import check_robust
-from tacit.losses import HuberHinge, Logistic, Squared
-from tacit.recipes import RECIPES, RECOMMENDED, Recipe
 from tacit.report import tables
-from tacit.training import Trained, as_json, hold_out, one_sided, ticks_a_round, train_privately
-from tacit.training import train as train_together
+from tacit.workflows.recipes import RECIPES, RECOMMENDED, Recipe
+from tacit.workflows.training import Trained, as_json, hold_out, one_sided, ticks_a_round, train_privately
+from tacit.workflows.training import train as train_together
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile

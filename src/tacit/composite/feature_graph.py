@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from tacit.core.problem import Problem
 from tacit.errors import InputError
-from tacit.mechanisms import second_moment_perturbed
-from tacit.noise import Noise
 from tacit.privacy.events import Event, Free, Gaussian, Unprotected
-from tacit.problem import Problem
+from tacit.privacy.mechanisms import second_moment_perturbed
+from tacit.privacy.noise import Noise
 
 
 @dataclass(frozen=True, eq=False)

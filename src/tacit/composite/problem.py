@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.composite.term import Term
+from tacit.core.problem import Problem
 from tacit.errors import InputError
-from tacit.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

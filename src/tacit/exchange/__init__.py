@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tacit.core.graph import Graph
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Turn
 from tacit.exchange.collusion import revealed
 from tacit.exchange.plain import Plain
 from tacit.exchange.secret_shared import SecretSharedSums
-from tacit.graph import Graph
-from tacit.release import Inbox, Release
-from tacit.schedule import Turn
 
 __all__ = ["Exchange", "Link", "Plain", "SecretSharedSums", "revealed"]
 

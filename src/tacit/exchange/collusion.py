@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 
+from tacit.core.graph import Graph
 from tacit.errors import InputError
-from tacit.graph import Graph
 
 
 def revealed(

@@ -9,8 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.algorithms import hyper
-from tacit.errors import InputError
+from tacit.errors import InputError, number
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class FixedPoint:
     bits: int = 64
 
     def __post_init__(self) -> None:
-        hyper.number("bound", self.bound)
+        number("bound", self.bound)
         if self.fraction_bits < 0:
             raise InputError(
                 f"entries up to {self.bound:g} of {self.members} members are too large for the modulus 2^{self.bits}: "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tacit.graph import Graph
-from tacit.release import Inbox, Release
-from tacit.schedule import Turn
+from tacit.core.graph import Graph
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Turn
 
 
 class Plain:

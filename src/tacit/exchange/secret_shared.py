@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
+from tacit.core.graph import Graph
+from tacit.core.release import Inbox, Release, clipped
+from tacit.core.schedule import Turn
 from tacit.errors import Dropout, InputError
 from tacit.exchange.fixed_point import FixedPoint
-from tacit.graph import Graph
 from tacit.privacy.events import Unprotected
-from tacit.release import Inbox, Release, clipped
-from tacit.schedule import Turn
 
 if TYPE_CHECKING:
     from tacit.exchange.member import Group, Member, Seat

@@ -24,15 +24,15 @@ import numpy as np
 
 from tacit.algorithms import DPADMM, AcceleratedDPADMM
 from tacit.composite import Composite, clipped, graph_from_public_sample, graph_guided, paper_sigma, suggested_rounds
-from tacit.core.simulate import simulate
+from tacit.core.graph import Graph
+from tacit.core.problem import Problem
 from tacit.data import Dataset, a9a, load
-from tacit.graph import Graph
-from tacit.mechanisms import gradient_sensitivity
-from tacit.noise import SeededNoise
 from tacit.papers.experiment import Claim, Exhibit, Figures, Lab, Panel, Series, falling, listed
 from tacit.privacy.accounting import delta_warning, epsilon, gaussian_steps
 from tacit.privacy.events import Gaussian
-from tacit.problem import Problem
+from tacit.privacy.mechanisms import gradient_sensitivity
+from tacit.privacy.noise import SeededNoise
+from tacit.simulation.simulate import simulate
 
 STRENGTH, RHO, THRESHOLD = 1e-5, 1.0, 0.5  # lambda and rho of the paper; of a correlation that makes an edge
 PRINTED, SAFE = 1e-3, 1e-5  # delta

@@ -19,7 +19,8 @@ from functools import partial
 
 import numpy as np
 
-from tacit.algorithms import Algorithm, ConsensusADMM, DualPerturbedADMM, PrimalPerturbedADMM
+from tacit.algorithms import ConsensusADMM, DualPerturbedADMM, PrimalPerturbedADMM
+from tacit.core.algorithm import Algorithm
 from tacit.errors import InputError
 from tacit.papers.experiment import DELTA, Claim, Exhibit, Figures, Lab, Panel, Runs, Series, Setting, falling, listed
 from tacit.theory.design import Curve, Utility, fit_curve, local_minimum, optimal_alpha

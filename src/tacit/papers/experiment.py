@@ -17,14 +17,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tacit.algorithms import Algorithm
-from tacit.core.simulate import simulate
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph
+from tacit.core.problem import Part, Problem
 from tacit.data import Dataset, adult, partition
 from tacit.files import replacing
-from tacit.graph import Graph
-from tacit.noise import SeededNoise
+from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import Plan, plan
-from tacit.problem import Part, Problem
+from tacit.simulation.simulate import simulate
 
 DELTA = 1e-5  # of the tight totals that stand beside the papers' own
 

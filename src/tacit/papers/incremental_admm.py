@@ -21,17 +21,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.algorithms import Algorithm, Between, CensoredADMM, IncrementalADMM, ParallelWalkADMM, WalkADMM
+from tacit.algorithms import Between, CensoredADMM, IncrementalADMM, ParallelWalkADMM, WalkADMM
 from tacit.attacks import Overheard, States, Transcript, colluders, least_squares, listen_in, quadratics, recursion
-from tacit.core.simulate import simulate
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph
+from tacit.core.losses import Logistic, Squared
+from tacit.core.problem import Problem
+from tacit.core.schedule import RandomWalk
 from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.losses import Logistic, Squared
-from tacit.noise import SeededNoise
 from tacit.papers.experiment import DELTA, Claim, Exhibit, Figures, Lab, Panel, Series
+from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import Facts, plan
-from tacit.problem import Problem
-from tacit.schedule import RandomWalk
+from tacit.simulation.simulate import simulate
 
 ROWS, SIGMA, SPREAD, LINKS = 30, 1e-3, 0.1, 0.3  # gamma is between 1 - SPREAD and 1 + SPREAD
 TARGET = 1e-3  # the accuracy at which methods are compared

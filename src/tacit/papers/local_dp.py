@@ -25,15 +25,15 @@ from tacit.algorithms import (
     RandomAggregationADMM,
     RandomAggregationGD,
 )
-from tacit.core.simulate import Run, simulate
+from tacit.core.graph import Graph
+from tacit.core.problem import Problem
 from tacit.data import adult_table
-from tacit.graph import Graph
-from tacit.noise import SeededNoise
 from tacit.papers.experiment import DELTA, Claim, Exhibit, Figures, Lab, Panel, Series, listed
 from tacit.privacy import blurred
+from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import per_agent_totals
 from tacit.privacy.transcript import RandomAggregation, epsilon_of_transcript
-from tacit.problem import Problem
+from tacit.simulation.simulate import Run, simulate
 
 ROWS, D, ZETA = 100, 10.0, 0.5
 BETA = Geometric(1.02, 1.02)  # beta_k = 1.02^k, k = 1, 2, ...

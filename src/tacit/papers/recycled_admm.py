@@ -23,11 +23,11 @@ from tacit.algorithms import (
 )
 from tacit.algorithms.dual_perturbed_admm import paper_noise
 from tacit.algorithms.hyper import at
+from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.papers.experiment import DELTA, Claim, Exhibit, Figures, Lab, Panel, Runs, Series, Setting, falling, listed
 from tacit.privacy.events import Pure
 from tacit.privacy.plan import calibrate, paper_total
-from tacit.problem import Problem
 
 C, RHO, N = 1750.0, 0.22, 5
 FIVE = Setting(N, C, RHO / N)

@@ -17,15 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from tacit.algorithms import Algorithm, DualPerturbedADMM, IncrementalADMM
+from tacit.algorithms import DualPerturbedADMM, IncrementalADMM
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox
 from tacit.errors import InputError
-from tacit.graph import Graph, View
-from tacit.mechanisms import law_within, objective_perturbed
-from tacit.noise import Law, Scale, SeededNoise
 from tacit.privacy.events import Pure
+from tacit.privacy.mechanisms import law_within, objective_perturbed
+from tacit.privacy.noise import Law, Scale, SeededNoise
 from tacit.privacy.plan import Facts, calibrate
-from tacit.problem import Problem
-from tacit.release import Inbox
 
 __all__ = [
     "Audited",

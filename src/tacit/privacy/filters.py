@@ -24,7 +24,7 @@ import numpy as np
 
 from tacit.privacy import accounting
 from tacit.privacy.events import Event, Gaussian
-from tacit.privacy.ledger_entries import Cap
+from tacit.privacy.ledger.entries import Cap
 
 _MIXED = 0.1  # the share of delta that is kept for a ledger of Gaussians that other events come into
 

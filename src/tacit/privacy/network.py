@@ -24,16 +24,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.algorithms import Algorithm, IncrementalADMM, TokenGradientDescent
+from tacit.algorithms import IncrementalADMM, TokenGradientDescent
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph
+from tacit.core.problem import ROUNDING, Problem
+from tacit.core.rounding import UNIT, Solved, gradient_error, most_pull
 from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.mechanisms import gradient_sensitivity, minimiser_sensitivity, output_law_within
-from tacit.noise import SecureNoise, largest_draw
 from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.events import Gaussian
+from tacit.privacy.mechanisms import gradient_sensitivity, minimiser_sensitivity, output_law_within
+from tacit.privacy.noise import SecureNoise, largest_draw
 from tacit.privacy.plan import plan
-from tacit.problem import ROUNDING, Problem
-from tacit.rounding import UNIT, Solved, gradient_error, most_pull
 
 __all__ = ["learnt", "pairwise"]
 

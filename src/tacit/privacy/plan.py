@@ -16,17 +16,17 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from tacit.algorithms import Algorithm
-from tacit.core.simulate import Blocks, tick
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph, View
+from tacit.core.losses import Logistic, Loss
+from tacit.core.problem import RADIUS, Problem, check_radius
+from tacit.core.release import Inbox
 from tacit.errors import InputError, whole
-from tacit.graph import Graph, View
-from tacit.losses import Logistic, Loss
-from tacit.mechanisms import Budget, BudgetTooSmall, NoRoom
-from tacit.noise import SecureNoise
 from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
-from tacit.problem import RADIUS, Problem, check_radius
-from tacit.release import Inbox
+from tacit.privacy.mechanisms import Budget, BudgetTooSmall, NoRoom
+from tacit.privacy.noise import SecureNoise
+from tacit.simulation.simulate import Blocks, tick
 
 Method = TypeVar("Method", bound=Algorithm)
 

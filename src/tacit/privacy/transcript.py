@@ -21,16 +21,16 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
 from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
-from tacit.core.simulate import Blocks, Run, tick
+from tacit.core.graph import Graph
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox
 from tacit.errors import InputError, TacitError
-from tacit.graph import Graph
-from tacit.listening import Listening
-from tacit.mechanisms import gradient_sensitivity
+from tacit.exchange.listening import Listening
 from tacit.privacy import blurred
 from tacit.privacy.events import BlurredLaplace
+from tacit.privacy.mechanisms import gradient_sensitivity
 from tacit.privacy.plan import Facts
-from tacit.problem import Problem
-from tacit.release import Inbox
+from tacit.simulation.simulate import Blocks, Run, tick
 
 __all__ = ["ForOwnEyes", "epsilon_of_transcript", "realised_events"]
 

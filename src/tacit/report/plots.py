@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.comparison import Contender
 from tacit.files import replacing
 from tacit.papers.experiment import Exhibit, Panel
-from tacit.training import Trained
+from tacit.workflows.comparison import Contender
+from tacit.workflows.training import Trained
 
 try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from tacit.comparison import Contender
 from tacit.data import Classes
 from tacit.papers.experiment import Claim
 from tacit.privacy.accounting import rounded_up
-from tacit.training import Line, Trained
+from tacit.workflows.comparison import Contender
+from tacit.workflows.training import Line, Trained
 
 
 def comparison(trained: Trained) -> Table:

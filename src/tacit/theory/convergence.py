@@ -32,9 +32,9 @@ import numpy as np
 import scipy.linalg
 from scipy.optimize import minimize_scalar
 
+from tacit.core.graph import Graph
+from tacit.core.losses import Logistic, Loss
 from tacit.errors import InputError
-from tacit.graph import Graph
-from tacit.losses import Logistic, Loss
 
 __all__ = ["Conditions", "GammaSearch", "best_constants", "check", "check_constant", "lipschitz", "smallest_gamma"]
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.algorithms import Algorithm
-from tacit.core.simulate import Run, simulate
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph
+from tacit.core.losses import Loss
+from tacit.core.problem import Problem
 from tacit.data import Classes, Dataset, Schema
 from tacit.errors import InputError, whole
-from tacit.graph import Graph
-from tacit.losses import Loss
-from tacit.model import Model
-from tacit.noise import Noise, SecureNoise
 from tacit.privacy.accounting import rounded_up
+from tacit.privacy.noise import Noise, SecureNoise
 from tacit.privacy.plan import per_agent_totals
-from tacit.problem import Problem
-from tacit.recipes import Recipe
+from tacit.simulation.simulate import Run, simulate
+from tacit.workflows.model import Model
+from tacit.workflows.recipes import Recipe
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile

@@ -13,11 +13,11 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from tacit import jit, losses
-from tacit.jit import drop_stale_kernels, entry
-from tacit.solvers import gram, quasi_newton
-from tacit.solvers.dense import combine
-from tacit.solvers.rows import Rows, SparseRows, add_transposed_times, sparse_inner_products, times
+from tacit.core import jit, losses
+from tacit.core.jit import drop_stale_kernels, entry
+from tacit.core.solvers import gram, quasi_newton
+from tacit.core.solvers.dense import combine
+from tacit.core.solvers.rows import Rows, SparseRows, add_transposed_times, sparse_inner_products, times
 
 _AT_ONCE = 256  # rows that a gradient reads twice in a row: the second time they are still in the cache
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.jit import kernel, vectorised
+from tacit.core.jit import kernel, vectorised
 
 
 @vectorised

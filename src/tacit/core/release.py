@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from tacit.errors import InputError
-from tacit.privacy.events import Event
+
+if TYPE_CHECKING:
+    from tacit.privacy.events import Event
 
 
 class Release(NamedTuple):
     """The rows that leave the agents of a block, and for each row the privacy event that its leaving costs.
 
-    Only `tacit.mechanisms` makes one: a number that does not come with its cost does not leave. Who is `silent` sends
-    nothing: its neighbours go on with the row that they have, which is the one here. Silence is a message, too, and
-    costs what its event says.
+    Only `tacit.privacy.mechanisms` makes one: a number that does not come with its cost does not leave. Who is
+    `silent` sends nothing: its neighbours go on with the row that they have, which is the one here. Silence is a
+    message, too, and costs what its event says.
     """
 
     value: np.ndarray  # (n, d)

@@ -56,8 +56,8 @@ from typing import NamedTuple
 from tacit.errors import InputError
 from tacit.files import writable
 from tacit.privacy.events import Event, to_plain
-from tacit.privacy.ledger_entries import BudgetExceeded, Cap, Entry, LedgerError, canonical, check_name, checked
-from tacit.privacy.ledger_file import LedgerFile, create
+from tacit.privacy.ledger.entries import BudgetExceeded, Cap, Entry, LedgerError, canonical, check_name, checked
+from tacit.privacy.ledger.file import LedgerFile, create
 
 __all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
 

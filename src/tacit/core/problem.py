@@ -2,7 +2,7 @@
 
     O_i(f) = scale_i/B_i * sum_n L(y_n f.x_n) + l2/2 ||f||^2
 
-with L a loss of `tacit.losses` and B_i the number of rows of agent i (paper 000, section V; paper 004, (3); there
+with L a loss of `tacit.core.losses` and B_i the number of rows of agent i (paper 000, section V; paper 004, (3); there
 scale is one constant C, and every agent counts alike; with scale_i in proportion to B_i every row counts alike).
 """
 
@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse
 
+from tacit.core.losses import Logistic, Loss, Squared
+from tacit.core.solvers.block import RowStore
+from tacit.core.solvers.rows import SparseRows, stack
 from tacit.errors import InputError, NotConverged
-from tacit.losses import Logistic, Loss, Squared
-from tacit.solvers.block import RowStore
-from tacit.solvers.rows import SparseRows, stack
 
 ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are enlarged by as much
 RADIUS = 4096.0  # how far from zero the models of a private run may lie, if nothing else is said
@@ -216,7 +216,7 @@ class Problem:
         """The minimisers of (data term) + rho_i/2 ||f||^2 + <b_i, f>, (n, d), as near as `sure` states.
 
         It cannot fail: a fast solver aims at `tolerance`, and where it ends above the limit, gradient descent, whose
-        progress is a theorem, takes over (`tacit.rounding`). Nobody gets to know which it was, but for the time.
+        progress is a theorem, takes over (`tacit.core.rounding`). Nobody gets to know which it was, but for the time.
         """
         f, b, curvature = self.as_rows(start, "start").copy(), self.as_rows(b, "b"), rho[:, 0]
         norms = self._store.minimise(self._ids, curvature, b, f, self.tolerance)
@@ -267,7 +267,7 @@ class Problem:
 
 
 class Sure(Protocol):
-    """What `sure_argmin` is to reach, and how: see `tacit.rounding.Solved`."""
+    """What `sure_argmin` is to reach, and how: see `tacit.core.rounding.Solved`."""
 
     limit: np.ndarray
     step: np.ndarray

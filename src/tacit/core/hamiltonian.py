@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import networkx as nx
 import numpy as np
 
+from tacit.core.graph import Graph
 from tacit.errors import GraphError
-from tacit.graph import Graph
 
 _EFFORT = 10_000_000  # agents looked at, over all tries: some seconds
 

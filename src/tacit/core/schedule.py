@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from tacit.core.graph import Graph
+from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.errors import GraphError, InputError, whole
-from tacit.graph import Graph
-from tacit.hamilton import hamiltonian_cycle
 
 _ALONE = "a token needs somebody to go to: at least two agents"
 

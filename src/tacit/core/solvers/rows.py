@@ -13,7 +13,7 @@ import scipy.sparse
 from numba import types
 from numba.extending import overload
 
-from tacit.jit import VECTORISED, vectorised
+from tacit.core.jit import VECTORISED, vectorised
 
 
 class SparseRows(NamedTuple):

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit import losses
-from tacit.jit import entry, kernel, once
-from tacit.solvers.dense import all_finite, combine, dot, factorise, solve_factorised
-from tacit.solvers.linesearch import good_enough, next_trial
-from tacit.solvers.rows import add_transposed_times, add_weighted_diagonal, add_weighted_squares, times
+from tacit.core import losses
+from tacit.core.jit import entry, kernel, once
+from tacit.core.solvers.dense import all_finite, combine, dot, factorise, solve_factorised
+from tacit.core.solvers.linesearch import good_enough, next_trial
+from tacit.core.solvers.rows import add_transposed_times, add_weighted_diagonal, add_weighted_squares, times
 
 DENSE_LIMIT = 2000  # features up to which a d x d Hessian is built
 _ROWS_PER_FEATURE = 20  # rows that go into the Hessian, for each feature

@@ -9,8 +9,8 @@ Four laws, each on R^d:
 
 A source offers `draw` (random numbers as they are), `perturb` (noise in the linear term of an objective), `add` (noise
 on a value that leaves), `mask` (a little noise on a minimiser that leaves, to pay for its inexactness; see
-`tacit.mechanisms`) and `choose` (a random sample of records). The first four take the scale as a number or as (n, 1);
-all take the agents' ids and the tick, which key the stream.
+`tacit.privacy.mechanisms`) and `choose` (a random sample of records). The first four take the scale as a number or as
+(n, 1); all take the agents' ids and the tick, which key the stream.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class SecureNoise:
         self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
         """See `Noise`. The sum is exact and then rounded, whatever the value: no large value swallows the noise. The
-        rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.mechanisms.objective_perturbed`)."""
+        rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.privacy.mechanisms.objective_perturbed`)."""
         scales, grids = np.broadcast_arrays(_column(factor) * _column(scale), _column(grid), value[:, :1])[:2]
         none = np.zeros(value.shape[1])
         return np.array(

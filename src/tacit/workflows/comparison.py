@@ -11,15 +11,15 @@ import numpy as np
 import scipy.sparse
 
 from tacit.attacks.poisoning import Hostile
-from tacit.core.simulate import simulate
+from tacit.core.graph import Graph
+from tacit.core.losses import HuberHinge, Logistic
+from tacit.core.problem import Problem
 from tacit.data import Dataset
 from tacit.errors import GraphError, InputError
-from tacit.graph import Graph
-from tacit.losses import HuberHinge, Logistic
-from tacit.noise import SeededNoise
+from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
-from tacit.problem import Problem
-from tacit.recipes import RECIPES, Recipe, Setting
+from tacit.simulation.simulate import simulate
+from tacit.workflows.recipes import RECIPES, Recipe, Setting
 
 YARDSTICK = HuberHinge(1.0)  # the loss by which all methods are measured, whatever they minimise
 _AS_GOOD_AS = 0.002  # errors nearer than that are not told apart: the cheaper method is recommended

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import Algorithm
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Broadcast, Turn
 from tacit.errors import InputError, whole
 from tacit.exchange import Exchange, Link, Plain, SecretSharedSums
+from tacit.exchange.listening import Listening, check_robust
 from tacit.files import replacing
-from tacit.graph import Graph, View
-from tacit.listening import Listening, check_robust
-from tacit.noise import Noise
 from tacit.privacy.events import Event, Free, Unprotected, from_plain, to_plain
-from tacit.problem import Problem
-from tacit.release import Inbox, Release
-from tacit.schedule import Broadcast, Turn
+from tacit.privacy.noise import Noise
 
 _FORMAT = 2
 _STRIDE = 10_000  # ticks that a compiled loop takes at once: a fraction of a second
@@ -47,7 +47,9 @@ class Run:
     converged: bool  # whether the residuals fell below the given tolerance
     seeded: bool  # whether its noise could be drawn again by who knows the seed: then nothing of it is private
     identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
-    heard: np.ndarray | None = field(default=None, repr=False)  # what robust listeners remember (`tacit.listening`)
+    heard: np.ndarray | None = field(
+        default=None, repr=False
+    )  # what robust listeners remember (`tacit.exchange.listening`)
 
     def __repr__(self) -> str:
         return f"Run({len(self.estimate)} agents, {self.rounds} rounds, private={self.private})"
@@ -133,7 +135,7 @@ def simulate(
     nothing changes by the interruption. `overheard` is called with every tick, its turn and what was said, as by
     somebody who listens on all links; `progress` with the number of rounds done. `exchange` is how messages travel:
     `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`. `robust` ("clipping", "trimmed" or
-    "median") is how what was said is read, against members that lie (`tacit.listening`). In a private run nothing is
+    "median") is how what was said is read, against members that lie (`tacit.exchange.listening`). In a private run nothing is
     heard beyond the problem's radius.
 
     >>> from tacit.algorithms import ConsensusADMM

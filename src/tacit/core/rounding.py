@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
+from tacit.core.problem import Problem
 from tacit.errors import InputError
-from tacit.problem import Problem
 
 UNIT = 2.0**-53
 _REACH = 4.0  # how many radii a proximal centre may lie away from zero

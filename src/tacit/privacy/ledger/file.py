@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tacit.privacy.ledger_entries import Entry, LedgerError, hashed, unreadable
+from tacit.privacy.ledger.entries import Entry, LedgerError, hashed, unreadable
 
 FORMAT = 1
 PATIENCE = 30.0  # seconds to wait for another process that is writing

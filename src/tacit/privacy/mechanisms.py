@@ -2,7 +2,7 @@
 
 **What was heard is not trusted.** `linear`, `centre`, `towards` and `at` are public numbers that neighbours had a say
 in. They are clipped to public bounds before a record is looked at, noise is added to them exactly, and what rounding
-can do to the rest is in every sensitivity (`tacit.rounding`). So no cost, no noise and no failure depends on them.
+can do to the rest is in every sensitivity (`tacit.core.rounding`). So no cost, no noise and no failure depends on them.
 
 Two laws of noise protect an objective or its minimiser: `Spherical`, with a density proportional to exp(-rate ||e||),
 costs a `Pure` event; `Normal`, independent N(0, deviation^2), costs an event of Renyi divergences. Outputs may have
@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.core.problem import ROUNDING, Problem
+from tacit.core.release import Release, clipped
+from tacit.core.rounding import Solved, gradient_error, most_pull
 from tacit.errors import InputError, TacitError
-from tacit.noise import Law as LawName
-from tacit.noise import Noise, coarse_enough, largest_draw
 from tacit.privacy.events import (
     Event,
     Free,
@@ -31,9 +32,8 @@ from tacit.privacy.events import (
     SampledGaussian,
     Unprotected,
 )  # fmt: skip
-from tacit.problem import ROUNDING, Problem
-from tacit.release import Release, clipped
-from tacit.rounding import Solved, gradient_error, most_pull
+from tacit.privacy.noise import Law as LawName
+from tacit.privacy.noise import Noise, coarse_enough, largest_draw
 
 _POST_PROCESSING = Free("post-processing: computed from released values only")
 _INDEPENDENT = Free("random numbers, which do not depend on the data")

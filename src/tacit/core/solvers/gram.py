@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit import losses
-from tacit.jit import entry, kernel
-from tacit.solvers.dense import all_finite, combine, dot, factorise, matvec, solve_factorised
-from tacit.solvers.linesearch import good_enough, next_trial
-from tacit.solvers.rows import add_transposed_times, times
+from tacit.core import losses
+from tacit.core.jit import entry, kernel
+from tacit.core.solvers.dense import all_finite, combine, dot, factorise, matvec, solve_factorised
+from tacit.core.solvers.linesearch import good_enough, next_trial
+from tacit.core.solvers.rows import add_transposed_times, times
 
 MOST_ROWS = 256  # beyond which other solvers do better than a system of this size
 _MAX_ITERATIONS = 25  # then quasi_newton has a careful mode

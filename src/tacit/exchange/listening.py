@@ -33,8 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.core.release import Inbox, clipped
 from tacit.errors import InputError
-from tacit.release import Inbox, clipped
 
 _LEAST = 2  # neighbours without which there is nobody to compare with
 

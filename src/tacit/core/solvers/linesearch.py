@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tacit.jit import once
+from tacit.core.jit import once
 
 _ENOUGH = 0.5  # a step is good enough when it leaves this fraction of the initial slope
 

@@ -1,0 +1,1 @@
+"""All agents of a graph in one process."""
