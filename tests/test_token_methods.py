@@ -24,7 +24,7 @@ from tacit.composite.prox import L1
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.release import Inbox
 from tacit.core.schedule import RandomWalk, Walks
-from tacit.simulation.simulate import Blocks, tick
+from tacit.simulation.tick import Blocks, tick
 
 N, D = 6, 3
 GRAPH = tacit.Graph.random_with_cycle(N, 10, seed=1)

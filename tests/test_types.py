@@ -79,17 +79,17 @@ def test_public_names_exist_and_say_what_they_are(name):
 
 
 def test_the_versions_of_files_are_those_that_the_code_writes():
-    from tacit import simulate
     from tacit.agent import federation, report
     from tacit.data import schema
     from tacit.privacy.ledger import file as ledger_file
+    from tacit.simulation import run
     from tacit.workflows import model
 
     said = dict(re.findall(r"^\| (\w[\w ]*) \(\w+\) \|[^|]*\| (.*) \|$", STABLE, flags=re.MULTILINE))
     assert said == {
         "schema": f"{schema._VERSION}",
         "model": f"`{model._FORMAT}`, {model._VERSION}",
-        "saved run": f"{sys.modules[simulate.__module__]._FORMAT}",
+        "saved run": f"{run._FORMAT}",
         "ledger": f"{ledger_file.FORMAT}",
         "federation file": f"{federation._VERSION}",
         "report": f"`{report._FORMAT}`",

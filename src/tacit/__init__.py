@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from tacit.privacy.events import Gaussian, Pure
     from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
     from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
-    from tacit.simulation.simulate import Run, simulate
+    from tacit.simulation.run import Run
+    from tacit.simulation.simulate import simulate
 
 __version__ = "0.1.0"
 # Where each name lives, in the order of the imports above. It is imported when it is first asked for: the compiler
 # alone takes half a second, and `tacit --version` must not wait for it.
 _HOMES = {
     "tacit": ("algorithms", "composite", "data", "exchange", "losses"),
-    "tacit.simulation.simulate": ("Run", "simulate"),
+    "tacit.simulation.run": ("Run",),
+    "tacit.simulation.simulate": ("simulate",),
     "tacit.errors": ("GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"),
     "tacit.core.graph": ("Graph",),
     "tacit.privacy.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),

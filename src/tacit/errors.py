@@ -63,5 +63,5 @@ def whole(name: str, value: Any, least: int) -> None:
 
 def number(name: str, value: Any, *, zero: bool = False) -> None:
     """Refuses what is not one positive, finite number (or zero, if that is allowed)."""
-    if not (isinstance(value, Real) and (value > 0 or (zero and value == 0)) and math.isfinite(value)):
+    if not (isinstance(value, Real) and (float(value) > 0 or (zero and value == 0)) and math.isfinite(value)):
         raise InputError(f"{name} must be {'zero or ' if zero else ''}a positive number, not {value!r}")

@@ -28,7 +28,8 @@ from tacit.errors import InputError, whole
 from tacit.privacy.accounting import Totals, delta_warning, gaussian_steps, rounded_up, totals
 from tacit.privacy.events import Event, Free
 from tacit.privacy.noise import Noise, SecureNoise, SeededNoise
-from tacit.simulation.simulate import Run, simulate
+from tacit.simulation.run import Run
+from tacit.simulation.simulate import simulate
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

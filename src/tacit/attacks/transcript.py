@@ -15,7 +15,7 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
 from tacit.errors import InputError
 from tacit.privacy.noise import Noise
-from tacit.simulation.simulate import Blocks, tick
+from tacit.simulation.tick import Blocks, tick
 
 
 class States(NamedTuple):

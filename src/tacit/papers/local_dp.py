@@ -33,7 +33,8 @@ from tacit.privacy import blurred
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import per_agent_totals
 from tacit.privacy.transcript import RandomAggregation, epsilon_of_transcript
-from tacit.simulation.simulate import Run, simulate
+from tacit.simulation.run import Run
+from tacit.simulation.simulate import simulate
 
 ROWS, D, ZETA = 100, 10.0, 0.5
 BETA = Geometric(1.02, 1.02)  # beta_k = 1.02^k, k = 1, 2, ...

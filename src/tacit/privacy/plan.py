@@ -26,7 +26,7 @@ from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.privacy.mechanisms import Budget, BudgetTooSmall, NoRoom
 from tacit.privacy.noise import SecureNoise
-from tacit.simulation.simulate import Blocks, tick
+from tacit.simulation.tick import Blocks, tick
 
 Method = TypeVar("Method", bound=Algorithm)
 

@@ -30,7 +30,8 @@ from tacit.privacy import blurred
 from tacit.privacy.events import BlurredLaplace
 from tacit.privacy.mechanisms import gradient_sensitivity
 from tacit.privacy.plan import Facts
-from tacit.simulation.simulate import Blocks, Run, tick
+from tacit.simulation.run import Run
+from tacit.simulation.tick import Blocks, tick
 
 __all__ = ["ForOwnEyes", "epsilon_of_transcript", "realised_events"]
 

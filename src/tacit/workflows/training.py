@@ -17,7 +17,8 @@ from tacit.errors import InputError, whole
 from tacit.privacy.accounting import rounded_up
 from tacit.privacy.noise import Noise, SecureNoise
 from tacit.privacy.plan import per_agent_totals
-from tacit.simulation.simulate import Run, simulate
+from tacit.simulation.run import Run
+from tacit.simulation.simulate import simulate
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import Recipe
 
