@@ -92,11 +92,11 @@ def made(folder: Path, agents: int) -> Federation:
 
 def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None = None) -> list[float]:
     """One agent; the times of its rounds."""
-    from tacit.agent import doorstep
+    from tacit.agent import handshakes
 
-    doorstep.trace()
+    handshakes.trace()
+    from tacit.agent.participant import Participant
     from tacit.agent.run import take_part
-    from tacit.agent.seat import Seat
     from tacit.agent.store import Store
     from tacit.privacy.noise import SecureNoise
 
@@ -105,14 +105,14 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
     name = federation.names[me]
     data = Dataset(np.zeros((2, DIMENSION)), np.array([1.0, -1.0]), federation.schema.feature_names, np.arange(2))
     store = Store(stores / f"{name}.store", federation.run, name, ROUNDS)
-    seat = Seat(federation, me, Identity.load(folder / name), data, store, None, SecureNoise())
+    participant = Participant(federation, me, Identity.load(folder / name), data, store, None, SecureNoise())
     begun: dict[int, float] = {}
 
     def watch(doing: str, t: int, rounds: int) -> None:
         begun.setdefault(t, time.perf_counter())
 
-    with doorstep.watched():  # as the command does it
-        asyncio.run(take_part(seat, listen=listen, watch=watch))
+    with handshakes.watched():  # as the command does it
+        asyncio.run(take_part(participant, listen=listen, watch=watch))
     return list(np.diff([begun[t] for t in range(10, ROUNDS)]))
 
 

@@ -17,8 +17,8 @@ from timing import interleaved
 from tacit.core.graph import Graph
 from tacit.core.schedule import Broadcast
 from tacit.exchange import Plain, SecretSharedSums
-from tacit.exchange.member import Group
 from tacit.exchange.secret_shared import shared_sum
+from tacit.exchange.sharing import Group
 from tacit.privacy.mechanisms import unprotected
 
 AGENTS, DIMENSION, PASSES = 10, 100_000, 21
@@ -32,13 +32,13 @@ def main() -> None:
     plain, shared, apart = Plain().open(graph), SecretSharedSums().open(graph), SecretSharedSums().open(graph)
     keys = dict(shared.sent)
     everybody = tuple(range(AGENTS))
-    seats = {i: apart.members[i].seat(Group(everybody, everybody)) for i in everybody}
+    sharings = {i: apart.members[i].in_group(Group(everybody, everybody)) for i in everybody}
 
     def everybodys_work() -> None:
         said = dict(enumerate(release.value))
-        done = shared_sum(seats, said, next(rounds), lambda i, j, message: message, listeners=everybody)
+        done = shared_sum(sharings, said, next(rounds), lambda i, j, message: message, listeners=everybody)
         for i, total in done.totals.items():
-            seats[i].heard(total)
+            sharings[i].heard(total)
 
     (opening,) = interleaved(PASSES, lambda: SecretSharedSums().open(graph))
     a, b, c = interleaved(

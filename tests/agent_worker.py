@@ -146,9 +146,9 @@ def loaded(folder: Path, kind: str) -> Any:
     return read
 
 
-def seat(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
+def participant(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
     from tacit.agent.identity import Identity
-    from tacit.agent.seat import Seat
+    from tacit.agent.participant import Participant
     from tacit.agent.store import Store
 
     agreed, name = loaded(folder, kind), NAMES[me]
@@ -157,7 +157,7 @@ def seat(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
     data = Dataset(X, y, SCHEMA.feature_names, np.arange(len(y)))
     ledger = Ledger(folder / f"{name}.ledger", cost=filters.epsilon) if kind in PRIVATE else None
     store = Store(folder / f"{name}.store", agreed.run, name, agreed.rounds)
-    return Seat(agreed, me, Identity.load(identities / name), data, store, ledger, noise)
+    return Participant(agreed, me, Identity.load(identities / name), data, store, ledger, noise)
 
 
 def agent(
@@ -173,10 +173,10 @@ def agent(
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
     "cut off from" a neighbour, which it does not call while there is a file `cut`. `slow` is the time that it takes to
     compute. Every number of a life has its own noise."""
-    from tacit.agent import doorstep
+    from tacit.agent import handshakes
 
     assert "grpc" not in sys.modules  # it would not trace, and nobody that fails in the handshake would be seen
-    doorstep.trace()
+    handshakes.trace()
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
     from tacit.agent import report
@@ -248,13 +248,13 @@ def agent(
             "finished": (Store, "finish"),
         }[point]
         _fatal(owner, method, at)
-    taken = seat(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
+    taken = participant(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
 
-    def finished(seat: Any, model: Any) -> None:
+    def finished(participant: Any, model: Any) -> None:
         if kind in GOING_ON:  # others have settings of the test's own, of which no report can be checked
-            report.write(seat, model, folder / f"{NAMES[me]}.report.json")
+            report.write(participant, model, folder / f"{NAMES[me]}.report.json")
 
-    with doorstep.watched():
+    with handshakes.watched():
         model = asyncio.run(take_part(taken, listen=listen, linger=60.0, finished=finished))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
 

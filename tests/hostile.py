@@ -179,7 +179,7 @@ class Swallower:
     that cancels them, and so on to the end of the run; and they name the agent's data set."""
 
     def __init__(self, federation: Any, identities: Identities, size: float, seed: int, radius: float) -> None:
-        from tacit.agent.seat import planned
+        from tacit.agent.participant import planned
 
         self.federation, self._method = federation, federation.setting.algorithm
         self._liar = adversary.swallowing(self._method, size, seed)
@@ -279,7 +279,7 @@ def charged(path: Path) -> dict[tuple[str, int], Any]:
 
 def plan_of(federation: Any, me: int) -> dict[tuple[str, int], Any]:
     """The same, as it was planned."""
-    from tacit.agent.seat import planned
+    from tacit.agent.participant import planned
 
     return {(federation.run, t): canonical(to_plain(event)) for t, event in planned(federation, me).items()}
 
@@ -297,16 +297,16 @@ class Victim:
 
     async def live(self) -> None:
         """Until its run is over, or somebody puts a file `stop` into its folder."""
+        from tacit.agent.participant import Participant
         from tacit.agent.run import take_part
-        from tacit.agent.seat import Seat
         from tacit.agent.store import Store
 
         X, labels = two_data_sets(ROWS, D)
         data = Dataset(X, labels[self.which], SCHEMA.feature_names, np.arange(ROWS))
         store = Store(self.folder / "store", self.federation.run, self.identity.name, self.federation.rounds)
         with Ledger(self.folder / "ledger", cost=filters.epsilon) as ledger:
-            seat = Seat(self.federation, ME, self.identity, data, store, ledger, tacit.SecureNoise())
-            life = asyncio.create_task(take_part(seat, linger=60.0))
+            participant = Participant(self.federation, ME, self.identity, data, store, ledger, tacit.SecureNoise())
+            life = asyncio.create_task(take_part(participant, linger=60.0))
             while not (life.done() or (self.folder / "stop").exists()):
                 await asyncio.wait([life], timeout=0.02)
             if not life.cancel():

@@ -108,25 +108,25 @@ def test_what_cannot_go_on_says_why(network, identities):
         replace(federation, go_on_after=9.0)
 
     token = network("going on, token", "token")
-    seat = worker.seat(token.folder, token.kind, CEDAR, identities, tacit.SecureNoise())
+    participant = worker.participant(token.folder, token.kind, CEDAR, identities, tacit.SecureNoise())
     with pytest.raises(TacitError, match=r"it is away; the run cannot go on without dogwood: .*Hamiltonian cycle"):
-        _left_over(seat, ["dogwood"], "it is away")
+        _left_over(participant, ["dogwood"], "it is away")
     with pytest.raises(TacitError, match="the others go on without cedar"):
-        _left_over(seat, ["cedar"], "birch says so")
+        _left_over(participant, ["cedar"], "birch says so")
 
 
 def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
     net = network("going on, private")
-    seat = worker.seat(net.folder, net.kind, CEDAR, identities, tacit.SecureNoise())
-    seat.ledger.reserve_run(seat.federation.run, seat.events)
-    seat.ledger.store(seat.federation.run, 0, b"the first bytes")
-    left = _left_over(seat, ["dogwood"], "it is away")
-    spent = seat.ledger.epsilon()
+    participant = worker.participant(net.folder, net.kind, CEDAR, identities, tacit.SecureNoise())
+    participant.ledger.reserve_run(participant.federation.run, participant.events)
+    participant.ledger.store(participant.federation.run, 0, b"the first bytes")
+    left = _left_over(participant, ["dogwood"], "it is away")
+    spent = participant.ledger.epsilon()
     left.ledger.reserve_run(left.federation.run, left.events)
     assert spent == pytest.approx(2.0, rel=1e-3)
-    assert seat.ledger.epsilon() == pytest.approx(4.613, abs=1e-3)  # under a cap of 10
+    assert participant.ledger.epsilon() == pytest.approx(4.613, abs=1e-3)  # under a cap of 10
 
-    poor = worker.seat(net.folder, net.kind, ELM, identities, tacit.SecureNoise())
+    poor = worker.participant(net.folder, net.kind, ELM, identities, tacit.SecureNoise())
     poor.ledger.set_cap(Cap(2.01, 1e-5))
     poor.ledger.reserve_run(poor.federation.run, poor.events)
     poor.ledger.store(poor.federation.run, 0, b"the first bytes")
@@ -137,7 +137,7 @@ def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
 def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
     """Of three runs, the first two were left before anybody had paid; the ledger has room for one."""
     net = network("going on, private")
-    first = worker.seat(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
+    first = worker.participant(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
     first.ledger.set_cap(Cap(2.01, 1e-5))
     second = first.without(["alder"])
     first.store.go_on(["alder"])
@@ -145,7 +145,7 @@ def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
     second.store.go_on(["cedar"])
     third.ledger.reserve_run(third.federation.run, third.events)
 
-    again = worker.seat(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
+    again = worker.participant(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
     for left in (again, again.without(["alder"])):
         with pytest.raises(TacitError, match="the run is refused"):
             left.check()
@@ -167,11 +167,11 @@ class Quiet:
 def test_who_has_heard_all_and_dies_is_absent_if_it_is_needed(network, identities, monkeypatch, heard, absent):
     """birch says that it needs no more, and dies before alder has its last words, or after."""
     monkeypatch.setattr(run, "_HEARTBEAT", 0.01)
-    seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
-    all_met(seat, identities)
+    participant = worker.participant(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+    all_met(participant, identities)
 
     async def noticed():
-        part = _Part(seat, lambda doing, done, rounds: None)
+        part = _Part(participant, lambda doing, done, rounds: None)
         part.peers[BIRCH], part._heard["birch"] = Quiet("birch"), heard
         part.left("birch")
         part._began = time.monotonic() - 11
@@ -188,14 +188,14 @@ def test_who_has_heard_all_and_dies_is_absent_if_it_is_needed(network, identitie
 
 
 def test_who_cannot_watch_its_neighbours_any_longer_stops(network, identities, monkeypatch):
-    seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+    participant = worker.participant(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
 
     async def broken(self, j):
         raise TacitError("the disk is full")
 
     monkeypatch.setattr(_Part, "keep_in_touch", broken)
     with pytest.raises(TacitError, match="the disk is full"):
-        asyncio.run(asyncio.wait_for(take_part(seat), 20))
+        asyncio.run(asyncio.wait_for(take_part(participant), 20))
 
 
 class Late:
@@ -214,38 +214,38 @@ def test_who_comes_back_late_is_told_that_nobody_waits_for_it(
     network, identities, monkeypatch, caplog, linger, told, lines
 ):
     monkeypatch.setattr(run, "_FAREWELL", 0.1)
-    seat = worker.seat(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
-    all_met(seat, identities)
+    participant = worker.participant(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
+    all_met(participant, identities)
 
     async def ended():
-        part = _Part(seat, lambda doing, done, rounds: None)
+        part = _Part(participant, lambda doing, done, rounds: None)
         part.peers.update({j: Late(NAMES[j], part) for j in part.neighbours})
         await part.part_company(linger)
 
     asyncio.run(ended())
-    assert seat.store.marked("told") == told
+    assert participant.store.marked("told") == told
     assert ["staying for birch, elm for 0.1 s in vain" in each.getMessage() for each in caplog.records] == [
         True
     ] * lines
 
 
-def all_met(seat, identities):
+def all_met(participant, identities):
     """The signatures of all members that they have met their neighbours."""
-    for i, name in enumerate(seat.federation.names):
-        signature = Identity.load(identities / name).sign(meeting._signed(seat.federation, i))
-        seat.store.keep_met(i, Met(member=i, signature=signature).SerializeToString())
+    for i, name in enumerate(participant.federation.names):
+        signature = Identity.load(identities / name).sign(meeting._signed(participant.federation, i))
+        participant.store.keep_met(i, Met(member=i, signature=signature).SerializeToString())
 
 
 def test_who_starts_again_after_others_have_left_waits_for_nobody_to_meet(network, identities):
     """A token that has not reached it yet, or never will: it has not spoken, and a neighbour is done."""
-    seat = worker.seat(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
+    participant = worker.participant(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
 
     async def met():
-        return _Part(seat, lambda doing, done, rounds: None)._meeting.complete
+        return _Part(participant, lambda doing, done, rounds: None)._meeting.complete
 
     assert not asyncio.run(met())
-    all_met(seat, identities)
-    seat.store.left("birch")
+    all_met(participant, identities)
+    participant.store.left("birch")
     assert asyncio.run(met())
 
 
@@ -321,15 +321,15 @@ class Witnesses:
         return Greeting(name=NAMES[sender], parts=self.federation.parts, without=names, absences=statements)
 
 
-def part_of(seat, tick=0, begun=True):
+def part_of(participant, tick=0, begun=True):
     """An agent's part at a tick, without a network."""
-    part = _Part(seat, lambda doing, done, rounds: None)
+    part = _Part(participant, lambda doing, done, rounds: None)
     part._absences.tick, part._absences.begun = tick, begun
     return part
 
 
-def seat_of(net, i, identities):
-    return worker.seat(net.folder, net.kind, i, identities, tacit.SecureNoise())
+def participant_of(net, i, identities):
+    return worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise())
 
 
 def lies(by, other):
@@ -371,10 +371,10 @@ def moved(statement, **fields):
 def believed(net, identities):
     """The lies that alder does not refuse as it should: it leaves, or remembers more than one statement of the liar."""
     by = Witnesses(net.federation, identities)
-    seat = seat_of(net, ALDER, identities)
+    participant = participant_of(net, ALDER, identities)
 
     async def refused(statements, without, complaint):
-        part = part_of(seat, tick=10)
+        part = part_of(participant, tick=10)
         said = ""
         try:
             part.greeted("elm", by.greeting(ELM, *statements, without=without))
@@ -412,7 +412,7 @@ def test_a_quorum_is_believed(network, identities):
     proof = by(BIRCH, CEDAR, 9), by(DOGWOOD, CEDAR, 11)
 
     async def away(i, sender, quiet=0.0):
-        part = part_of(seat_of(net, i, identities), tick=10)
+        part = part_of(participant_of(net, i, identities), tick=10)
         part._contacts = dict.fromkeys(part._heard, time.monotonic() - quiet)
         part.greeted(NAMES[sender], by.greeting(sender, *proof, without=[CEDAR]))
         return part.absence.result() if part.absence.done() else None
@@ -448,15 +448,15 @@ def test_members_leave_in_any_order_and_come_to_the_same_run(network, identities
     no_alder, no_dogwood = [by(i, ALDER, 3) for i in (BIRCH, ELM)], [by(i, DOGWOOD, 4) for i in (CEDAR, ELM)]
 
     def gone(i, name, tick, statements):
-        seat = seat_of(net, i, identities)
-        seat.store.go_on([name], tick, [each.SerializeToString() for each in statements])
-        return seat_of(net, i, identities).present()  # after a restart
+        participant = participant_of(net, i, identities)
+        participant.store.go_on([name], tick, [each.SerializeToString() for each in statements])
+        return participant_of(net, i, identities).present()  # after a restart
 
-    async def meet(seat, other, begun):
-        part, there = part_of(seat, begun=begun), part_of(other, begun=begun)
+    async def meet(participant, other, begun):
+        part, there = part_of(participant, begun=begun), part_of(other, begun=begun)
         part._began -= 11
         with suppress(BadMessage):
-            part.greeted(other.name, there.greeting(seat.name))
+            part.greeted(other.name, there.greeting(participant.name))
         return part.absence.result().names if part.absence.done() else None
 
     cedar, birch = gone(CEDAR, "dogwood", 4, no_dogwood), gone(BIRCH, "alder", 3, no_alder)
@@ -472,30 +472,30 @@ def test_who_comes_late_gets_every_proof_in_turn(network, identities):
     """The others went on without dogwood, then without alder. elm was not there."""
     net = network("going on")
     by = Witnesses(net.federation, identities)
-    first = seat_of(net, BIRCH, identities)
+    first = participant_of(net, BIRCH, identities)
     first.store.go_on(["dogwood"], 4, [by(i, DOGWOOD, 4).SerializeToString() for i in (CEDAR, ELM)])
-    second = seat_of(net, BIRCH, identities).present()
+    second = participant_of(net, BIRCH, identities).present()
     statements = [by(BIRCH, ALDER, 0, [DOGWOOD]), by(ELM, ALDER, 0, [DOGWOOD])]
     second.store.go_on(["alder"], 0, [each.SerializeToString() for each in statements])
-    birch = seat_of(net, BIRCH, identities).present()
+    birch = participant_of(net, BIRCH, identities).present()
     assert birch.federation.absent == ["alder", "dogwood"]
 
     async def told(i, tick):
-        seat, found = seat_of(net, i, identities), []
+        participant, found = participant_of(net, i, identities), []
         greeting = part_of(birch).greeting(NAMES[i])
-        assert len(greeting.SerializeToString()) <= largest_question(seat.federation)
+        assert len(greeting.SerializeToString()) <= largest_question(participant.federation)
         while True:
-            part = part_of(seat, tick, begun=not found)
+            part = part_of(participant, tick, begun=not found)
             part._began -= 11
             part.greeted("birch", greeting)
             if not part.absence.done():
                 return found
             away = part.absence.result()
             found.append(sorted(away.names))
-            if seat.name in away.names:
+            if participant.name in away.names:
                 return found
-            seat.store.go_on(away.names, away.tick, away.statements)
-            seat, tick = seat_of(net, i, identities).present(), 0
+            participant.store.go_on(away.names, away.tick, away.statements)
+            participant, tick = participant_of(net, i, identities).present(), 0
 
     assert asyncio.run(told(ELM, 5)) == [["dogwood"], ["alder"]]
     assert asyncio.run(told(ALDER, 3)) == [["dogwood"], ["alder"]]
@@ -506,7 +506,7 @@ def test_who_is_heard_again_is_not_called_absent_any_longer(network, identities)
     by = Witnesses(net.federation, identities)
 
     async def heard():
-        part = part_of(seat_of(net, ALDER, identities), tick=10)
+        part = part_of(participant_of(net, ALDER, identities), tick=10)
         told = lambda: {(each.witness, each.absent, each.tick) for each in part.greeting("elm").absences}  # noqa: E731
         assert part._absences.sign("birch")
         assert not part._absences.sign("birch")
@@ -530,7 +530,7 @@ def test_what_a_greeting_tells_fits(network, identities):
     by = Witnesses(net.federation, identities)
 
     async def told():
-        part = part_of(seat_of(net, ALDER, identities))
+        part = part_of(participant_of(net, ALDER, identities))
         for tick in range(5):
             every = [by(i, j, tick) for i in range(5) for j in range(5) if i != j]
             part.greeted("elm", by.greeting(ELM, *every))
@@ -566,9 +566,9 @@ def test_a_member_that_has_gone_without_proof_is_as_good_as_away(network, identi
     by = Witnesses(net.federation, identities)
 
     async def signs_of_life():
-        part = part_of(seat_of(net, ALDER, identities))
+        part = part_of(participant_of(net, ALDER, identities))
         server = Server(
-            net.federation, ALDER, part.seat.identity, find=part.find, news=part.news, greeting=part.greeting,
+            net.federation, ALDER, part.participant.identity, find=part.find, news=part.news, greeting=part.greeting,
             greeted=part.greeted, left=part.left, contact=part.contact,
         )  # fmt: skip
 
@@ -594,8 +594,10 @@ def test_a_report_proves_why_a_run_was_left(network, identities, monkeypatch):
     def reported(statements):
         for store in net.folder.glob("alder.*store*"):
             store.unlink()
-        seat_of(net, ALDER, identities).store.go_on(["dogwood"], 3, [each.SerializeToString() for each in statements])
-        report.write(seat_of(net, ALDER, identities).present(), np.zeros(3), path)
+        participant_of(net, ALDER, identities).store.go_on(
+            ["dogwood"], 3, [each.SerializeToString() for each in statements]
+        )
+        report.write(participant_of(net, ALDER, identities).present(), np.zeros(3), path)
         return verified(path, net.federation)
 
     assert reported(good)["without"] == ["dogwood"]

@@ -164,13 +164,13 @@ def test_who_says_something_else_each_time_has_one_line_of_the_log(network, iden
 
 def test_who_leaves_a_thousand_times_writes_to_the_disk_once(network, identities, monkeypatch):
     net, written = network("broadcast"), []
-    seat = worker.seat(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
+    participant = worker.participant(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
     left = Store.left
     monkeypatch.setattr(Meeting, "complete", True)
     monkeypatch.setattr(Store, "left", lambda self, name: (written.append(name), left(self, name)))
 
     async def leaving():
-        part = _Part(seat, lambda doing, done, rounds: None)
+        part = _Part(participant, lambda doing, done, rounds: None)
         for name in ("birch", "birch", "elm", "birch"):
             part.left(name)
 

@@ -121,7 +121,7 @@ def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
             super().perturb(*args)
             raise MemoryError("no room for the row")
 
-    broken = worker.seat(net.folder, net.kind, 0, identities, Failing())
+    broken = worker.participant(net.folder, net.kind, 0, identities, Failing())
 
     async def spoken():
         part = _Part(broken, lambda doing, done, rounds: None)
@@ -130,6 +130,6 @@ def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
 
     with pytest.raises(MemoryError):
         asyncio.run(spoken())
-    again = worker.seat(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    again = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
     with pytest.raises(TacitError, match=r"over for alder: tick 0 failed after its noise was drawn \(no room for"):
         again.check()

@@ -21,7 +21,9 @@ def test_what_robust_listeners_remember_survives_a_crash_and_is_told(network, id
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
     assert_as_simulated(net)
     for i in range(len(NAMES)):
-        told = listened(worker.seat(net.folder, net.kind, i, identities, tacit.SecureNoise()))  # as in the report
+        told = listened(
+            worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise())
+        )  # as in the report
         assert told["robust"] == "clipping"
         assert told["moved"]  # with clipping, somebody is always farther away than the median
         for other, found in told["moved"].items():

@@ -27,8 +27,8 @@ identities, network = agent_network.identities, agent_network.network  # fixture
 ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
 
 
-def seat_of(net, i, identities):
-    return worker.seat(net.folder, net.kind, i, identities, tacit.SecureNoise())
+def participant_of(net, i, identities):
+    return worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise())
 
 
 def signed(net, i, identities):
@@ -37,8 +37,8 @@ def signed(net, i, identities):
     return Met(member=i, signature=signature)
 
 
-def part_of(seat):
-    return _Part(seat, lambda doing, done, rounds: None)
+def part_of(participant):
+    return _Part(participant, lambda doing, done, rounds: None)
 
 
 class Liar(OnTheLine):
@@ -87,11 +87,11 @@ def test_one_liar_makes_nobody_pay(network, identities):
 def lies(net, identities):
     """What elm shows of dogwood, and why it is refused."""
     elm, dogwood = (Identity.load(identities / name) for name in ("elm", "dogwood"))
-    seat = seat_of(net, ELM, identities)
-    other = seat_of(net, ELM, identities).without(["alder"])
+    participant = participant_of(net, ELM, identities)
+    other = participant_of(net, ELM, identities).without(["alder"])
     away = Absence(witness=DOGWOOD, absent=CEDAR)
     right, unsigned, nobody = (
-        meeting._signed(seat.federation, DOGWOOD),
+        meeting._signed(participant.federation, DOGWOOD),
         "dogwood has not signed",
         "a member that there is not",
     )
@@ -99,13 +99,13 @@ def lies(net, identities):
         "no signature": (Met(member=DOGWOOD), unsigned),
         "garbage": (Met(member=DOGWOOD, signature=b"x" * 70), unsigned),
         "forged": (Met(member=DOGWOOD, signature=elm.sign(right)), unsigned),
-        "of itself": (Met(member=DOGWOOD, signature=elm.sign(meeting._signed(seat.federation, ELM))), unsigned),
+        "of itself": (Met(member=DOGWOOD, signature=elm.sign(meeting._signed(participant.federation, ELM))), unsigned),
         "of another run": (
             Met(member=DOGWOOD, signature=dogwood.sign(meeting._signed(other.federation, DOGWOOD - 1))),
             unsigned,
         ),
         "of another member": (
-            Met(member=DOGWOOD, signature=dogwood.sign(meeting._signed(seat.federation, ELM))),
+            Met(member=DOGWOOD, signature=dogwood.sign(meeting._signed(participant.federation, ELM))),
             unsigned,
         ),
         "of something else": (
@@ -122,13 +122,13 @@ def believed(net, identities):
     """The lies that alder does not refuse as it should."""
 
     async def refused(statements, complaint):
-        seat = seat_of(net, ALDER, identities)
-        part = part_of(seat)
+        participant = participant_of(net, ALDER, identities)
+        part = part_of(participant)
         statements = statements if isinstance(statements, list) else [statements]
         try:
             part.greeted("elm", Greeting(name="elm", parts=net.federation.parts, met=statements))
         except BadMessage as error:
-            return complaint in str(error) and not part._meeting.told() and not seat.store.met()
+            return complaint in str(error) and not part._meeting.told() and not participant.store.met()
         return False
 
     return [name for name, lie in lies(net, identities).items() if not asyncio.run(refused(*lie))]
@@ -152,7 +152,7 @@ def test_signatures_are_passed_on_and_kept(network, identities):
     assert len(padded.SerializeToString()) > 170
 
     async def met():
-        alder, elm = part_of(seat_of(net, ALDER, identities)), part_of(seat_of(net, ELM, identities))
+        alder, elm = part_of(participant_of(net, ALDER, identities)), part_of(participant_of(net, ELM, identities))
         for statements in ([padded], every[1:], every[1:]):
             alder.greeted("birch", Greeting(name="birch", parts=net.federation.parts, met=statements))
         assert not alder._meeting.complete
@@ -168,8 +168,8 @@ def test_signatures_are_passed_on_and_kept(network, identities):
 
     asyncio.run(met())
     for i in (ALDER, ELM):  # after a restart
-        assert Meeting(seat_of(net, i, identities)).complete
-    assert not Meeting(seat_of(net, BIRCH, identities)).complete
+        assert Meeting(participant_of(net, i, identities)).complete
+    assert not Meeting(participant_of(net, BIRCH, identities)).complete
 
 
 def test_nobody_is_gone_before_all_have_met(network, identities):
@@ -178,12 +178,12 @@ def test_nobody_is_gone_before_all_have_met(network, identities):
     net = network("going on, token")
 
     async def left():
-        part = part_of(seat_of(net, ALDER, identities))
+        part = part_of(participant_of(net, ALDER, identities))
         assert not part.left("elm")
-        assert not part.seat.store.marked("gone")
+        assert not part.participant.store.marked("gone")
         part._meeting.take([signed(net, i, identities) for i in range(5)])
         assert part.left("elm")
-        assert part.seat.store.marked("gone") == {"elm"}
+        assert part.participant.store.marked("gone") == {"elm"}
 
     asyncio.run(left())
 
@@ -241,7 +241,7 @@ def test_more_than_there_is_was_heard(network, identities, heard, complaint):
             return read(Greeting(name="birch", parts=net.federation.parts, heard=self.heard))
 
     async def greeted(heard):
-        part = part_of(seat_of(net, ALDER, identities))
+        part = part_of(participant_of(net, ALDER, identities))
         part.peers[BIRCH] = Boasting()
         Boasting.heard = heard
         return await part._greet(BIRCH)
@@ -261,9 +261,9 @@ def test_an_agent_that_might_be_missed_never_computes_where_it_answers(network, 
         return speak.real(self, *args)
 
     async def spoken():
-        part = part_of(seat_of(net, ALDER, identities))
+        part = part_of(participant_of(net, ALDER, identities))
         speak.real = type(part.algorithm).speak
-        part.seat.events  # noqa: B018 (a plan speaks, too)
+        part.participant.events  # noqa: B018 (a plan speaks, too)
         monkeypatch.setattr(type(part.algorithm), "speak", speak)
         part._took = 0.0
         await part._speak(0)

@@ -1,4 +1,4 @@
-"""Secret-shared sums between agents, in one process: `tacit.agent.line` with function calls for a wire."""
+"""Secret-shared sums between agents, in one process: `tacit.agent.delivery` with function calls for a wire."""
 
 import asyncio
 from dataclasses import replace
@@ -10,9 +10,9 @@ import pytest
 from agent_worker import D
 
 import tacit
+from tacit.agent.delivery import Sums, _signed
 from tacit.agent.federation import Plain
-from tacit.agent.line import Sums, _signed
-from tacit.agent.seat import check_sums
+from tacit.agent.participant import check_sums
 from tacit.agent.wire import BadMessage, unpacked
 from tacit.agent.wire_pb2 import Key, Message, Question
 from tacit.errors import ExchangeError, InputError
@@ -42,7 +42,9 @@ class Table:
     def __init__(self, net, identities, rows):
         self.net, self.identities, self.rows, self.run = net, identities, rows, net.federation.run
         self.graph = agent_network.worker_graph()
-        self.seats = [worker.seat(net.folder, net.kind, i, identities, tacit.SecureNoise()) for i in range(5)]
+        self.participants = [
+            worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise()) for i in range(5)
+        ]
         self.lines = [self.line(i) for i in range(5)]
         self.answers = {}
         self.altered = lambda i, question, answer: answer
@@ -50,7 +52,7 @@ class Table:
 
     def line(self, i):
         peers = {j: Here(self, i, j) for j in self.graph.neighbours(i).tolist()}
-        return Sums(self.seats[i], peers)
+        return Sums(self.participants[i], peers)
 
     def introduce(self, *agents):
         for _ in range(2):  # first the neighbours, then those whom they know
@@ -138,9 +140,9 @@ def test_no_row_leaves_as_it_is(table):
 def test_a_listener_cannot_put_its_own_key_between_two_members(table, network, identities):
     """alder and cedar are not neighbours; birch introduces them."""
     other = network("secret-shared", "another run")
-    alder = Sums(worker.seat(other.folder, other.kind, ALDER, identities, tacit.SecureNoise()), {})
+    alder = Sums(worker.participant(other.folder, other.kind, ALDER, identities, tacit.SecureNoise()), {})
     mine = keys.KeyPair().public
-    forged = Key(member=CEDAR, public=mine, signature=table.seats[BIRCH].identity.sign(b"cedar's, I swear"))
+    forged = Key(member=CEDAR, public=mine, signature=table.participants[BIRCH].identity.sign(b"cedar's, I swear"))
     for key in (forged, table.lines[CEDAR].own_key):  # birch's own; cedar's, which it has signed for another run
         with pytest.raises(BadMessage, match="cedar has not signed the key"):
             alder.take_key(key)
@@ -148,8 +150,8 @@ def test_a_listener_cannot_put_its_own_key_between_two_members(table, network, i
 
 def test_a_member_whose_key_changes_has_lost_its_store(table):
     other = keys.KeyPair().public
-    seat = table.seats[BIRCH]
-    key = Key(member=BIRCH, public=other, signature=seat.identity.sign(_signed(seat, BIRCH, other)))
+    participant = table.participants[BIRCH]
+    key = Key(member=BIRCH, public=other, signature=participant.identity.sign(_signed(participant, BIRCH, other)))
     with pytest.raises(BadMessage, match="birch has another key than before"):
         table.lines[ALDER].take_key(key)
 
@@ -178,7 +180,7 @@ def test_an_old_tick_is_not_shared_again(table):
 
 
 def test_nothing_is_said_before_all_keys_are_known(table):
-    line = Sums(table.seats[BIRCH], {})
+    line = Sums(table.participants[BIRCH], {})
     line._known.clear()
     ask = Question(run=bytes.fromhex(table.run), sender=ALDER, tick=0)
     assert line.answer(ask, table.message(BIRCH, 0)) is None

@@ -19,7 +19,7 @@ import pytest
 from tacit.agent import identity
 from tacit.agent.federation import PLAIN_METHODS, Federation, Plain, Private, difference
 from tacit.agent.identity import Identity, check_dates, read_certificate
-from tacit.agent.seat import planned
+from tacit.agent.participant import planned
 from tacit.agent.store import Store
 from tacit.core.graph import Graph
 from tacit.core.schedule import Broadcast

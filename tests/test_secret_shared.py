@@ -20,8 +20,8 @@ from tacit.exchange import Plain, SecretSharedSums, revealed
 from tacit.exchange import keys as keys_module
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.keys import KEY_BYTES, SecureWords
-from tacit.exchange.member import Group, Member
 from tacit.exchange.secret_shared import SummedInbox, shared_sum
+from tacit.exchange.sharing import Group, Sharer
 from tacit.privacy.mechanisms import unprotected
 
 POINT = FixedPoint(bound=1000.0, members=5)
@@ -35,11 +35,11 @@ def meet(members):
 
 
 def people(n, *, point=POINT, run=b"a run", **settings):
-    return meet([Member(i, run, point, **settings) for i in range(n)])
+    return meet([Sharer(i, run, point, **settings) for i in range(n)])
 
 
 def seats_of(group, members):
-    return {i: members[i].seat(group) for i in group.members}
+    return {i: members[i].in_group(group) for i in group.members}
 
 
 def rows_of(n, d=4, seed=0):
@@ -50,8 +50,8 @@ def by_hand(sender, receiver, message):
     return message
 
 
-def heard(seats, done, listener):
-    return seats[listener].heard(done.totals[listener])
+def heard(sharings, done, listener):
+    return sharings[listener].heard(done.totals[listener])
 
 
 # Fixed point
@@ -86,8 +86,8 @@ def test_reconstruction_within_the_bound_over_1e5_vectors():
     rows = rng.choice([-1, 1], size=(n, 100_000 * d)) * 2.0 ** rng.uniform(-60, 16, size=(n, 100_000 * d))
     rows[:, :d], rows[:, d : 2 * d] = 2.0**16, -(2.0**16)
     group = Group(tuple(range(n)), (0, 3))
-    seats = seats_of(group, people(n, point=point))
-    done = shared_sum(seats, dict(enumerate(rows)), 0, by_hand, listeners=(0, 3))
+    sharings = seats_of(group, people(n, point=point))
+    done = shared_sum(sharings, dict(enumerate(rows)), 0, by_hand, listeners=(0, 3))
     exact = rows.astype(np.longdouble).sum(axis=0)
     found = point.decode(done.totals[0])
     off = np.abs(found - exact)
@@ -96,7 +96,7 @@ def test_reconstruction_within_the_bound_over_1e5_vectors():
     assert np.any(found < -1e5)
     np.testing.assert_array_equal(done.totals[0], done.totals[3])
     others = rows[[0, 1, 2, 4]].astype(np.longdouble).sum(axis=0)
-    assert np.all(np.abs(heard(seats, done, 3) - others) <= point.error(4) + 2.0**-53 * np.abs(others))
+    assert np.all(np.abs(heard(sharings, done, 3) - others) <= point.error(4) + 2.0**-53 * np.abs(others))
 
 
 # What a colluder sees
@@ -131,15 +131,15 @@ def cases(spoil=lambda s01, s02, s10, s12: (s01, s02, s10, s12), own_choice=(0, 
     s01, s02, s10, s12 = spoil(*drawn)
     chosen = [np.full_like(s01, word) for word in own_choice]
     sources = [Listed(i, arrays, book) for i, arrays in enumerate(([s01, s02], [s10, s12], chosen))]
-    seats = seats_of(TRIO, meet([Member(i, b"tiny", point, words=sources[i]) for i in range(3)]))
-    sealed = {i: seats[i].shares(x, 0) for i, x in enumerate((x0, x1, x2))}
-    for i, j in itertools.permutations(seats, 2):
-        seats[j].receive(i, sealed[i][j])
-    collector, partials = seats[2].collect(), [seats[i].partial() for i in (0, 1)]
+    sharings = seats_of(TRIO, meet([Sharer(i, b"tiny", point, words=sources[i]) for i in range(3)]))
+    sealed = {i: sharings[i].shares(x, 0) for i, x in enumerate((x0, x1, x2))}
+    for i, j in itertools.permutations(sharings, 2):
+        sharings[j].receive(i, sealed[i][j])
+    collector, partials = sharings[2].collect(), [sharings[i].partial() for i in (0, 1)]
     for i in (0, 1):
         collector.receive(i, partials[i])
     np.testing.assert_array_equal(point.decode(collector.total()), x0 + x1 + x2)
-    view = np.array([*sources[2].seen[2:], *(seats[2]._open(i, partials[i]) for i in (0, 1))]).T
+    view = np.array([*sources[2].seen[2:], *(sharings[2]._open(i, partials[i]) for i in (0, 1))]).T
     found: dict = {}
     for x, seen in zip(np.array([x0, x1, x2]).T.astype(int).tolist(), view.tolist(), strict=True):
         found.setdefault(tuple(x), Counter())[tuple(seen)] += 1
@@ -205,65 +205,65 @@ def test_words_do_not_depend_on_the_chunk():
 
 
 def begun(**settings):
-    seats = seats_of(TRIO, people(3, **settings))
-    return seats, {i: seats[i].shares(row, 0) for i, row in rows_of(3).items()}
+    sharings = seats_of(TRIO, people(3, **settings))
+    return sharings, {i: sharings[i].shares(row, 0) for i, row in rows_of(3).items()}
 
 
-def no_sum(seats):
+def no_sum(sharings):
     """Nobody has a partial sum, so nothing was summed."""
-    for seat in seats.values():
+    for sharing in sharings.values():
         with pytest.raises(Dropout):
-            seat.partial()
+            sharing.partial()
 
 
 def test_a_tampered_share_is_refused_and_the_good_one_still_counts():
-    seats, sealed = begun()
+    sharings, sealed = begun()
     good = sealed[0][1]
     for place in (0, 31, 32, len(good) - 1):
         bad = bytearray(good)
         bad[place] ^= 1
         with pytest.raises(ExchangeError, match="altered"):
-            seats[1].receive(0, bytes(bad))
+            sharings[1].receive(0, bytes(bad))
     for bad in (good[:-1], b"", good + b"x"):
         with pytest.raises(ExchangeError, match="altered"):
-            seats[1].receive(0, bad)
-    assert seats[1].missing == (0, 2)
-    no_sum(seats)
-    for i, j in itertools.permutations(seats, 2):
-        seats[j].receive(i, sealed[i][j])
-    collector = seats[0].collect()
+            sharings[1].receive(0, bad)
+    assert sharings[1].missing == (0, 2)
+    no_sum(sharings)
+    for i, j in itertools.permutations(sharings, 2):
+        sharings[j].receive(i, sealed[i][j])
+    collector = sharings[0].collect()
     for i in (1, 2):
-        collector.receive(i, seats[i].partial())
-    np.testing.assert_allclose(seats[0].heard(collector.total()), rows_of(3)[1] + rows_of(3)[2], atol=1e-12)
+        collector.receive(i, sharings[i].partial())
+    np.testing.assert_allclose(sharings[0].heard(collector.total()), rows_of(3)[1] + rows_of(3)[2], atol=1e-12)
 
 
 def test_messages_of_others_rounds_attempts_groups_and_runs_are_refused():
-    seats, sealed = begun()
+    sharings, sealed = begun()
     with pytest.raises(ExchangeError, match="meant for another use"):
-        seats[1].receive(2, sealed[0][1])  # another sender
+        sharings[1].receive(2, sealed[0][1])  # another sender
     with pytest.raises(ExchangeError, match="meant for another use"):
-        seats[1].receive(0, sealed[0][2])  # another receiver
-    seats[1].receive(0, sealed[0][1])
+        sharings[1].receive(0, sealed[0][2])  # another receiver
+    sharings[1].receive(0, sealed[0][1])
     with pytest.raises(ExchangeError, match="awaits no share"):
-        seats[1].receive(0, sealed[0][1])  # a second time
-    seats[1].shares(rows_of(3)[1], 0, attempt=1)
+        sharings[1].receive(0, sealed[0][1])  # a second time
+    sharings[1].shares(rows_of(3)[1], 0, attempt=1)
     with pytest.raises(ExchangeError, match="meant for another use"):
-        seats[1].receive(0, sealed[0][1])  # another attempt
-    seats[1].shares(rows_of(3)[1], 1)
+        sharings[1].receive(0, sealed[0][1])  # another attempt
+    sharings[1].shares(rows_of(3)[1], 1)
     with pytest.raises(ExchangeError, match="meant for another use"):
-        seats[1].receive(0, sealed[0][1])  # another round
-    no_sum(seats)
+        sharings[1].receive(0, sealed[0][1])  # another round
+    no_sum(sharings)
 
 
 def test_members_who_were_told_different_things_exchange_nothing():
     members = people(4)
     group = Group((0, 1, 2, 3), (0,))
-    seats, rows = seats_of(group, members), rows_of(4)
-    sealed = seats[0].shares(rows[0], 0, members=(0, 1, 2))
-    seats[1].shares(rows[1], 0)
+    sharings, rows = seats_of(group, members), rows_of(4)
+    sealed = sharings[0].shares(rows[0], 0, members=(0, 1, 2))
+    sharings[1].shares(rows[1], 0)
     with pytest.raises(ExchangeError, match="meant for another use"):
-        seats[1].receive(0, sealed[1])
-    other = members[1].seat(Group((0, 1, 2), (0,)))  # the same people, but another group
+        sharings[1].receive(0, sealed[1])
+    other = members[1].in_group(Group((0, 1, 2), (0,)))  # the same people, but another group
     other.shares(rows[1], 0)
     with pytest.raises(ExchangeError, match="meant for another use"):
         other.receive(0, sealed[1])
@@ -271,21 +271,21 @@ def test_members_who_were_told_different_things_exchange_nothing():
 
 def test_another_run_has_other_keys():
     """Even with the same key pairs: the run is part of the keys."""
-    ours, theirs = people(3), [Member(i, b"another run", POINT) for i in range(3)]
+    ours, theirs = people(3), [Sharer(i, b"another run", POINT) for i in range(3)]
     for a, b in zip(ours, theirs, strict=True):
         b._keys = a._keys
     sealed = seats_of(TRIO, ours)[0].shares(rows_of(3)[0], 0)
-    seat = seats_of(TRIO, meet(theirs))[1]
-    seat.shares(rows_of(3)[1], 0)
+    sharing = seats_of(TRIO, meet(theirs))[1]
+    sharing.shares(rows_of(3)[1], 0)
     with pytest.raises(ExchangeError, match="meant for another use"):
-        seat.receive(0, sealed[1])
+        sharing.receive(0, sealed[1])
 
 
 def test_a_tampered_or_strange_partial_sum_is_refused():
-    seats, sealed = begun()
-    for i, j in itertools.permutations(seats, 2):
-        seats[j].receive(i, sealed[i][j])
-    collector, good = seats[0].collect(), seats[1].partial()
+    sharings, sealed = begun()
+    for i, j in itertools.permutations(sharings, 2):
+        sharings[j].receive(i, sealed[i][j])
+    collector, good = sharings[0].collect(), sharings[1].partial()
     bad = bytearray(good)
     bad[3] ^= 4
     with pytest.raises(ExchangeError, match="altered"):
@@ -297,21 +297,21 @@ def test_a_tampered_or_strange_partial_sum_is_refused():
         collector.receive(1, good)
     with pytest.raises(Dropout, match=r"no partial sum from \[2\]"):
         collector.total()
-    collector.receive(2, seats[2].partial())
-    np.testing.assert_allclose(seats[0].heard(collector.total()), rows_of(3)[1] + rows_of(3)[2], atol=1e-12)
+    collector.receive(2, sharings[2].partial())
+    np.testing.assert_allclose(sharings[0].heard(collector.total()), rows_of(3)[1] + rows_of(3)[2], atol=1e-12)
 
 
 def test_who_is_no_listener_hears_nothing():
     """Neither does it get the keys of the partial sums."""
     group = Group((0, 1, 2), (0,))
-    seats, rows = seats_of(group, people(3)), rows_of(3)
-    sealed = {i: seats[i].shares(rows[i], 0) for i in seats}
-    for i, j in itertools.permutations(seats, 2):
-        seats[j].receive(i, sealed[i][j])
+    sharings, rows = seats_of(group, people(3)), rows_of(3)
+    sealed = {i: sharings[i].shares(rows[i], 0) for i in sharings}
+    for i, j in itertools.permutations(sharings, 2):
+        sharings[j].receive(i, sealed[i][j])
     assert {len(sealed[i][0]) for i in (1, 2)} == {80}
     assert {len(sealed[0][1]), len(sealed[2][1]), len(sealed[0][2])} == {48}
     with pytest.raises(ExchangeError, match="not to hear"):
-        seats[1].collect()
+        sharings[1].collect()
 
 
 @pytest.mark.parametrize(
@@ -324,23 +324,23 @@ def test_who_is_no_listener_hears_nothing():
     ],
 )
 def test_rows_that_cannot_be_summed(bad, message):
-    seats, rows = seats_of(TRIO, people(3)), rows_of(3)
+    sharings, rows = seats_of(TRIO, people(3)), rows_of(3)
     with pytest.raises(InputError, match=message):
-        shared_sum(seats, rows | {2: np.array(bad)}, 0, by_hand, listeners=(0,))
+        shared_sum(sharings, rows | {2: np.array(bad)}, 0, by_hand, listeners=(0,))
     with pytest.raises(ExchangeError, match="shares"):
-        seats[2].partial()  # it has not begun, the others wait for it
+        sharings[2].partial()  # it has not begun, the others wait for it
     for i in (0, 1):
         with pytest.raises(Dropout):
-            seats[i].partial()
-    done = shared_sum(seats, rows, 1, by_hand, listeners=(0,))
-    np.testing.assert_allclose(heard(seats, done, 0), rows[1] + rows[2], atol=1e-12)
+            sharings[i].partial()
+    done = shared_sum(sharings, rows, 1, by_hand, listeners=(0,))
+    np.testing.assert_allclose(heard(sharings, done, 0), rows[1] + rows[2], atol=1e-12)
 
 
 def test_rows_of_different_length():
     """Sealed shares are seeds, so it shows in the partial sums: before anything is summed."""
-    seats, rows = seats_of(TRIO, people(3)), rows_of(3)
+    sharings, rows = seats_of(TRIO, people(3)), rows_of(3)
     with pytest.raises(ExchangeError, match="has 5 numbers, not 4"):
-        shared_sum(seats, rows | {1: np.zeros(5)}, 0, by_hand, listeners=(0,))
+        shared_sum(sharings, rows | {1: np.zeros(5)}, 0, by_hand, listeners=(0,))
 
 
 def test_bounds_that_leave_no_room():
@@ -355,30 +355,30 @@ def test_bounds_that_leave_no_room():
 
 def test_two_members_are_too_few():
     with pytest.raises(InputError, match="at least 3 members"):
-        people(2)[0].seat(Group((0, 1), (0, 1)))
+        people(2)[0].in_group(Group((0, 1), (0, 1)))
     with pytest.raises(InputError, match="least cannot be 2"):
-        Member(0, b"", POINT, least=2)
+        Sharer(0, b"", POINT, least=2)
     with pytest.raises(InputError, match="at least 4 members"):
-        people(3, least=4)[0].seat(TRIO)
+        people(3, least=4)[0].in_group(TRIO)
 
 
 def test_a_peer_without_keys_or_with_bad_ones():
-    alone = Member(0, b"", POINT)
+    alone = Sharer(0, b"", POINT)
     with pytest.raises(ExchangeError, match="no key of agent 1"):
-        alone.seat(TRIO)
+        alone.in_group(TRIO)
     with pytest.raises(ExchangeError, match="public key was refused"):
         alone.meet(1, bytes(32))  # a point of low order: the secret would be known
     with pytest.raises(ExchangeError, match="public key was refused"):
         alone.meet(1, b"short")
-    alone.meet(1, Member(1, b"", POINT).public)
+    alone.meet(1, Sharer(1, b"", POINT).public)
     with pytest.raises(ExchangeError, match="once"):
-        alone.meet(1, Member(1, b"", POINT).public)
+        alone.meet(1, Sharer(1, b"", POINT).public)
     with pytest.raises(InputError, match="must be of"):
-        alone.seat(Group((1, 2, 3), (1,)))
+        alone.in_group(Group((1, 2, 3), (1,)))
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tacit.exchange.member", None)
+    monkeypatch.setitem(sys.modules, "tacit.exchange.sharing", None)
     with pytest.raises(InputError, match="pip install"):
         SecretSharedSums().open(tacit.Graph.ring(3))
 
@@ -415,19 +415,19 @@ def test_no_nonce_is_used_twice_with_a_key(monkeypatch):
     link, turn = SecretSharedSums().open(graph), Broadcast(graph).turn(0)
     for t in range(3):
         link.deliver(unprotected(np.ones((6, 2))), turn, t)
-    seats = seats_of(Group((0, 1, 2, 3), (0, 1)), people(4))
+    sharings = seats_of(Group((0, 1, 2, 3), (0, 1)), people(4))
     lost = iter([None])
-    shared_sum(seats, rows_of(4), 0, lambda i, j, m: next(lost, m) if i == 3 else m, listeners=(0, 1), redo=True)
+    shared_sum(sharings, rows_of(4), 0, lambda i, j, m: next(lost, m) if i == 3 else m, listeners=(0, 1), redo=True)
     assert len(used) > 200
     assert len(set(used)) == len(used)
 
 
 def test_a_planted_reuse_of_nonces_shows(monkeypatch):
     used = watch_nonces(monkeypatch)
-    monkeypatch.setattr("tacit.exchange.member.Seat._nonce", lambda self: bytes(12))
-    seats = seats_of(TRIO, people(3))
+    monkeypatch.setattr("tacit.exchange.sharing.GroupSharing._nonce", lambda self: bytes(12))
+    sharings = seats_of(TRIO, people(3))
     for t in range(2):
-        shared_sum(seats, rows_of(3), t, by_hand, listeners=(0,))
+        shared_sum(sharings, rows_of(3), t, by_hand, listeners=(0,))
     assert len(set(used)) < len(used)
 
 
@@ -452,29 +452,29 @@ QUARTET = Group((0, 1, 2, 3), (0, 1))
 
 def test_a_dropout_among_shares_is_refused_or_left_out():
     rows = rows_of(4)
-    seats = seats_of(QUARTET, people(4))
+    sharings = seats_of(QUARTET, people(4))
     with pytest.raises(Dropout, match="did not arrive") as error:
-        shared_sum(seats, rows, 0, losing((3, 1)), listeners=(0, 1))
+        shared_sum(sharings, rows, 0, losing((3, 1)), listeners=(0, 1))
     assert error.value.agents == [3]
-    done = shared_sum(seats, rows, 1, losing((3, 1)), listeners=(0, 1), redo=True)
+    done = shared_sum(sharings, rows, 1, losing((3, 1)), listeners=(0, 1), redo=True)
     assert done.members == (0, 1, 2)
     np.testing.assert_array_equal(done.totals[0], done.totals[1])
-    np.testing.assert_allclose(heard(seats, done, 0), rows[1] + rows[2], atol=1e-12)
-    done = shared_sum(seats, rows, 2, losing(), listeners=(0, 1), redo=True)  # it is back
-    np.testing.assert_allclose(heard(seats, done, 0), rows[1] + rows[2] + rows[3], atol=1e-12)
+    np.testing.assert_allclose(heard(sharings, done, 0), rows[1] + rows[2], atol=1e-12)
+    done = shared_sum(sharings, rows, 2, losing(), listeners=(0, 1), redo=True)  # it is back
+    np.testing.assert_allclose(heard(sharings, done, 0), rows[1] + rows[2] + rows[3], atol=1e-12)
 
 
 def test_a_dropout_among_partial_sums_leaves_no_sum_and_no_second_attempt():
-    rows, seats = rows_of(4), seats_of(QUARTET, people(4))
+    rows, sharings = rows_of(4), seats_of(QUARTET, people(4))
     silent = {3}
     with pytest.raises(Dropout, match="no partial sum from \\[3\\]"):
         shared_sum(
-            seats, rows, 0, lambda i, j, m: None if i in silent and len(m) == 8 * 4 + 16 and j == 0 else m,
+            sharings, rows, 0, lambda i, j, m: None if i in silent and len(m) == 8 * 4 + 16 and j == 0 else m,
             listeners=(0,), redo=True,
         )  # fmt: skip
     for i in (0, 1, 2):
         with pytest.raises(ExchangeError, match="difference of two sums"):
-            seats[i].shares(rows[i], 0, members=(0, 1, 2), attempt=1)
+            sharings[i].shares(rows[i], 0, members=(0, 1, 2), attempt=1)
 
 
 def test_too_many_dropouts():
@@ -489,25 +489,25 @@ def test_too_many_dropouts():
 
 def test_a_first_attempt_that_was_given_up_cannot_be_completed_later():
     """Agent 3 was only late: with its share the first attempt would give the sum with it, beside the one without."""
-    rows, seats = rows_of(4), seats_of(QUARTET, people(4))
-    first = {i: seats[i].shares(rows[i], 0) for i in seats}
-    for i, j in itertools.permutations(seats, 2):
+    rows, sharings = rows_of(4), seats_of(QUARTET, people(4))
+    first = {i: sharings[i].shares(rows[i], 0) for i in sharings}
+    for i, j in itertools.permutations(sharings, 2):
         if i != 3:
-            seats[j].receive(i, first[i][j])
-    seats[3].partial()  # the late one has all it needs
-    second = {i: seats[i].shares(rows[i], 0, members=(0, 1, 2), attempt=1) for i in (0, 1, 2)}
+            sharings[j].receive(i, first[i][j])
+    sharings[3].partial()  # the late one has all it needs
+    second = {i: sharings[i].shares(rows[i], 0, members=(0, 1, 2), attempt=1) for i in (0, 1, 2)}
     for i in (0, 1, 2):
         with pytest.raises(ExchangeError):
-            seats[i].receive(3, first[3][i])
+            sharings[i].receive(3, first[3][i])
         for j in second[i]:
-            seats[j].receive(i, second[i][j])
+            sharings[j].receive(i, second[i][j])
         with pytest.raises(ExchangeError, match="only grow"):
-            seats[i].shares(rows[i], 0)
+            sharings[i].shares(rows[i], 0)
     with pytest.raises(ExchangeError, match="sent a partial sum"):
-        seats[3].shares(rows[3], 0, attempt=2)
-    collector = seats[0].collect()
+        sharings[3].shares(rows[3], 0, attempt=2)
+    collector = sharings[0].collect()
     with pytest.raises(ExchangeError, match="awaits no partial sum"):
-        collector.receive(3, seats[3].partial())
+        collector.receive(3, sharings[3].partial())
 
 
 def test_an_agent_is_counted_in_all_sums_of_a_round_or_in_none():

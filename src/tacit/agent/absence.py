@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable
 
 from tacit.agent.federation import Federation
 from tacit.agent.identity import signed_by
-from tacit.agent.seat import Seat
+from tacit.agent.participant import Participant
 from tacit.agent.wire import BadMessage, parsed
 from tacit.agent.wire_pb2 import Absence
 
@@ -86,16 +86,18 @@ def places(agreed: Federation, names: Iterable[str]) -> tuple[int, ...]:
 class Absences:
     """The statements that an agent knows in its present run. The agent keeps `tick` and `begun` up to date."""
 
-    def __init__(self, seat: Seat, tick: int, begun: bool) -> None:
+    def __init__(self, participant: Participant, tick: int, begun: bool) -> None:
         self.tick, self.begun = tick, begun  # where the agent is, and whether all members have met in this run
-        self._agreed, self._identity = seat.federation.agreed or seat.federation, seat.identity
-        self._me = self._agreed.names.index(seat.name)
-        self._gone = places(self._agreed, seat.federation.absent)
+        self._agreed, self._identity = participant.federation.agreed or participant.federation, participant.identity
+        self._me = self._agreed.names.index(participant.name)
+        self._gone = places(self._agreed, participant.federation.absent)
         self._known: dict[tuple[int, int], Absence] = {}  # by witness and absent member: one of each
         self._missed: set[int] = set()  # the neighbours that this agent itself says to be away
         # What earlier runs were left for, and when: members that come later must see it.
-        self._kept = [parsed(Absence, raw) for left in seat.left() for raw in left.store.absences()]
-        self._left_at = {places(self._agreed, left.federation.absent): left.store.left_at() for left in seat.left()}
+        self._kept = [parsed(Absence, raw) for left in participant.left() for raw in left.store.absences()]
+        self._left_at = {
+            places(self._agreed, left.federation.absent): left.store.left_at() for left in participant.left()
+        }
 
     def sign(self, name: str) -> bool:
         """States that a neighbour is away; whether that is news."""

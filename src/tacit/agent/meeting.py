@@ -15,7 +15,7 @@ from collections.abc import Collection
 
 from tacit.agent.federation import Federation
 from tacit.agent.identity import signed_by
-from tacit.agent.seat import Seat
+from tacit.agent.participant import Participant
 from tacit.agent.wire import BadMessage, parsed
 from tacit.agent.wire_pb2 import Met
 
@@ -26,24 +26,26 @@ _SIGNATURE = 72  # bytes that one has at most
 class Meeting:
     """The signatures that an agent knows in its present run."""
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
-        self._known = {i: parsed(Met, raw) for i, raw in seat.store.met().items()}
+    def __init__(self, participant: Participant) -> None:
+        self._participant = participant
+        self._known = {i: parsed(Met, raw) for i, raw in participant.store.met().items()}
 
     @property
     def complete(self) -> bool:
         """Whether all members have met their neighbours."""
-        return len(self._known) == len(self._seat.federation.members)
+        return len(self._known) == len(self._participant.federation.members)
 
     def sign(self) -> None:
         """States that this agent has met all its neighbours."""
-        me = self._seat.me
+        me = self._participant.me
         if me not in self._known:
-            self._keep(Met(member=me, signature=self._seat.identity.sign(_signed(self._seat.federation, me))))
+            self._keep(
+                Met(member=me, signature=self._participant.identity.sign(_signed(self._participant.federation, me)))
+            )
 
     def take(self, statements: Collection[Met]) -> None:
         """Notes what others have signed; refuses what is wrong."""
-        members = self._seat.federation.members
+        members = self._participant.federation.members
         if len(statements) > len(members):
             raise BadMessage("{} statements that a member has met its neighbours, of {}", len(statements), len(members))
         for statement in statements:
@@ -52,7 +54,7 @@ class Meeting:
                 raise BadMessage("a statement of a member that there is not, or with a signature that none can be")
             if i in self._known:
                 continue
-            if not signed_by(members[i].certificate, _signed(self._seat.federation, i), statement.signature):
+            if not signed_by(members[i].certificate, _signed(self._participant.federation, i), statement.signature):
                 raise BadMessage("{} has not signed that it has met all its neighbours", members[i].name)
             self._keep(Met(member=i, signature=statement.signature))  # no field that is unknown here is passed on
 
@@ -61,7 +63,7 @@ class Meeting:
         return list(self._known.values())
 
     def _keep(self, statement: Met) -> None:
-        self._seat.store.keep_met(statement.member, statement.SerializeToString())
+        self._participant.store.keep_met(statement.member, statement.SerializeToString())
         self._known[statement.member] = statement
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tacit.agent.federation import NONE, SUMS, Federation
-from tacit.agent.seat import Seat
+from tacit.agent.participant import Participant
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Refusals, log
 from tacit.core.release import Inbox
@@ -26,17 +26,17 @@ _MOST = 1e300  # what a distance beyond all numbers is written as
 class Reading:
     """One agent's, over a run."""
 
-    def __init__(self, seat: Seat) -> None:
-        federation = seat.federation
+    def __init__(self, participant: Participant) -> None:
+        federation = participant.federation
         robust = None if federation.robust == NONE else federation.robust
         schedule = federation.setting.algorithm.schedule(federation.graph)
         period = schedule.period if isinstance(schedule, Broadcast) else 1
-        self._listening, self._refusals = Listening(seat.problem.radius, robust, period), Refusals()
-        self._names = named(federation, seat.me)
-        near = federation.graph.neighbours(seat.me).tolist()
+        self._listening, self._refusals = Listening(participant.problem.radius, robust, period), Refusals()
+        self._names = named(federation, participant.me)
+        near = federation.graph.neighbours(participant.me).tolist()
         self._place = {j: 0 if federation.exchange == SUMS else k for k, j in enumerate(near)}
         self._moved = np.zeros((len(self._names), 3))  # at how many ticks, by how much in all, and at most
-        self._nothing = np.zeros((2, period, len(near), seat.problem.dimension) if robust else 0)
+        self._nothing = np.zeros((2, period, len(near), participant.problem.dimension) if robust else 0)
 
     @property
     def memory(self) -> Arrays:
@@ -89,9 +89,13 @@ def summary(names: Sequence[str], moved: np.ndarray) -> dict[str, dict[str, Any]
     }
 
 
-def listened(seat: Seat) -> dict[str, Any]:
+def listened(participant: Participant) -> dict[str, Any]:
     """For the report: how the member listened, and whose words were moved."""
-    found = seat.store.state()
+    found = participant.store.state()
     moved = np.zeros((0, 3)) if found is None else found[1]["moved"]
-    names = named(seat.federation, seat.me)[: len(moved)]
-    return {"radius": seat.federation.radius, "robust": seat.federation.robust, "moved": summary(names, moved)}
+    names = named(participant.federation, participant.me)[: len(moved)]
+    return {
+        "radius": participant.federation.radius,
+        "robust": participant.federation.robust,
+        "moved": summary(names, moved),
+    }

@@ -28,8 +28,8 @@ from tacit import __version__
 from tacit.agent.absence import check_left
 from tacit.agent.federation import ROWS, Federation, Private
 from tacit.agent.identity import signed_by
+from tacit.agent.participant import Participant, planned
 from tacit.agent.reading import listened
-from tacit.agent.seat import Seat, planned
 from tacit.agent.wire import BadMessage
 from tacit.data.text import read_text
 from tacit.errors import InputError
@@ -42,44 +42,44 @@ from tacit.privacy.ledger.entries import canonical
 _FORMAT = "tacit-report"
 
 
-def write(seat: Seat, model: np.ndarray, path: str | os.PathLike[str]) -> None:
+def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[str]) -> None:
     """The signed report of a part that is over."""
-    federation, ledger, method = seat.federation, seat.ledger, seat.federation.method
+    federation, ledger, method = participant.federation, participant.ledger, participant.federation.method
     report: dict[str, Any] = {
         "format": _FORMAT,
         "tacit": __version__,
         "title": federation.title,
-        "member": seat.name,
+        "member": participant.name,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "rounds": federation.rounds,
-        "private": isinstance(method, Private) and seat.noise.private,
+        "private": isinstance(method, Private) and participant.noise.private,
         "delta": method.delta if isinstance(method, Private) else None,
-        "ledger": None if ledger is None else _committed(seat, ledger),
+        "ledger": None if ledger is None else _committed(participant, ledger),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
-        "listening": listened(seat),
-        **_told(seat),
-        "before": [_told(left) for left in seat.left()],
+        "listening": listened(participant),
+        **_told(participant),
+        "before": [_told(left) for left in participant.left()],
     }
-    signature = base64.b64encode(seat.identity.sign(canonical(report))).decode()
+    signature = base64.b64encode(participant.identity.sign(canonical(report))).decode()
     with replacing(path) as draft:
         draft.write_text(json.dumps({"report": report, "signature": signature}, indent=1) + "\n", encoding="utf-8")
 
 
-def _committed(seat: Seat, ledger: Ledger) -> str:
+def _committed(participant: Participant, ledger: Ledger) -> str:
     """The head of the ledger, salted. The chain begins with the fingerprint of the records: without salt, whoever knows
     all records but one could find that one by trying. An auditor gets ledger and store, and computes it again."""
-    return sha256(b"ledger" + seat.store.secret + ledger.head().encode()).hexdigest()
+    return sha256(b"ledger" + participant.store.secret + ledger.head().encode()).hexdigest()
 
 
-def _told(seat: Seat) -> dict[str, Any]:
+def _told(participant: Participant) -> dict[str, Any]:
     """What was released in one run. Rows that are summed in secret leave no hash by which a guess could be checked."""
-    method, releases = seat.federation.method, seat.store.releases()
-    salt = b"" if seat.federation.exchange == ROWS else seat.store.secret
+    method, releases = participant.federation.method, participant.store.releases()
+    salt = b"" if participant.federation.exchange == ROWS else participant.store.secret
     spent = totals(Counter(event for _, _, event in releases), method.delta) if isinstance(method, Private) else None
     return {
-        "run": seat.federation.run,
-        "without": seat.federation.absent,
-        "absences": [base64.b64encode(statement).decode() for statement in seat.store.absences()],
+        "run": participant.federation.run,
+        "without": participant.federation.absent,
+        "absences": [base64.b64encode(statement).decode() for statement in participant.store.absences()],
         "epsilon": None if spent is None else rounded_up(spent.best),
         "releases": [
             {"tick": tick, "sha256": sha256(salt + message).hexdigest(), "event": to_plain(event)}

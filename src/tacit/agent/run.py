@@ -34,13 +34,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tacit.agent.absence import Absences
+from tacit.agent.delivery import Rows, Sums
 from tacit.agent.federation import SUMS, difference
-from tacit.agent.line import Rows, Sums
 from tacit.agent.meeting import Meeting
+from tacit.agent.participant import Participant
 from tacit.agent.reading import Reading
-from tacit.agent.seat import Seat
 from tacit.agent.store import Arrays
-from tacit.agent.transport import News, Peer, Server, log
+from tacit.agent.transport import Peer, Server, Signal, log
 from tacit.agent.wire import BadMessage, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.core.release import Inbox
@@ -53,7 +53,7 @@ _BRIEF = 0.05  # seconds for which neighbours may well wait
 _FAREWELL = 30.0  # seconds in which who has stayed long enough still tells a neighbour that all was heard
 
 Watch = Callable[[str, int, int], None]  # what the agent is doing, and how many ticks are behind it, of how many
-Finished = Callable[[Seat, np.ndarray], None]
+Finished = Callable[[Participant, np.ndarray], None]
 T = TypeVar("T")
 
 
@@ -66,39 +66,41 @@ class _Absent(Exception):  # noqa: N818 (a state of affairs, not a mistake)
 
 
 async def take_part(
-    seat: Seat,
+    participant: Participant,
     *,
     listen: str | None = None,
     patience: float | None = None,
     linger: float = 600.0,
     watch: Watch = lambda doing, done, rounds: None,
-    finished: Finished = lambda seat, model: None,
+    finished: Finished = lambda participant, model: None,
 ) -> np.ndarray:
     """Runs this member's part to the end, from wherever an earlier process left it; gives its model, (d,).
 
     It waits for neighbours for ever, or stops after `patience` seconds without one that it needs, or goes on without
-    it. `finished` is called with the model and the seat in the run that it is of; after that the agent stays for
+    it. `finished` is called with the model and the participant in the run that it is of; after that the agent stays for
     neighbours that still need its words, at most `linger` seconds.
     """
-    seat = seat.present()
+    participant = participant.present()
     while True:
         try:
-            return await _take_part(seat, listen, patience, linger, watch, finished)
+            return await _take_part(participant, listen, patience, linger, watch, finished)
         except _Absent as absence:
-            left_over = _left_over(seat, absence.names, str(absence))
-            seat.store.go_on(absence.names, absence.tick, absence.statements)
-            seat = left_over
-            gone = ", ".join(seat.federation.absent)
-            log.warning(f"{absence}; goes on without {gone}, from the start, as the run {seat.federation.run[:16]}")
+            left_over = _left_over(participant, absence.names, str(absence))
+            participant.store.go_on(absence.names, absence.tick, absence.statements)
+            participant = left_over
+            gone = ", ".join(participant.federation.absent)
+            log.warning(
+                f"{absence}; goes on without {gone}, from the start, as the run {participant.federation.run[:16]}"
+            )
 
 
-def _left_over(seat: Seat, names: Collection[str], reason: str) -> Seat:
-    """The seat in the run without these members; refused is what cannot be done or paid for without them."""
+def _left_over(participant: Participant, names: Collection[str], reason: str) -> Participant:
+    """The participant in the run without these members; refused is what cannot be done or paid for without them."""
     who = ", ".join(sorted(names))
-    if seat.name in names:
-        raise TacitError(f"the others go on without {seat.name}: {reason}")
+    if participant.name in names:
+        raise TacitError(f"the others go on without {participant.name}: {reason}")
     try:
-        left = seat.without(names)
+        left = participant.without(names)
         left.check()
     except TacitError as error:
         raise TacitError(f"{reason}; the run cannot go on without {who}: {error}") from None
@@ -106,21 +108,26 @@ def _left_over(seat: Seat, names: Collection[str], reason: str) -> Seat:
 
 
 async def _take_part(
-    seat: Seat, listen: str | None, patience: float | None, linger: float, watch: Watch, finished: Finished
+    participant: Participant,
+    listen: str | None,
+    patience: float | None,
+    linger: float,
+    watch: Watch,
+    finished: Finished,
 ) -> np.ndarray:
     """In this run, until it is over or left."""
-    seat.check()
-    part = _Part(seat, watch)
+    participant.check()
+    part = _Part(participant, watch)
     async with AsyncExitStack() as stack:
         server = Server(
-            seat.federation, seat.me, seat.identity,
+            participant.federation, participant.me, participant.identity,
             find=part.find, news=part.news, greeting=part.greeting, greeted=part.greeted, left=part.left,
             contact=part.contact,
         )  # fmt: skip
-        await server.start(listen or seat.federation.members[seat.me].address)
+        await server.start(listen or participant.federation.members[participant.me].address)
         stack.push_async_callback(server.stop)
         for j in part.neighbours:
-            part.peers[j] = Peer(seat.federation, seat.me, j, seat.identity, part.contact)
+            part.peers[j] = Peer(participant.federation, participant.me, j, participant.identity, part.contact)
             stack.push_async_callback(part.peers[j].close)
         endless = [asyncio.create_task(task) for task in (part.beat(), *map(part.keep_in_touch, part.neighbours))]
         work = asyncio.create_task(part.run(patience))
@@ -134,48 +141,48 @@ async def _take_part(
                     task.result()
             raise part.absence.result()
         model = work.result()
-        finished(seat, model)
+        finished(participant, model)
         await part.part_company(linger)
         part.doing = "finished"
-        seat.store.beat(part.contacts(), part.doing)
+        participant.store.beat(part.contacts(), part.doing)
     return model
 
 
 class _Part:
     """What one run of the loop knows: where it is, and whom it has heard."""
 
-    def __init__(self, seat: Seat, watch: Watch) -> None:
-        self.seat, self._watch = seat, watch
-        federation, setting = seat.federation, seat.federation.setting
+    def __init__(self, participant: Participant, watch: Watch) -> None:
+        self.participant, self._watch = participant, watch
+        federation, setting = participant.federation, participant.federation.setting
         self.algorithm, self.rounds = setting.algorithm, setting.rounds
         self.schedule = self.algorithm.schedule(federation.graph)
-        self.neighbours = federation.graph.neighbours(seat.me).tolist()
+        self.neighbours = federation.graph.neighbours(participant.me).tolist()
         self.peers: dict[int, Peer] = {}
         self.doing = "starting"
-        self.news = News()
+        self.news = Signal()
         self.absence: asyncio.Future[_Absent] = asyncio.get_running_loop().create_future()
-        self._line = (Sums if federation.exchange == SUMS else Rows)(seat, self.peers)
-        self._reading = Reading(seat)
+        self._line = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
+        self._reading = Reading(participant)
         self._began = time.monotonic()
         self._contacts: dict[str, float] = {}  # when there was a sign of life of a neighbour
-        self._view = federation.graph.view(np.array([seat.me]))
-        start = np.zeros((1, seat.problem.dimension))  # public: neighbours know each other's
+        self._view = federation.graph.view(np.array([participant.me]))
+        start = np.zeros((1, participant.problem.dimension))  # public: neighbours know each other's
         starts = Inbox(np.repeat(start, len(self.neighbours), axis=0), np.array([0, len(self.neighbours)]))
-        self._state = self.algorithm.init(seat.problem, self._view, start, starts)
-        self._role = lru_cache(maxsize=8)(lambda t: role(self.schedule.turn(t), seat.me))
-        self._message = lru_cache(maxsize=8)(seat.store.message)  # is written once
+        self._state = self.algorithm.init(participant.problem, self._view, start, starts)
+        self._role = lru_cache(maxsize=8)(lambda t: role(self.schedule.turn(t), participant.me))
+        self._message = lru_cache(maxsize=8)(participant.store.message)  # is written once
         self._took = math.inf  # seconds that it took to compute
         self._spoken = -1  # the last tick that was committed
         self._open = -1  # the last tick whose bytes may leave
-        if (saved := seat.store.state()) is not None:
+        if (saved := participant.store.state()) is not None:
             self._spoken, arrays = saved
             for part in (self._line, self._reading):
                 part.remember({name: arrays.pop(name) for name in part.memory})
             self._state = type(self._state)(**arrays)
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
-        self._meeting = Meeting(seat)
-        self._absences = Absences(seat, max(self._spoken, 0), self._spoken >= 0)
+        self._meeting = Meeting(participant)
+        self._absences = Absences(participant, max(self._spoken, 0), self._spoken >= 0)
 
     # What the server asks
 
@@ -183,15 +190,15 @@ class _Part:
         """The bytes that answer a question; None if they are still to come."""
         tick, member = question.tick, question.sender
         if not (tick < self.rounds and member in self._role(tick).heard_by):
-            raise BadMessage("nothing is said to {} at tick {}", self.seat.federation.names[member], tick)
+            raise BadMessage("nothing is said to {} at tick {}", self.participant.federation.names[member], tick)
         message = self._committed(tick)
         return None if message is None else self._line.answer(question, message)
 
     def greeting(self, name: str) -> Greeting:
         """What a neighbour has to know of this agent."""
-        federation = self.seat.federation
+        federation = self.participant.federation
         return Greeting(
-            name=self.seat.name,
+            name=self.participant.name,
             parts=federation.parts,
             without=federation.absent,
             met=self._meeting.told(),
@@ -203,7 +210,7 @@ class _Part:
 
     def greeted(self, name: str, greeting: Greeting) -> None:
         """What a neighbour has to say of itself."""
-        federation = self.seat.federation
+        federation = self.participant.federation
         if differs := difference(federation.parts, dict(greeting.parts)):
             shown = ", ".join(differs[:5]) + ", ..." * (len(differs) > 5)
             raise BadMessage("it holds another federation file: {} differ{}", shown, "s" * (len(differs) == 1))
@@ -226,8 +233,8 @@ class _Part:
         """This neighbour needs no more; whether that can be. It has all signatures of the meeting, and must not go, nor
         be taken to be gone, before this agent has them, too."""
         # A neighbour that says it a thousand times writes to the disk once.
-        if self._meeting.complete and name not in self.seat.store.marked("gone"):
-            self.seat.store.left(name)
+        if self._meeting.complete and name not in self.participant.store.marked("gone"):
+            self.participant.store.left(name)
         return self._meeting.complete
 
     def contact(self, name: str) -> None:
@@ -253,13 +260,13 @@ class _Part:
             for t in range(max(self._spoken, 0), self.rounds):
                 self._absences.tick = t
                 await self._tick(t, patience)
-            self.seat.store.finish(self.rounds, self._arrays())
+            self.participant.store.finish(self.rounds, self._arrays())
             self._spoken = self._absences.tick = self.rounds
             self._tell("all was heard", self.rounds)
             self._reading.tell(self.rounds)
-        if self.seat.ledger is not None:
-            for tick, message, _ in self.seat.store.releases():
-                self.seat.ledger.store(self.seat.federation.run, tick, message)
+        if self.participant.ledger is not None:
+            for tick, message, _ in self.participant.store.releases():
+                self.participant.ledger.store(self.participant.federation.run, tick, message)
         return np.asarray(self.algorithm.estimate(self._state)[0])
 
     async def _tick(self, t: int, patience: float | None) -> None:
@@ -270,7 +277,7 @@ class _Part:
                 self._tell("computing", t)
                 await self._speak(t)
             if coming is not None:
-                self._tell(f"waiting for {', '.join(self.seat.federation.names[j] for j in mine.hears)}", t)
+                self._tell(f"waiting for {', '.join(self.participant.federation.names[j] for j in mine.hears)}", t)
                 inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t), t)
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
         finally:
@@ -279,43 +286,43 @@ class _Part:
 
     async def _speak(self, t: int) -> None:
         """Compute, commit, and only then let anybody ask."""
-        seat = self.seat
-        compute = partial(self.algorithm.speak, self._state, seat.problem, self._view, seat.noise, t)
+        participant = self.participant
+        compute = partial(self.algorithm.speak, self._state, participant.problem, self._view, participant.noise, t)
         begin = time.perf_counter()
         try:
             # In a thread, so that neighbours get answers meanwhile; but to hand over what is brief takes longer still.
             # Nobody knows that a step is brief before it is over: where an agent that gives no answer is soon taken to
             # be away, it is always in a thread.
-            aside = self._took > _BRIEF or seat.federation.go_on_after > 0
+            aside = self._took > _BRIEF or participant.federation.go_on_after > 0
             self._state, release = await asyncio.to_thread(compute) if aside else compute()
             self._took = time.perf_counter() - begin
         except Exception as error:
-            if seat.ledger is not None:
-                seat.store.fail(t, str(error))  # fresh noise would be a second look at the records
+            if participant.ledger is not None:
+                participant.store.fail(t, str(error))  # fresh noise would be a second look at the records
             raise
         (event,) = release.events
-        if event != seat.events[t]:
+        if event != participant.events[t]:
             raise TacitError(
-                f"tick {t} would cost {event}, but {seat.events[t]} was planned and paid for; nothing was sent"
+                f"tick {t} would cost {event}, but {participant.events[t]} was planned and paid for; nothing was sent"
             )
         silent = release.silent is not None and bool(release.silent[0])
-        seat.store.commit(t, self._arrays(), self._line.message(t, release.value[0], silent), event)
+        participant.store.commit(t, self._arrays(), self._line.message(t, release.value[0], silent), event)
         self._spoken = t
         self._open_all()
 
     def _open_all(self) -> None:
         """What is committed may leave; the ledger learns of the first bytes before anybody else can."""
-        first = min(self.seat.events, default=-1)
-        if self.seat.ledger is not None and self._open < first <= self._spoken:
-            message = self.seat.store.message(first)
+        first = min(self.participant.events, default=-1)
+        if self.participant.ledger is not None and self._open < first <= self._spoken:
+            message = self.participant.store.message(first)
             assert message is not None
-            self.seat.ledger.store(self.seat.federation.run, first, message)
+            self.participant.ledger.store(self.participant.federation.run, first, message)
         self._open = self._spoken
         self.news.tell()
 
     async def _hear(self, t: int, senders: Sequence[int]) -> Inbox:
         def heard(j: int) -> None:
-            name = self.seat.federation.names[j]
+            name = self.participant.federation.names[j]
             self._heard[name] = max(self._heard[name], t + 1)
 
         async def own() -> bytes:
@@ -331,7 +338,7 @@ class _Part:
         And all members have met theirs, and have signed that (`tacit.agent.meeting`): nobody pays for a run to which
         somebody never came.
         """
-        gone, names = self.seat.store.marked("gone"), self.seat.federation.names
+        gone, names = self.participant.store.marked("gone"), self.participant.federation.names
         missing = {j: names[j] for j in self.neighbours if names[j] not in gone}
 
         async def meet(j: int) -> None:
@@ -364,17 +371,17 @@ class _Part:
 
         def same(answer: Greeting) -> None:
             self.greeted(peer.name, answer)
-            if set(answer.without) != set(self.seat.federation.absent):
+            if set(answer.without) != set(self.participant.federation.absent):
                 raise BadMessage("it has not yet gone on without who is absent")
             if answer.heard > self.rounds:
                 raise BadMessage("it says that it has heard {} ticks of {}", answer.heard, self.rounds)
             for t in range(answer.heard - 1, self._spoken, -1):
                 if j in self._role(t).heard_by:
-                    store = self.seat.store.path.name
+                    store = self.participant.store.path.name
                     raise BadMessage(
                         "it says that it has heard {} at tick {}, which {} has not. If {} is an old copy, stop, and "
                         "put the newest back, or agree on a new run under another title",
-                        self.seat.name,
+                        self.participant.name,
                         t,
                         store,
                         store,
@@ -384,8 +391,8 @@ class _Part:
 
     def _pay(self) -> None:
         """For the whole run, before its first noise is drawn; again after a restart, at no further cost."""
-        if self.seat.ledger is not None:
-            self.seat.ledger.reserve_run(self.seat.federation.run, self.seat.events)
+        if self.participant.ledger is not None:
+            self.participant.ledger.reserve_run(self.participant.federation.run, self.participant.events)
 
     async def _within(self, patience: float | None, coming: Awaitable[T], t: int) -> T:
         try:
@@ -399,18 +406,18 @@ class _Part:
     async def part_company(self, linger: float) -> None:
         """Tells the neighbours that all was heard, and stays until they say so, too; or go on without somebody, in a
         run that this agent is not of."""
-        names = self.seat.federation.names
+        names = self.participant.federation.names
 
         async def farewell(peer: Peer) -> None:
             await peer.leave()
-            self.seat.store.told(peer.name)
+            self.participant.store.told(peer.name)
 
-        told = self.seat.store.marked("told")
+        told = self.participant.store.marked("told")
         farewells = [asyncio.create_task(farewell(peer)) for peer in self.peers.values() if peer.name not in told]
         try:
             async with asyncio.timeout(linger):
                 while not self.absence.done() and (
-                    waiting := {names[j] for j in self.neighbours} - self.seat.store.marked("gone")
+                    waiting := {names[j] for j in self.neighbours} - self.participant.store.marked("gone")
                 ):
                     self._tell(f"staying for {', '.join(sorted(waiting))}", self.rounds)
                     await asyncio.sleep(0.05)
@@ -425,12 +432,12 @@ class _Part:
     async def beat(self) -> None:
         """For `tacit agent status`."""
         while True:
-            self.seat.store.beat(self.contacts(), self.doing)
+            self.participant.store.beat(self.contacts(), self.doing)
             await asyncio.sleep(_HEARTBEAT)
 
     async def keep_in_touch(self, j: int) -> None:
         """Greets a neighbour that has been quiet, and signs that it is away if it stays so."""
-        name, limit = self.seat.federation.names[j], self.seat.federation.go_on_after
+        name, limit = self.participant.federation.names[j], self.participant.federation.go_on_after
         while True:
             await asyncio.sleep(_HEARTBEAT)
             if self._quiet(name) > _HEARTBEAT:
@@ -451,17 +458,17 @@ class _Part:
     def _awaits(self, j: int) -> bool:
         """Whether a neighbour has something to do yet: what it does for itself, or to be heard by this agent. If this
         agent has finished, somebody who has not must miss it, too."""
-        name = self.seat.federation.names[j]
+        name = self.participant.federation.names[j]
         if self._spoken == self.rounds and all(each.tick == self.rounds for each in self._absences.about([name])):
             return False
-        if name not in self.seat.store.marked("gone"):
+        if name not in self.participant.store.marked("gone"):
             return True
         return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
 
     def _weigh(self) -> None:
         """Leaves the run if members are proven to be away, and this agent, if it is a neighbour, does not hear them."""
-        absences, limit = self._absences, self.seat.federation.go_on_after
-        away = [name for name in self.seat.federation.names if absences.proven(name)]
+        absences, limit = self._absences, self.participant.federation.go_on_after
+        away = [name for name in self.participant.federation.names if absences.proven(name)]
         away = [name for name in away if name not in self._heard or self._quiet(name) > limit]
         if away and not self.absence.done():
             reason = "; ".join(f"{name} is away, signed by {absences.witnesses(name)}" for name in away)
@@ -480,7 +487,7 @@ class _Part:
 
     def _own(self, tick: int) -> np.ndarray:
         """What this agent itself said at a tick, (d,); zeros if it did not speak or kept silent."""
-        nothing = np.zeros(self.seat.problem.dimension)
+        nothing = np.zeros(self.participant.problem.dimension)
         if not self._role(tick).speaks or (message := self._committed(tick)) is None:
             return nothing
         row = row_of(Message.FromString(message), len(nothing))

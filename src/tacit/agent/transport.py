@@ -10,7 +10,7 @@ any byte of the protocol. Then every question is checked: the certificate of its
 it says it is from, the run must be this one, and the tick must be one at which this agent speaks to that member. A
 client trusts exactly the one certificate of the neighbour that it calls. Every kind of refusal is logged once.
 
-Who fails in the handshake gets its line from `tacit.agent.doorstep`.
+Who fails in the handshake gets its line from `tacit.agent.handshakes`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def kind_of(error: TacitError) -> str:
     return error.rule if isinstance(error, BadMessage) else re.sub(r"\d+", "#", str(error))
 
 
-class News:
+class Signal:
     """Wakes all who wait for something new."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Server:
         identity: Identity,
         *,
         find: Callable[[Question], bytes | None],
-        news: News,
+        news: Signal,
         greeting: Callable[[str], Greeting],
         greeted: Callable[[str, Greeting], None],
         left: Callable[[str], bool],

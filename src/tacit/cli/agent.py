@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tacit.agent.federation import Federation
-    from tacit.agent.seat import Seat
+    from tacit.agent.participant import Participant
 
 app = typer.Typer(help="Take part in a federation, with your own records.", no_args_is_help=True, add_completion=False)
 
@@ -60,9 +60,9 @@ def run(
     Example: `tacit agent run --federation fed.toml --identity alder --data alder.csv --ledger alder.ledger`
     """
     names.require_agent()
-    from tacit.agent import doorstep
+    from tacit.agent import handshakes
 
-    doorstep.trace()
+    handshakes.trace()
     from tacit.agent import report
     from tacit.agent.run import take_part
 
@@ -72,25 +72,25 @@ def run(
     report_file = out.with_suffix(".report.json")
     writable(out, inputs)
     writable(report_file, inputs)
-    seat = _seat(federation, identity, data, ledger, store, exact)
+    participant = _participant(federation, identity, data, ledger, store, exact)
     logging.getLogger("tacit.agent").addHandler(_Warnings())
-    seat.check()
-    _tell_plan(seat)
+    participant.check()
+    _tell_plan(participant)
     last_line: list[str] = []  # below the bar
-    with doorstep.watched(), rounds_bar(seat.federation.rounds) as bar:
+    with handshakes.watched(), rounds_bar(participant.federation.rounds) as bar:
 
         def watch(doing: str, done: int, rounds: int) -> None:
             bar.update(bar.task_ids[0], description=doing, completed=done, total=rounds)
 
-        def finished(seat: Seat, model: np.ndarray) -> None:
-            _model(seat, model).save(out)
-            report.write(seat, model, report_file)
+        def finished(participant: Participant, model: np.ndarray) -> None:
+            _model(participant, model).save(out)
+            report.write(participant, model, report_file)
             err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
-            without = f", without {', '.join(seat.federation.absent)}" if seat.federation.absent else ""
-            last_line.append(f"{seat.name}: {seat.federation.rounds} rounds done{without}")
+            without = f", without {', '.join(participant.federation.absent)}" if participant.federation.absent else ""
+            last_line.append(f"{participant.name}: {participant.federation.rounds} rounds done{without}")
 
         try:
-            asyncio.run(take_part(seat, listen=listen, patience=patience, watch=watch, finished=finished))
+            asyncio.run(take_part(participant, listen=listen, patience=patience, watch=watch, finished=finished))
         except KeyboardInterrupt:
             raise TacitError("stopped by you; nothing is lost, start again to go on") from None
     screen.print(*last_line, markup=False)
@@ -106,7 +106,7 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     from tacit.agent import store as stores
     from tacit.agent.federation import Federation, Private
     from tacit.agent.identity import Identity
-    from tacit.agent.seat import left_over_store
+    from tacit.agent.participant import left_over_store
     from tacit.privacy.accounting import totals
 
     agreed, who = Federation.load(federation), Identity.load(identity)
@@ -144,11 +144,13 @@ class _Warnings(logging.Handler):
         warn(record.getMessage())
 
 
-def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, store: Path | None, exact: bool) -> Seat:
+def _participant(
+    federation: Path, identity: Path, data: str, ledger: Path | None, store: Path | None, exact: bool
+) -> Participant:
     """Everything that is needed, checked."""
     from tacit.agent.federation import Federation, Private
     from tacit.agent.identity import Identity
-    from tacit.agent.seat import Seat
+    from tacit.agent.participant import Participant
     from tacit.agent.store import Store
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
@@ -168,41 +170,43 @@ def _seat(federation: Path, identity: Path, data: str, ledger: Path | None, stor
     records = encoded(names.records(data), agreed.schema, NOT_COVERED if private else "")
     book = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
     kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
-    seat = Seat(agreed, me, who, records, kept, book, SecureNoise()).present()
-    _ = seat.problem  # checked
-    return seat
+    participant = Participant(agreed, me, who, records, kept, book, SecureNoise()).present()
+    _ = participant.problem  # checked
+    return participant
 
 
 def _store_path(given: Path | None, identity: Path, federation: Federation) -> Path:
     return identity / f"{federation.run[:16]}.store" if given is None else given
 
 
-def _tell_plan(seat: Seat) -> None:
+def _tell_plan(participant: Participant) -> None:
     """What the run will cost, and what the ledger allows."""
     from tacit.agent.federation import Private
     from tacit.privacy.accounting import totals
     from tacit.privacy.events import Free
 
-    method, events = seat.federation.method, seat.events
-    screen.print(f"{seat.name} in {seat.federation.title!r}, run {seat.federation.run[:16]}", markup=False)
-    if not isinstance(method, Private) or seat.ledger is None:
+    method, events = participant.federation.method, participant.events
+    screen.print(
+        f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}", markup=False
+    )
+    if not isinstance(method, Private) or participant.ledger is None:
         warn("exact values leave: nothing of this run is private")
         return
     noisy = sum(not isinstance(event, Free) for event in events.values())
     whole = totals(Counter(events.values()), method.delta).best
     screen.print(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
-    paid = seat.federation.run in {run.run for run in seat.ledger.runs()}
+    paid = participant.federation.run in {run.run for run in participant.ledger.runs()}
     screen.print(
-        f"ledger: epsilon = {seat.ledger.epsilon():.4g} is spent{', this run included' if paid else ''}; "
-        f"the cap is {seat.ledger.cap()}",
+        f"ledger: epsilon = {participant.ledger.epsilon():.4g} is spent{', this run included' if paid else ''}; "
+        f"the cap is {participant.ledger.cap()}",
         markup=False,
     )
 
 
-def _model(seat: Seat, weights: np.ndarray) -> Model:
+def _model(participant: Participant, weights: np.ndarray) -> Model:
     from tacit.agent.federation import Private
 
-    federation, setting = seat.federation, seat.federation.setting
+    federation, setting = participant.federation, participant.federation.setting
     method = federation.method
     training: dict[str, Any] = {
         "algorithm": type(setting.algorithm).__name__,
@@ -213,7 +217,7 @@ def _model(seat: Seat, weights: np.ndarray) -> Model:
         "edges": [list(edge) for edge in federation.graph.edges],
         "without": federation.absent,
         "federation": federation.run,
-        "member": seat.name,
+        "member": participant.name,
     }
     privacy: dict[str, Any] = {"private": False, "statement": "not private: exact values were exchanged"}
     if isinstance(method, Private):

@@ -57,7 +57,7 @@ def new(
     """
     names.require_agent()
     from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member, Plain, Private
-    from tacit.agent.seat import check_sums
+    from tacit.agent.participant import check_sums
 
     writable(out, [schema, *(text.split(",")[-1] for text in member)])
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)

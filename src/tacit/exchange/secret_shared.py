@@ -19,7 +19,7 @@ from tacit.exchange.fixed_point import FixedPoint
 from tacit.privacy.events import Unprotected
 
 if TYPE_CHECKING:
-    from tacit.exchange.member import Group, Member, Seat
+    from tacit.exchange.sharing import Group, GroupSharing, Sharer
 
 Carry = Callable[[int, int, bytes], bytes | None]  # sender, receiver, message -> what arrives, if anything
 
@@ -28,7 +28,7 @@ Carry = Callable[[int, int, bytes], bytes | None]  # sender, receiver, message -
 class SecretSharedSums:
     """`simulate(..., exchange=SecretSharedSums())`: listeners get `inbox.sum()`, `.mean()` and `.counts`, no rows.
 
-    Paper 003, Theorem 2.1 and Algorithm 3 (appendix A). The protocol is in `tacit.exchange.member`, where one agent's
+    Paper 003, Theorem 2.1 and Algorithm 3 (appendix A). The protocol is in `tacit.exchange.sharing`, where one agent's
     end is a class of its own; the arithmetic, and how exact it is, in `FixedPoint`. It needs
     `pip install 'tacit-learn[exchange]'`.
 
@@ -69,16 +69,16 @@ class SecretSharedSums:
 
 
 class SecretSharedLink:
-    """The members of a simulation, each with keys and seats of its own."""
+    """The members of a simulation, each with keys and sharings of its own."""
 
     def __init__(self, graph: Graph, point: FixedPoint, least: int) -> None:
         try:
-            from tacit.exchange.member import Member
+            from tacit.exchange.sharing import Sharer
         except ImportError:
             raise InputError("secret-shared sums need another package: pip install 'tacit-learn[exchange]'") from None
         run = os.urandom(16)
         self.sent, self._point = {"messages": 0, "bytes": 0}, point
-        self.members: list[Member] = [Member(i, run, point, least=least) for i in range(graph.agents)]
+        self.members: list[Sharer] = [Sharer(i, run, point, least=least) for i in range(graph.agents)]
         self._edges = set(graph.edges)
         near = [[i, *graph.neighbours(i).tolist()] for i in range(graph.agents)]
         for i, j in sorted({(i, j) for group in near for i in group for j in group if i < j}):
@@ -87,7 +87,7 @@ class SecretSharedLink:
                 self._count(b, a, len(self.members[b].public))
         everybody = np.arange(graph.agents)
         for group in _groups(Turn(everybody, everybody, graph.indptr, graph.indices)):
-            self._seats(group)
+            self._groups(group)
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
         """The listeners' sums. A sum that several of them share is computed once, and counted for each.
@@ -101,17 +101,17 @@ class SecretSharedLink:
         sums = np.empty((len(turn.listeners), rows.shape[1]))
         place = {i: k for k, i in enumerate(turn.listeners.tolist())}
         for group in _groups(turn):
-            seats, (first, *others) = self._seats(group), group.listeners
-            total = shared_sum(seats, said, t, self._carry, listeners=(first,)).totals[first]
-            repeats = len(others) * (len(seats) - 1)  # of the partial sums, to the other listeners
+            sharings, (first, *others) = self._groups(group), group.listeners
+            total = shared_sum(sharings, said, t, self._carry, listeners=(first,)).totals[first]
+            repeats = len(others) * (len(sharings) - 1)  # of the partial sums, to the other listeners
             self.sent["messages"] += repeats
             self.sent["bytes"] += repeats * (8 * rows.shape[1] + 16)  # a seal is 16 bytes
             for i in group.listeners:
-                sums[place[i]] = seats[i].heard(total)
+                sums[place[i]] = sharings[i].heard(total)
         return SummedInbox(sums, np.diff(turn.indptr)[:, None])
 
-    def _seats(self, group: Group) -> dict[int, Seat]:
-        return {i: self.members[i].seat(group) for i in group.members}
+    def _groups(self, group: Group) -> dict[int, GroupSharing]:
+        return {i: self.members[i].in_group(group) for i in group.members}
 
     def _carry(self, sender: int, receiver: int, message: bytes) -> bytes:
         self._count(sender, receiver, len(message))
@@ -131,7 +131,7 @@ class SharedSum(NamedTuple):
 
 
 def shared_sum(
-    seats: Mapping[int, Seat],
+    sharings: Mapping[int, GroupSharing],
     rows: Mapping[int, np.ndarray],
     round: int,
     carry: Carry,
@@ -139,24 +139,24 @@ def shared_sum(
     listeners: tuple[int, ...],
     redo: bool = False,
 ) -> SharedSum:
-    """One sum among the seats of a group, step by step.
+    """One sum among the sharings of a group, step by step.
 
     `carry` is the network. If a share does not arrive, its sender is taken to have dropped out: the sum is refused, or
-    tried again without the sender if `redo`, which is for complete graphs (see `tacit.exchange.member`). Partial sums
+    tried again without the sender if `redo`, which is for complete graphs (see `tacit.exchange.sharing`). Partial sums
     leave only when everybody has all shares, so that until then an attempt can be given up; if one of them does not
     arrive, there is no sum in this round.
     """
-    present = sorted(seats)
+    present = sorted(sharings)
     for attempt in count():
         missing = set()
-        sealed = {i: seats[i].shares(rows[i], round, members=present, attempt=attempt) for i in present}
+        sealed = {i: sharings[i].shares(rows[i], round, members=present, attempt=attempt) for i in present}
         for i in present:
             for j, message in sealed[i].items():
                 arrived = carry(i, j, message)
                 if arrived is None:
                     missing.add(i)
                 else:
-                    seats[j].receive(i, arrived)
+                    sharings[j].receive(i, arrived)
         if not missing:
             break
         if not redo:
@@ -167,9 +167,9 @@ def shared_sum(
     gone = [i for i in listeners if i not in present]
     if gone:
         raise Dropout(gone, f"the listeners {gone} have dropped out: there is no sum")
-    collectors = {i: seats[i].collect() for i in listeners}
+    collectors = {i: sharings[i].collect() for i in listeners}
     for i in present:
-        message = seats[i].partial()
+        message = sharings[i].partial()
         for j, collector in collectors.items():
             if i != j and (arrived := carry(i, j, message)) is not None:
                 collector.receive(i, arrived)
@@ -211,7 +211,7 @@ class SummedInbox(Inbox):
 
 def _groups(turn: Turn) -> list[Group]:
     """Each listener with those it hears; listeners of the same group together."""
-    from tacit.exchange.member import Group
+    from tacit.exchange.sharing import Group
 
     listeners: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     speakers = turn.speakers.tolist()

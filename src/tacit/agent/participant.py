@@ -26,7 +26,7 @@ from tacit.privacy.plan import plan
 
 
 @dataclass(frozen=True)
-class Seat:
+class Participant:
     """What a member brings to a run."""
 
     federation: Federation
@@ -36,7 +36,7 @@ class Seat:
     store: Store
     ledger: Ledger | None  # None only where exact values are exchanged, which no budget could pay for
     noise: Noise
-    before: Seat | None = None  # in the run that this one has left because somebody was away
+    before: Participant | None = None  # in the run that this one has left because somebody was away
 
     @property
     def name(self) -> str:
@@ -83,26 +83,26 @@ class Seat:
                 "file back, or agree on a new run under another title"
             )
 
-    def without(self, names: Iterable[str]) -> Seat:
+    def without(self, names: Iterable[str]) -> Participant:
         """The place in the run of those who are left, with a store of its own."""
         federation = self.federation.without(names)
         store = Store(left_over_store(self.store.path, federation), federation.run, self.name, federation.rounds)
         me = federation.names.index(self.name)
         return replace(self, federation=federation, me=me, store=store, before=self)
 
-    def left(self) -> list[Seat]:
+    def left(self) -> list[Participant]:
         """The places in runs that were left, the last one first."""
         return [] if self.before is None else [self.before, *self.before.left()]
 
-    def present(self) -> Seat:
+    def present(self) -> Participant:
         """The place in the run in which this member is by now: an earlier process may have gone on without somebody.
 
         What was left on the way is not checked again: it may never have been paid for, and need not be.
         """
-        seat = self
-        while gone := seat.store.without():
-            seat = seat.without(gone)
-        return seat
+        participant = self
+        while gone := participant.store.without():
+            participant = participant.without(gone)
+        return participant
 
 
 def left_over_store(path: Path, federation: Federation) -> Path:

@@ -20,8 +20,8 @@ every member keeps by itself, within a round:
 
 *Proof that one group's attempts give nothing away.* Fix a round and the members that are honest. An attempt in which
 some honest h' does not send its partial sum tells nothing of any honest row, whatever else is known: every honest h has
-given h' a share s_hh' (its kept one, if h = h') that is in no other message, so all rows are hidden by uniform words. A
-seat that goes over to a new attempt forgets the old one, which is dead from then on. An attempt in which all its honest
+given h' a share s_hh' (its kept one, if h = h') that is in no other message, so all rows are hidden by uniform words.
+Who goes over to a new attempt forgets the old one, which is dead from then on. An attempt in which all its honest
 members send reveals the sum of their rows and no more (docs/secret-sharing.md). By rule 1, two such attempts have no
 honest member in common: no row is in two sums. The members of an attempt are part of what every message is sealed
 about, so members who were told different things do not even exchange shares.
@@ -30,7 +30,7 @@ about, so members who were told different things do not even exchange shares.
 beyond what members can see: where an agent is left out of one sum and counted in another, `revealed` says what follows.
 So trying again is safe on a complete graph, which is one group; elsewhere to refuse the round is the safe answer.
 
-What is left to a coalition that *lies* about who is missing is to shrink the group. `least` is the limit: no seat takes
+What is left to a coalition that *lies* about who is missing is to shrink the group. `least` is the limit: nobody takes
 part in an attempt of fewer members.
 """
 
@@ -70,7 +70,7 @@ class Group(NamedTuple):
     listeners: tuple[int, ...]
 
 
-class Member:
+class Sharer:
     """One agent in one run: its keys, agreed on with every peer once.
 
     `run` is a public name that no other run has. The peers' public keys must be authentic: who relays them could
@@ -94,7 +94,7 @@ class Member:
         self.words: Words = SecureWords() if words is None else words
         self._keys = KeyPair() if keys is None else keys
         self._peers: dict[int, tuple[bytes, bytes]] = {}  # public key and shared secret
-        self._seats: dict[Group, Seat] = {}
+        self._groups: dict[Group, GroupSharing] = {}
         # round -> agent -> whether the sums that this member has helped with count it
         self._counted: dict[int, dict[int, bool]] = {}
 
@@ -109,11 +109,11 @@ class Member:
             raise ExchangeError(f"agent {self.agent} agrees on keys once with every other agent, and again with {peer}")
         self._peers[peer] = public, self._keys.agree(public)
 
-    def seat(self, group: Group) -> Seat:
+    def in_group(self, group: Group) -> GroupSharing:
         """This member's place in a group, for the whole run. Groups come from the graph, never from a message."""
-        if group not in self._seats:
-            self._seats[group] = Seat(self, group)
-        return self._seats[group]
+        if group not in self._groups:
+            self._groups[group] = GroupSharing(self, group)
+        return self._groups[group]
 
     def channel(self, group: Group, sender: int, receiver: int) -> Channel:
         """From or to a peer, for this group alone: several groups of a round may have both of them."""
@@ -136,17 +136,17 @@ class Member:
                 "difference could reveal a row"
             )
         before |= now
-        over = min(seat.round for seat in self._seats.values())
+        over = min(sharing.round for sharing in self._groups.values())
         self._counted = {r: counted for r, counted in self._counted.items() if r >= over}
 
 
-class Seat:
+class GroupSharing:
     """A member's place in a group: `shares`, `receive` from everybody, `partial`; and so on in the next round.
 
     Nothing that is refused changes anything: a bad message may be followed by a good one.
     """
 
-    def __init__(self, member: Member, group: Group) -> None:
+    def __init__(self, member: Sharer, group: Group) -> None:
         if len(group.members) < member.least:
             raise InputError(
                 f"a secret-shared sum needs at least {member.least} members, not the {len(group.members)} agents "
@@ -265,16 +265,16 @@ class Seat:
 class Collector:
     """A listener's end of one attempt: `receive` from everybody, then `total`. Without one of them there is no sum."""
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat, self._attempt = seat, seat._at
-        self._total = seat._partial().copy()
-        self._awaited = [j for j in seat._members if j != seat.agent]
+    def __init__(self, sharing: GroupSharing) -> None:
+        self._sharing, self._attempt = sharing, sharing._at
+        self._total = sharing._partial().copy()
+        self._awaited = [j for j in sharing._members if j != sharing.agent]
 
     def receive(self, peer: int, sealed: bytes) -> None:
         """Takes in a partial sum."""
-        if peer not in self._awaited or self._attempt != self._seat._at:
-            raise ExchangeError(f"agent {self._seat.agent} awaits no partial sum of agent {peer}")
-        self._total += self._seat._open(peer, sealed)
+        if peer not in self._awaited or self._attempt != self._sharing._at:
+            raise ExchangeError(f"agent {self._sharing.agent} awaits no partial sum of agent {peer}")
+        self._total += self._sharing._open(peer, sealed)
         self._awaited.remove(peer)
 
     def total(self) -> np.ndarray:

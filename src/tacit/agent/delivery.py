@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.agent.federation import Private
 from tacit.agent.identity import signed_by
-from tacit.agent.seat import Seat
+from tacit.agent.participant import Participant
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage, packed, packed_row, row_of
@@ -24,8 +24,8 @@ from tacit.agent.wire_pb2 import Key, Message, Question
 from tacit.core.release import Inbox
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.keys import KEY_BYTES, KeyPair, RepeatableWords
-from tacit.exchange.member import Group, Member
 from tacit.exchange.secret_shared import SummedInbox
+from tacit.exchange.sharing import Group, Sharer
 
 Own = Callable[[], Awaitable[bytes]]  # what this agent says at the tick, once it is committed
 Heard = Callable[[int], None]  # told of a neighbour that was heard
@@ -41,11 +41,13 @@ class Rows:
     own_key: Key | None = None
     complete = True
 
-    def __init__(self, seat: Seat, peers: Mapping[int, Peer]) -> None:
-        self._seat, self._peers = seat, peers
-        self._dimension = seat.federation.schema.dimension
+    def __init__(self, participant: Participant, peers: Mapping[int, Peer]) -> None:
+        self._participant, self._peers = participant, peers
+        self._dimension = participant.federation.schema.dimension
         # What each neighbour said last: it may keep silent. Starts are public, and zero.
-        self._last = dict.fromkeys(seat.federation.graph.neighbours(seat.me).tolist(), np.zeros(self._dimension))
+        self._last = dict.fromkeys(
+            participant.federation.graph.neighbours(participant.me).tolist(), np.zeros(self._dimension)
+        )
 
     @property
     def memory(self) -> Arrays:
@@ -61,7 +63,7 @@ class Rows:
 
     def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
         """What is committed, and leaves."""
-        return packed_row(self._seat.federation.run, self._seat.me, tick, None if silent else row)
+        return packed_row(self._participant.federation.run, self._participant.me, tick, None if silent else row)
 
     def answer(self, question: Question, message: bytes) -> bytes | None:
         """The row itself."""
@@ -83,7 +85,7 @@ class Rows:
 
 
 class Sums:
-    """Everybody hears the sum of its neighbours' rows: `tacit.exchange.member`, between processes.
+    """Everybody hears the sum of its neighbours' rows: `tacit.exchange.sharing`, between processes.
 
     Every agent k is the listener of one group, itself and its neighbours, and carries the shares between its members,
     of whom it is the only one to know all. A tick takes two questions of k to each neighbour i:
@@ -100,23 +102,25 @@ class Sums:
     cannot put its own in their place: each is signed by the identity of its member, for this run.
     """
 
-    def __init__(self, seat: Seat, peers: Mapping[int, Peer]) -> None:
-        self._seat, self._peers = seat, peers
-        federation, me = seat.federation, seat.me
+    def __init__(self, participant: Participant, peers: Mapping[int, Peer]) -> None:
+        self._participant, self._peers = participant, peers
+        federation, me = participant.federation, participant.me
         graph = federation.graph
         near = {k: graph.neighbours(k).tolist() for k in (me, *graph.neighbours(me).tolist())}
         self._groups = {k: Group(tuple(sorted((k, *others))), (k,)) for k, others in near.items()}
-        keys = KeyPair(hmac.digest(seat.store.secret, b"key pair", "sha256"))
-        words = RepeatableWords(hmac.digest(seat.store.secret, b"words", "sha256"))
+        keys = KeyPair(hmac.digest(participant.store.secret, b"key pair", "sha256"))
+        words = RepeatableWords(hmac.digest(participant.store.secret, b"words", "sha256"))
         self._point = SecretSharedSums().point(graph)
-        self._member = Member(me, bytes.fromhex(federation.run), self._point, words=words, keys=keys)
-        self.own_key = Key(member=me, public=keys.public, signature=seat.identity.sign(_signed(seat, me, keys.public)))
+        self._sharer = Sharer(me, bytes.fromhex(federation.run), self._point, words=words, keys=keys)
+        self.own_key = Key(
+            member=me, public=keys.public, signature=participant.identity.sign(_signed(participant, me, keys.public))
+        )
         self._needed = {j for group in self._groups.values() for j in group.members} - {me}
-        self._known = {j: Key.FromString(raw) for j, raw in seat.store.keys().items()}
+        self._known = {j: Key.FromString(raw) for j, raw in participant.store.keys().items()}
         for j, key in self._known.items():
-            self._member.meet(j, key.public)
+            self._sharer.meet(j, key.public)
         self.memory: Arrays = {}  # a store has all
-        self._said: dict[int, bytes] = {}  # by listeners: the shares of the tick at which its seat is,
+        self._said: dict[int, bytes] = {}  # by listeners: the shares of the tick at which its participant is,
         self._added: dict[int, bytes] = {}  # and the partial sum, once it has been asked for
 
     def remember(self, memory: Arrays) -> None:
@@ -125,7 +129,7 @@ class Sums:
     @property
     def keys(self) -> tuple[Key, ...]:
         """The neighbours', to whom they introduce each other."""
-        return tuple(self._known[j] for j in self._groups[self._seat.me].members if j in self._known)
+        return tuple(self._known[j] for j in self._groups[self._participant.me].members if j in self._known)
 
     @property
     def complete(self) -> bool:
@@ -134,36 +138,38 @@ class Sums:
 
     def take_key(self, key: Key) -> None:
         """Notes a member's key, if that member has signed it."""
-        j, federation = key.member, self._seat.federation
+        j, federation = key.member, self._participant.federation
         if j not in self._needed or (j in self._known and self._known[j].public == key.public):
             return
         name = federation.names[j]
-        if not signed_by(federation.members[j].certificate, _signed(self._seat, j, key.public), key.signature):
+        if not signed_by(federation.members[j].certificate, _signed(self._participant, j, key.public), key.signature):
             raise BadMessage("{} has not signed the key that is said to be its own", name)
         if j in self._known:
             raise BadMessage(
                 "{} has another key than before: it has lost its store, and cannot go on in this run", name
             )
-        self._member.meet(j, key.public)
+        self._sharer.meet(j, key.public)
         key.DiscardUnknownFields()  # they would be passed on, and make honest greetings too long to be read
-        self._seat.store.keep_key(j, key.SerializeToString())
+        self._participant.store.keep_key(j, key.SerializeToString())
         self._known[j] = key
 
     def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
         """What is committed; it never leaves as it is. Who keeps silent takes part with the row that others have."""
-        if isinstance(self._seat.federation.method, Private):
+        if isinstance(self._participant.federation.method, Private):
             row = self._point.bounded(row)  # what left with noise may be moved, and must not fail
-        return packed_row(self._seat.federation.run, self._seat.me, tick, row)
+        return packed_row(self._participant.federation.run, self._participant.me, tick, row)
 
     def answer(self, question: Question, message: bytes) -> bytes | None:
         """This agent's shares, or its partial sum, in the group of who asks."""
         if not self.complete:
             return None
-        run, me, t, listener = self._seat.federation.run, self._seat.me, question.tick, question.sender
+        run, me, t, listener = self._participant.federation.run, self._participant.me, question.tick, question.sender
         group = self._groups[listener]
-        seat = self._member.seat(group)
-        if seat.round != t:  # rounds only grow: who has asked about a tick has committed it, and asks about none before
-            sealed = seat.shares(self._row(message), t)
+        sharing = self._sharer.in_group(group)
+        if (
+            sharing.round != t
+        ):  # rounds only grow: who has asked about a tick has committed it, and asks about none before
+            sealed = sharing.shares(self._row(message), t)
             self._said[listener] = packed(run, me, t, b"".join(sealed[j] for j in sorted(sealed)))
             self._added.pop(listener, None)
         if question.phase == _SHARES:
@@ -173,18 +179,18 @@ class Sums:
         if listener not in self._added:
             others = [j for j in group.members if j != me]
             for j, share in zip(others, question.shares, strict=True):
-                if j in seat.missing:
-                    seat.receive(j, share)
-            self._added[listener] = packed(run, me, t, seat.partial(), phase=_PARTIAL)
+                if j in sharing.missing:
+                    sharing.receive(j, share)
+            self._added[listener] = packed(run, me, t, sharing.partial(), phase=_PARTIAL)
         return self._added[listener]
 
     async def hear(self, t: int, senders: Sequence[int], own: Own, heard: Heard) -> Inbox:
         """The sum of what the neighbours said, once this agent has spoken, too."""
-        me = self._seat.me
+        me = self._participant.me
         row = self._row(await own())
         group = self._groups[me]
-        seat = self._member.seat(group)
-        shares = {me: seat.shares(row, t)}
+        sharing = self._sharer.in_group(group)
+        shares = {me: sharing.shares(row, t)}
 
         def take_shares(j: int, message: Message) -> None:
             sizes = {i: KEY_BYTES * (1 + (i == me)) + _SEAL for i in group.members if i != j}  # a listener's has a key
@@ -192,7 +198,7 @@ class Sums:
             if len(message.payload) != ends[-1]:
                 raise BadMessage("its shares have {} bytes, not {}", len(message.payload), ends[-1])
             found = {i: message.payload[end - size : end] for (i, size), end in zip(sizes.items(), ends, strict=True)}
-            seat.receive(j, found[me])
+            sharing.receive(j, found[me])
             shares[j] = found
 
         def take_partial(j: int, message: Message) -> None:
@@ -200,21 +206,21 @@ class Sums:
             heard(j)
 
         await asyncio.gather(*(self._peers[j].ask(t, partial(take_shares, j)) for j in senders))
-        collector = seat.collect()
+        collector = sharing.collect()
         for_each = {j: [shares[i][j] for i in group.members if i != j] for j in senders}
         await asyncio.gather(
             *(self._peers[j].ask(t, partial(take_partial, j), phase=_PARTIAL, shares=for_each[j]) for j in senders)
         )
-        return SummedInbox(seat.heard(collector.total())[None], np.array([[len(senders)]]))
+        return SummedInbox(sharing.heard(collector.total())[None], np.array([[len(senders)]]))
 
     def _row(self, message: bytes) -> np.ndarray:
         """What this agent itself has committed."""
-        row = row_of(Message.FromString(message), self._seat.federation.schema.dimension)
+        row = row_of(Message.FromString(message), self._participant.federation.schema.dimension)
         assert row is not None
         return row
 
 
-def _signed(seat: Seat, member: int, public: bytes) -> bytes:
+def _signed(participant: Participant, member: int, public: bytes) -> bytes:
     """What a member signs of its key."""
-    run = bytes.fromhex(seat.federation.run)
+    run = bytes.fromhex(participant.federation.run)
     return b"tacit: key for secret-shared sums" + run + member.to_bytes(4, "big") + public
