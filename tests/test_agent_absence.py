@@ -567,10 +567,7 @@ def test_a_member_that_has_gone_without_proof_is_as_good_as_away(network, identi
 
     async def signs_of_life():
         part = part_of(participant_of(net, ALDER, identities))
-        server = Server(
-            net.federation, ALDER, part.participant.identity, find=part.find, news=part.news, greeting=part.greeting,
-            greeted=part.greeted, left=part.left, contact=part.contact,
-        )  # fmt: skip
+        server = Server(net.federation, ALDER, part.participant.identity, part)
 
         async def admitted(kind, stream, context):
             return "elm", stream

@@ -119,11 +119,7 @@ async def _take_part(
     participant.check()
     part = _Part(participant, watch)
     async with AsyncExitStack() as stack:
-        server = Server(
-            participant.federation, participant.me, participant.identity,
-            find=part.find, news=part.news, greeting=part.greeting, greeted=part.greeted, left=part.left,
-            contact=part.contact,
-        )  # fmt: skip
+        server = Server(participant.federation, participant.me, participant.identity, part)
         await server.start(listen or participant.federation.members[participant.me].address)
         stack.push_async_callback(server.stop)
         for j in part.neighbours:
@@ -159,7 +155,7 @@ class _Part:
         self.neighbours = federation.graph.neighbours(participant.me).tolist()
         self.peers: dict[int, Peer] = {}
         self.doing = "starting"
-        self.news = Signal()
+        self.changed = Signal()
         self.absence: asyncio.Future[_Absent] = asyncio.get_running_loop().create_future()
         self._line = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
         self._reading = Reading(participant)
@@ -227,7 +223,7 @@ class _Part:
             self._meeting.take(greeting.met)
             for key in (greeting.key, *greeting.keys):
                 self._line.take_key(key)
-            self.news.tell()
+            self.changed.tell()
 
     def left(self, name: str) -> bool:
         """This neighbour needs no more; whether that can be. It has all signatures of the meeting, and must not go, nor
@@ -318,7 +314,7 @@ class _Part:
             assert message is not None
             self.participant.ledger.store(self.participant.federation.run, first, message)
         self._open = self._spoken
-        self.news.tell()
+        self.changed.tell()
 
     async def _hear(self, t: int, senders: Sequence[int]) -> Inbox:
         def heard(j: int) -> None:
@@ -327,7 +323,7 @@ class _Part:
 
         async def own() -> bytes:
             while (message := self._committed(t)) is None:
-                await self.news.wait()
+                await self.changed.wait()
             return message
 
         return await self._line.hear(t, senders, own, heard)

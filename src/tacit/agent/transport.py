@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 
@@ -81,35 +81,42 @@ class Signal:
         await self._event.wait()
 
 
+class Answers(Protocol):
+    """What a server asks of the agent that it speaks for."""
+
+    changed: Signal  # an answer that was still to come may be there
+
+    def find(self, question: Question, /) -> bytes | None:
+        """The bytes that answer a question, None if they are still to come; a TacitError if there is no such answer."""
+        ...
+
+    def greeting(self, name: str, /) -> Greeting:
+        """Ours, for this neighbour."""
+        ...
+
+    def greeted(self, name: str, greeting: Greeting, /) -> None:
+        """Takes in a neighbour's greeting."""
+        ...
+
+    def left(self, name: str, /) -> bool:
+        """Notes that a neighbour has heard all; says whether it may go yet."""
+        ...
+
+    def contact(self, name: str, /) -> None:
+        """Notes that a neighbour has asked something."""
+        ...
+
+
 class Server:
-    """Answers the neighbours' questions.
+    """Answers the neighbours' questions."""
 
-    `find` gives the bytes that answer a question, None if they are still to come, of which `news` tells; it raises a
-    TacitError if there is no such answer. `greeting` gives ours, and `greeted` is told of a neighbour's. `left` is told
-    of who has heard all, and says whether it may go yet; `contact` is told of every question.
-    """
-
-    def __init__(
-        self,
-        federation: Federation,
-        me: int,
-        identity: Identity,
-        *,
-        find: Callable[[Question], bytes | None],
-        news: Signal,
-        greeting: Callable[[str], Greeting],
-        greeted: Callable[[str, Greeting], None],
-        left: Callable[[str], bool],
-        contact: Callable[[str], None],
-    ) -> None:
-        self._federation, self._identity = federation, identity
-        self._find, self._greeting, self._greeted, self._left, self._contact = find, greeting, greeted, left, contact
+    def __init__(self, federation: Federation, me: int, identity: Identity, answers: Answers) -> None:
+        self._federation, self._identity, self._answers = federation, identity, answers
         # Also those without whom the others go on: if they come back they are told so, and no more.
         agreed, own = federation.agreed or federation, federation.names[me]
         near = agreed.graph.neighbours(agreed.names.index(own))
         self._neighbours = {agreed.members[j].certificate: agreed.names[j] for j in near}
         self._run = bytes.fromhex(federation.run)
-        self._news = news
         self._waiting: Counter[int] = Counter()
         self._refusals = Refusals()
 
@@ -148,12 +155,12 @@ class Server:
     async def _greet(self, stream: Any, context: Any) -> bytes:
         name, greeting = await self._admitted(Greeting, stream, context)
         try:
-            self._greeted(name, greeting)
-            self._contact(name)
+            self._answers.greeted(name, greeting)
+            self._answers.contact(name)
         except (BadMessage, ExchangeError) as error:
             self._refusals.say(f"{name}: {error}", f"{name}: {kind_of(error)}")
         # Both sides compare: a greeting is answered with ours, whatever theirs is.
-        return bytes(self._greeting(name).SerializeToString())
+        return bytes(self._answers.greeting(name).SerializeToString())
 
     async def _ask(self, stream: Any, context: Any) -> bytes:
         name, question = await self._admitted(Question, stream, context)
@@ -162,8 +169,8 @@ class Server:
         self._waiting[question.sender] += 1
         try:
             async with asyncio.timeout(_HOLD):
-                while (found := self._find(question)) is None:
-                    await self._news.wait()
+                while (found := self._answers.find(question)) is None:
+                    await self._answers.changed.wait()
             return found
         except TimeoutError:
             return await context.abort(_NOT_YET, "not yet")
@@ -177,7 +184,7 @@ class Server:
 
     async def _leave(self, stream: Any, context: Any) -> bytes:
         name, _ = await self._admitted(Question, stream, context)
-        if not self._left(name):
+        if not self._answers.left(name):
             return await context.abort(_NOT_YET, "not yet")
         return bytes(Nothing().SerializeToString())
 
@@ -207,7 +214,7 @@ class Server:
             text = f"{holder} speaks in the name of {claimed}: refused"
             await self._refuse(context, code.PERMISSION_DENIED, text, f"{holder} speaks in the name of {whose}")
         if kind is Question:  # of a greeting only if both mean the same: who holds another file is as good as absent
-            self._contact(holder)
+            self._answers.contact(holder)
         return holder, question
 
     async def _refuse(self, context: Any, code: grpc.StatusCode, text: str, kind: str | None = None) -> None:
