@@ -52,7 +52,7 @@ test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy ma
 	$(HARD)/bin/python tools/test_hard.py
 
 test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
-	$(FLOWER)/bin/python -m pytest tests/test_agent.py
+	$(FLOWER)/bin/python -m pytest tests/agent/test_agent.py
 
 smoke:            ## the wheel by itself, without extras and with all of them
 	PYTHON=$(PYTHON) tools/smoke.sh
@@ -75,7 +75,7 @@ bench: $(READY)   ## speed, as ratios measured in one run
 	$(BIN)/python benchmarks/agents.py
 
 statistics: $(READY)  ## the laws of the noise, from a million draws of each: some minutes
-	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/test_noise.py
+	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/privacy/test_noise.py
 
 adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from ledger_case import CAP, released, tamper
 from ledger_worker import RUN, cost, open_ledger
-from test_ledger import CAP, released, tamper
 
 from tacit import cli
 from tacit.cli import ledger as ledger_command

@@ -500,7 +500,7 @@ def test_fit_is_least_squares():
 
 
 def test_the_figures_of_the_docs():
-    page = Path(__file__).parent.parent / "docs" / "theory.md"
+    page = Path(__file__).parents[2] / "docs" / "theory.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried > 15
     assert failed == 0

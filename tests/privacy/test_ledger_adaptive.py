@@ -3,8 +3,8 @@
 from collections import Counter
 
 import pytest
+from ledger_case import CAP, released
 from ledger_worker import ROUND, RUN, cost
-from test_ledger import CAP, released
 
 from tacit.privacy import accounting, filters
 from tacit.privacy.accounting import largest_parameter

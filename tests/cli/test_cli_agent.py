@@ -53,7 +53,7 @@ categories = ["surgery", "medicine"]
 
 
 def commands():
-    text = (Path(__file__).parent.parent / "docs" / "deploy.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
     return [shlex.split(block.replace("\\\n", " ")) for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL)]
 
 

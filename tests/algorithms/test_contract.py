@@ -50,7 +50,7 @@ PLAIN = {
 }
 GRADIENT = {  # methods that solve nothing: an agent alone is not there after some rounds
     "extra": EXTRA(step=0.2, mixing=0.2),
-    "dgd": DGD(step=0.2, mixing=0.2, decay=0.5),  # nor are several, to 1e-6 (tests/test_token_methods.py)
+    "dgd": DGD(step=0.2, mixing=0.2, decay=0.5),  # nor are several, to 1e-6 (tests/algorithms/test_token_methods.py)
     "coca first-order": CensoredADMM(exact=False),
 }
 TOKEN = {  # on a cycle they need a graph that has one
@@ -170,7 +170,7 @@ def test_stopping_saving_and_resuming_changes_nothing(algorithm, problem, stop, 
         np.testing.assert_array_equal(resumed.history[name], whole.history[name])
 
 
-@on_graphs(PLAIN | GRADIENT, inexact=["dgd"])  # those with a token: tests/test_token_methods.py
+@on_graphs(PLAIN | GRADIENT, inexact=["dgd"])  # those with a token: tests/algorithms/test_token_methods.py
 def test_the_plain_method_reaches_the_centralised_optimum(algorithm, graph, parts):
     problem, start = tacit.Problem(parts, scale=3.0, l2=0.5), starts(algorithm=algorithm)
     run = tacit.simulate(algorithm, problem, graph, rounds=4000, start=start, tolerance=1e-9, noise=NOISE)

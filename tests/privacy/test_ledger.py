@@ -13,6 +13,7 @@ from hashlib import sha256
 
 import ledger_worker as worker
 import pytest
+from ledger_case import CAP, released, tamper
 from ledger_worker import ROUND, RUN, cost, open_ledger
 
 from tacit.errors import InputError
@@ -20,21 +21,12 @@ from tacit.privacy.events import Free, Pure, Unprotected
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger, LedgerError
 from tacit.privacy.ledger.file import create
 
-CAP = Cap(epsilon=10.0, delta=1e-6)
-
 
 @pytest.fixture
 def ledger(tmp_path):
     with open_ledger(tmp_path) as made:
         made.set_cap(CAP)
         yield made
-
-
-def released(ledger, rounds, payload=b"payload %d"):
-    """Releases some rounds."""
-    for tick in range(rounds):
-        ledger.reserve(RUN, tick, ROUND)
-        ledger.store(RUN, tick, payload % tick)
 
 
 # Crashes
@@ -369,19 +361,6 @@ def test_rows_are_only_ever_appended(ledger, tmp_path, change):
         other.execute(change.replace("SELECT 9", "SELECT 8"))
     other.close()
     ledger.verify()
-
-
-def tamper(path, *changes):
-    """Edits the file as somebody would who knows SQL: without its triggers, which are put back afterwards."""
-    db = sqlite3.connect(path, isolation_level=None)
-    triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    for name, _ in triggers:
-        db.execute(f"DROP TRIGGER {name}")
-    for change in changes:
-        db.execute(change)
-    for _, sql in triggers:
-        db.execute(sql)
-    db.close()
 
 
 @pytest.mark.parametrize(
