@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tacit.core.graph import Graph
-from tacit.errors import InputError, number
+from tacit.errors import InputError
+from tacit.errors import number as number  # a hyper-parameter that stays the same, for methods of others, too
 from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.mechanisms import Budget
 
