@@ -402,3 +402,14 @@ def test_a_private_federation_needs_public_bounds(hospitals, tacit):
         code, _, err = agreed(tacit, "--epsilon", 2)
         assert code == 2
         assert reason in err
+
+
+def test_the_demonstration_of_a_federation(tacit, tmp_path):
+    """The other half of `make demo`: all of it, with three organisations."""
+    code, out, err = tacit("federation", "demo", "--agents", 3, "--out", "shown")
+    assert code == 0, err
+    (apart,) = re.findall(r"largest difference between a weight and the simulation's: (\S+)", " ".join(out.split()))
+    assert float(apart) <= 1e-9
+    for kind in ("exact", "private"):
+        for i in range(3):
+            assert (tmp_path / "shown" / kind / f"agent-{i:02d}.json").exists()

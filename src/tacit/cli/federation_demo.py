@@ -101,7 +101,7 @@ def _prepared(
                 ledger.set_cap(Cap(method.epsilon, method.delta))
         members.append(Member(name, f"127.0.0.1:{port}", len(rows), made.certificate))
     edges = tuple((called[a], called[b]) for a, b in Graph.ring(len(called)).edges)
-    federation = Federation(title, tuple(members), edges, method, rounds, schema)
+    federation = Federation(title, tuple(members), edges, method, rounds, schema).with_rounds()
     (home / "federation.toml").write_text(federation.to_toml(), encoding="utf-8")
     return federation
 
