@@ -1,6 +1,6 @@
 """What stands on what: the layers of the package, read from its imports, and the picture of them in docs/design.md.
 
-python tools/layers.py        # draws docs/images/layers.svg anew
+python tools/layers.py    # draws docs/images/layers.svg anew
 """
 
 from __future__ import annotations
@@ -29,12 +29,8 @@ LAYERS = [
     ["tacit.cli", "tacit.__main__"],
 ]
 _HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
-_FRONTS = {
-    "tacit",
-    "tacit.losses",
-    "tacit.model",
-    "tacit.__main__",
-}  # what they show lies elsewhere
+# What these show lies elsewhere.
+_FRONTS = {"tacit", "tacit.losses", "tacit.model", "tacit.__main__"}
 
 
 def place(module: str) -> str:

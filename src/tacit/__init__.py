@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit import algorithms, composite, data, exchange
-    from tacit.core import losses
+    from tacit import algorithms, composite, data, exchange, losses
     from tacit.core.graph import Graph
     from tacit.core.problem import Problem
     from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
@@ -26,14 +25,14 @@ __version__ = "0.1.0"
 # alone takes half a second, and `tacit --version` must not wait for it.
 _HOMES = {
     "tacit": ("algorithms", "composite", "data", "exchange", "losses"),
+    "tacit.core.graph": ("Graph",),
+    "tacit.core.problem": ("Problem",),
+    "tacit.errors": ("GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"),
+    "tacit.privacy.events": ("Gaussian", "Pure"),
+    "tacit.privacy.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
+    "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
     "tacit.simulation.run": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
-    "tacit.errors": ("GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"),
-    "tacit.core.graph": ("Graph",),
-    "tacit.privacy.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
-    "tacit.privacy.events": ("Gaussian", "Pure"),
-    "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
-    "tacit.core.problem": ("Problem",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

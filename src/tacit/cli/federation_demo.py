@@ -24,7 +24,7 @@ from tacit.files import fingerprint
 from tacit.privacy.noise import SecureNoise
 from tacit.simulation.simulate import simulate
 from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES, RECOMMENDED
+from tacit.workflows.recipes import RECOMMENDED
 
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation, Plain, Private
@@ -56,16 +56,13 @@ def demo(
     order = np.random.default_rng(0).permutation(len(data))
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
-    rounds = RECIPES[RECOMMENDED].setting(
-        np.array([len(rows) for rows in parts]), schema.dimension, Graph.ring(agents), epsilon, _DELTA
-    ).rounds  # fmt: skip
-    for title, method, length in (
-        ("exact", Plain("admm", 1e-3, 3e-5, "logistic"), _EXACT_ROUNDS),
-        ("private", Private(RECOMMENDED, epsilon, _DELTA), rounds),
+    for title, method in (
+        ("exact", Plain("admm", 1e-3, 3e-5, "logistic")),
+        ("private", Private(RECOMMENDED, epsilon, _DELTA)),
     ):
         home = out / title
         home.mkdir()
-        federation = _prepared(home, title, method, length, schema, table, parts)
+        federation = _prepared(home, title, method, schema, table, parts)
         simulated = _simulated(federation, data, parts)  # first: on a new machine it compiles the solver for all
         _compare(federation, _run(home, federation), simulated, test)
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
@@ -79,7 +76,7 @@ def _complete(table: Table, schema: Schema) -> Table:
 
 
 def _prepared(
-    home: Path, title: str, method: Plain | Private, rounds: int, schema: Schema, table: Table, parts: list[np.ndarray]
+    home: Path, title: str, method: Plain | Private, schema: Schema, table: Table, parts: list[np.ndarray]
 ) -> Federation:
     """Keys, records, ledgers and the file that all hold."""
     from tacit.agent.federation import Federation, Member, Private
@@ -101,7 +98,7 @@ def _prepared(
                 ledger.set_cap(Cap(method.epsilon, method.delta))
         members.append(Member(name, f"127.0.0.1:{port}", len(rows), made.certificate))
     edges = tuple((called[a], called[b]) for a, b in Graph.ring(len(called)).edges)
-    federation = Federation(title, tuple(members), edges, method, rounds, schema).with_rounds()
+    federation = Federation(title, tuple(members), edges, method, _EXACT_ROUNDS, schema).with_rounds()
     (home / "federation.toml").write_text(federation.to_toml(), encoding="utf-8")
     return federation
 
