@@ -201,7 +201,9 @@ def _run(
         return _attacked(trial, graph, setting, delta, trust)
     problem = Problem(trial.parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
     noise = SeededNoise(trial.seed)
-    run = simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise)
+    run = simulate(
+        setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, measure_every=setting.rounds
+    )
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     models = run.estimate / facts.scale[:, None] if apart else run.model[None]
     return Outcome(models, spent, setting.rounds, int(run.history["messages"][-1]))
