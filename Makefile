@@ -12,6 +12,9 @@ DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 # Agents of tests wait for each other most of the time: more workers than cores.
 WORKERS := --numprocesses 6 --dist worksteal
 
+# Many processes import the same modules: each is compiled once, also where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics adversary fuzz reproduce clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
