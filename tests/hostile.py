@@ -58,13 +58,16 @@ class Identities(dict[str, Any]):
 
 def agreed(identities: Identities, method: str, *, epsilon: float = EPSILON, rows: int = ROWS, **settings: Any) -> Any:
     """A federation in which everybody is everybody's neighbour."""
-    from tacit.agent.federation import Federation, Member, Private
+    from tacit.agent.federation import Federation, Member
+    from tacit.agent.method import PrivateMethod
 
     members = tuple(
         Member(name, f"127.0.0.1:{k + 1}", rows, i.certificate) for k, (name, i) in enumerate(identities.items())
     )
     edges = tuple(itertools.combinations(identities, 2))
-    return Federation(method, members, edges, Private(method, epsilon, DELTA), 1, SCHEMA, **settings).with_rounds()
+    return Federation(
+        method, members, edges, PrivateMethod(method, epsilon, DELTA), 1, SCHEMA, **settings
+    ).with_rounds()
 
 
 def elsewhere(federation: Any, title: str) -> Any:

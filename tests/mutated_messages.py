@@ -416,11 +416,11 @@ def kind_of_line(line: str) -> str:
 
     >>> kind_of_line("dogwood: its shape is (3, 4) with 24 bytes")
     'dogwood: its shape is # with # bytes'
-    >>> kind_of_line("dogwood: it goes on without alder, birch, which was not agreed upon")
-    'dogwood: it goes on without ..., which was not agreed upon'
+    >>> kind_of_line("dogwood: it goes on without alder, birch, which the federation file does not allow")
+    'dogwood: it goes on without ..., which the federation file does not allow'
     """
     who, rest = line[: len(ENEMY)], line[len(ENEMY) :]
-    rest = re.sub(r"(answers|another federation file): .*?(; asking again)?$", r"\1: ...\2", rest)
+    rest = re.sub(r"(answers|differs from ours in): .*?(; asking again)?$", r"\1: ...\2", rest)
     rest = re.sub(rf"({'|'.join(NAMES)})(, ({'|'.join(NAMES)}))*", "...", rest)
     return who + re.sub(r"\(?[-+]?\d[-+\d.e]*(, ?\d+)*(,?\))?", "#", rest)
 

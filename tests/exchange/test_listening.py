@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tacit
-from tacit.agent.federation import FAR
+from tacit.agent.federation import EXACT_RADIUS
 from tacit.attacks.poisoning import KINDS, Hostile
 from tacit.core.problem import LARGEST_RADIUS
 from tacit.core.release import Inbox, clipped
@@ -129,7 +129,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("radius", [FAR, LARGEST_RADIUS])
+@pytest.mark.parametrize("radius", [EXACT_RADIUS, LARGEST_RADIUS])
 def test_no_number_ends_an_exact_run(name, radius):
     """Members say the largest numbers that there are, at any tick: every honest step is done, and is finite."""
     rng, largest = np.random.default_rng(1), np.finfo(float).max

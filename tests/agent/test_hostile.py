@@ -1,5 +1,6 @@
 """Neighbours of a real agent that say 1e3, 1e6, ..., 1e300 and then the row that cancels it: they learn no more than
-epsilon allows, end nobody's run and change no budget. In one process: test_adversary.py; at length: `make adversary`.
+epsilon allows, end nobody's run and change no budget. In one process: attacks/test_adversary.py; at length: `make
+adversary`.
 """
 
 import adversary
