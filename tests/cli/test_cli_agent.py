@@ -156,7 +156,7 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
     assert "patience must be a positive number" in run(*own, "--exact", "--patience", "nan")
     assert "waiting for birch, cedar for 0.2 s without success" in run(*own, "--exact", "--patience", "0.2")
     os.chmod("alder/key.pem", 0o644)
-    assert "can be read by others" in run(*own, "--exact")
+    assert "can be read by other users" in run(*own, "--exact")
 
 
 def test_a_federation_file_does_not_destroy_what_it_is_made_from(hospitals, tacit):
@@ -216,7 +216,7 @@ def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
 def test_names_keys_and_dates(hospitals, tacit, monkeypatch):
     assert "stays as it is" in tacit("identity", "new", "alder")[2]
     assert "small letters" in tacit("identity", "new", "St. Alder")[2]
-    with pytest.raises(InputError, match="is that of birch"):
+    with pytest.raises(InputError, match="belongs to birch"):
         Federation.from_toml(_file(tacit).replace('name = "birch"', 'name = "dogwood"').replace("birch", "dogwood"))
     alder = read_certificate(Path("alder/certificate.pem").read_text(), "alder's")
     check_dates(alder)
@@ -360,7 +360,7 @@ def test_a_private_token_needs_a_cycle(hospitals, tacit):
 
 def test_a_token_has_nothing_to_compare(hospitals, tacit):
     """One member speaks at a time: refused before anybody gets the file, and in a file that somebody wrote by hand."""
-    complaint = "robust listening compares rows: it is for methods in which all speak at once, in the open"
+    complaint = "robust listening compares rows: it is for methods in which all members speak at once"
     for method in (["--method", "i-admm"], ["--method", "pi-admm", "--epsilon", 2]):
         code, _, err = agreed(tacit, *method, "--robust", "clipping")
         assert (code, " ".join(err.split()).count(complaint)) == (2, 1), err
@@ -370,7 +370,7 @@ def test_a_token_has_nothing_to_compare(hospitals, tacit):
         assert (code, "robust is one of clipping" in err) == (2, True), err
     assert agreed(tacit, "--method", "admm", "--robust", "clipping", "--rounds", 5)[0] == 0
     text = Path("federation.toml").read_text()
-    with pytest.raises(InputError, match="all speak at once"):
+    with pytest.raises(InputError, match="all members speak at once"):
         Federation.from_toml(text.replace('name = "admm"', 'name = "i-admm"'))
 
 
@@ -395,7 +395,7 @@ def test_a_file_is_not_written_before_its_radius_is_settled(hospitals, tacit):
 def test_a_private_federation_needs_public_bounds(hospitals, tacit):
     for setting, reason in {
         'missing = "drop"': "depend on the records",
-        "drafted = true": "read off records",
+        "drafted = true": "read from records",
         "row_norm = 2.0": "norm at most 1",
     }.items():
         text = SCHEMA if "row_norm" not in setting else SCHEMA.replace("row_norm = 1.0\n", "")

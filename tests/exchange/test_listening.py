@@ -186,10 +186,8 @@ def test_a_liar_spoils_the_model_and_robust_members_hardly_notice(kind, trial):
 
 
 def test_a_simulated_attack_is_marked_as_one(tacit, tmp_path):
-    code, out, err = tacit(
-        "train", "adult", "--graph", "complete", "--epsilon", 1, "--robust", "clipping", "--hostile", "constant:1",
-        "--json",
-    )  # fmt: skip
+    options = ["--graph", "complete", "--epsilon", 1, "--robust", "clipping", "--hostile", "constant:1"]
+    code, out, err = tacit("train", "adult", *options, "--json")
     assert code == 0, err
     found = json.loads(out)
     assert found["robust"] == "clipping"
