@@ -231,7 +231,7 @@ def test_names_keys_and_dates(hospitals, tacit, monkeypatch):
     Path("alder").rename("old")
     made = Identity.new("alder", hospitals, days=1)
     assert made.certificate != Path("old/certificate.pem").read_text()
-    assert "another certificate for alder than the identity" in tacit(*start)[2]
+    assert "the certificate of alder in the federation file is not that of the identity" in tacit(*start)[2]
 
 
 def _clock(off):

@@ -301,7 +301,7 @@ def test_a_tampered_or_strange_partial_sum_is_refused():
     np.testing.assert_allclose(sharings[0].heard(collector.total()), rows_of(3)[1] + rows_of(3)[2], atol=1e-12)
 
 
-def test_who_is_no_listener_hears_nothing():
+def test_an_agent_that_is_no_listener_hears_nothing():
     """Neither does it get the keys of the partial sums."""
     group = Group((0, 1, 2), (0,))
     sharings, rows = sharings_of(group, sharers(3)), rows_of(3)
@@ -310,7 +310,7 @@ def test_who_is_no_listener_hears_nothing():
         sharings[j].receive(i, sealed[i][j])
     assert {len(sealed[i][0]) for i in (1, 2)} == {80}
     assert {len(sealed[0][1]), len(sealed[2][1]), len(sealed[0][2])} == {48}
-    with pytest.raises(ExchangeError, match="not to hear"):
+    with pytest.raises(ExchangeError, match="not a listener"):
         sharings[1].collect()
 
 

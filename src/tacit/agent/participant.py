@@ -41,6 +41,7 @@ class Participant:
 
     @property
     def name(self) -> str:
+        """The member's name."""
         return self.federation.names[self.me]
 
     @cached_property

@@ -1,11 +1,11 @@
 """What an agent remembers over a crash: one SQLite file for its part in one run.
 
 **Commit before you send.** When the agent has spoken, one transaction writes its new state, the bytes that will leave
-and the event that they cost. Only then may anybody ask for the bytes, and everybody who asks, however often, gets the
-same ones. There is no second commit for what it hears: listening is a function of the state and of the neighbours'
-bytes, the neighbours keep those, and after a crash it asks for them again.
+and the event that they cost. Only then may neighbours ask for the bytes, and they always get the same ones. What the
+agent hears needs no commit: listening is a function of the state and of the neighbours' bytes. The neighbours keep
+those bytes, and after a crash the agent asks for them again.
 
-**Why a crash does no harm**, wherever it falls. Let t be the last tick that was committed.
+**Why a crash does no harm**, whenever it happens. Let t be the last tick that was committed.
 - Noise drawn for a later tick is lost with the process. Nothing of it had left: it is drawn anew, at no cost.
 - The bytes of t and of every tick before are here: they are sent again as they are.
 
@@ -106,6 +106,7 @@ class Store:
             )
 
     def close(self) -> None:
+        """Closes the file."""
         self._db.close()
 
     # Writing

@@ -58,6 +58,7 @@ class Refusals:
         self._logged: set[str] = set()
 
     def warn(self, text: str, kind: str) -> None:
+        """Logs the text, unless its kind is logged already."""
         if kind not in self._logged:
             self._logged.add(kind)
             log.warning("".join(sign if sign.isprintable() else "?" for sign in text[:_LOGGED]))
@@ -75,10 +76,12 @@ class Signal:
         self._event = asyncio.Event()
 
     def notify(self) -> None:
+        """Wakes all that wait now."""
         self._event.set()
         self._event = asyncio.Event()
 
     async def wait(self) -> None:
+        """Waits for the next `notify`."""
         await self._event.wait()
 
 
@@ -151,6 +154,7 @@ class Server:
         await self._server.start()
 
     async def stop(self) -> None:
+        """Stops listening."""
         await self._server.stop(grace=1.0)
 
     async def _greet(self, stream: Any, context: Any) -> bytes:
@@ -266,6 +270,7 @@ class Peer:
         await self._until("Leave", question, lambda _: None)
 
     async def close(self) -> None:
+        """Closes the connection."""
         await self._channel.close()
 
     async def _until(self, name: str, question: Any, read: Callable[[bytes], Answer]) -> Answer:

@@ -33,7 +33,7 @@ class BadMessage(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
 
 
 def packed(run: str, sender: int, tick: int, payload: bytes, *, phase: int = 0, shape: tuple[int, ...] = ()) -> bytes:
-    """The bytes of a message."""
+    """The bytes of a message. `run`, `sender`, `tick` and `phase` name it; `shape` is that of a row in `payload`."""
     message = Message(run=bytes.fromhex(run), sender=sender, tick=tick, phase=phase, shape=shape, payload=payload)
     return message.SerializeToString(deterministic=True)
 
@@ -58,7 +58,7 @@ def parsed(kind: type[Any], raw: bytes) -> Any:
 
 
 def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Message:
-    """The message in these bytes. Refuses one that was not asked for."""
+    """The message in these bytes. Refuses one that has another run, sender, tick or phase."""
     message = parsed(Message, raw)
     if (message.run.hex(), message.sender, message.tick, message.phase) != (run, sender, tick, phase):
         raise BadMessage(

@@ -224,4 +224,4 @@ def _groups(turn: Turn) -> list[Group]:
             raise InputError(f"in a secret-shared sum all agents must speak, but agent {i} listens without speaking")
         heard = [speakers[s] for s in turn.indices[turn.indptr[k] : turn.indptr[k + 1]]]
         listeners[tuple(sorted({i, *heard}))].append(i)
-    return [Group(members, tuple(sorted(who))) for members, who in listeners.items()]
+    return [Group(members, tuple(sorted(hearing))) for members, hearing in listeners.items()]
