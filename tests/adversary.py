@@ -210,7 +210,7 @@ def _cancelling(method, state, view, t, d) -> np.ndarray:
     return np.repeat(np.nan_to_num(row, nan=0.0, posinf=1e300, neginf=-1e300)[None], 2, axis=0)
 
 
-def objective_perturbed_of_old(problem, noise, law, *, linear, weight, centre, start, factor, ids, t):
+def old_objective_perturbed(problem, noise, law, *, linear, weight, centre, start, factor, ids, t):
     """The mechanism as it was: noise added to what neighbours chose, in floating point, and a fixed tolerance."""
     from tacit.privacy import mechanisms as m
 

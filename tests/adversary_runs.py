@@ -155,7 +155,7 @@ def agent_table(per_size: int) -> int:
             right, tries = over_agents(name, identities, per_size, old)
             many = adversary.too_many(right, tries, hostile.EPSILON, hostile.DELTA, alarm=1e-6 / len(RECIPES))
             bad += many != old
-            text = f"{name}, mechanism of old, 1e19" if old else name
+            text = f"{name}, old mechanism, 1e19" if old else name
             took = time.perf_counter() - begin
             print(
                 f"| {text} | {right} | {tries} | {right / tries:.3f} | {'YES' if many else 'no'} | {took:.0f} |",

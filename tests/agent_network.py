@@ -217,13 +217,13 @@ class Relay(Intermediary):
     def cut(self):
         self._run(self._broken())
 
-    def mend(self):
+    def reconnect(self):
         self._run(self._open())
 
     def hold(self):
         self._run(self._held(True))
 
-    def let_go(self):
+    def resume(self):
         self._run(self._held(False))
 
     _close = _broken

@@ -319,13 +319,13 @@ class Victim:
 
 
 @contextmanager
-def code_of_old() -> Iterator[None]:
+def old_code() -> Iterator[None]:
     """The mechanism whose noise could be swallowed, and no radius."""
     from tacit.agent import reading
     from tacit.algorithms import consensus
 
     with (
-        patch.object(consensus, "objective_perturbed", adversary.objective_perturbed_of_old),
+        patch.object(consensus, "objective_perturbed", adversary.old_objective_perturbed),
         patch.object(reading, "Listening", lambda radius, robust, period: Listening(FAR, robust, period)),
     ):
         yield
@@ -335,7 +335,7 @@ def victims(all_of_them: Sequence[Victim], old: bool) -> None:
     """One life after the other, in a process of its own."""
     os.dup2(os.open(all_of_them[0].folder.parent / "victims.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     logging.basicConfig(format="%(message)s")
-    with code_of_old() if old else nullcontext():
+    with old_code() if old else nullcontext():
         for each in all_of_them:
             asyncio.run(each.live())
 
@@ -365,7 +365,7 @@ def guesses(
     process = PROCESSES.Process(target=victims, args=(made, old))
     process.start()
     try:
-        with code_of_old() if old else nullcontext():  # the neighbours know which code the victim runs
+        with old_code() if old else nullcontext():  # the neighbours know which code the victim runs
             right = asyncio.run(_attacked(made, identities, FAR if old else federation.radius, progress))
         process.join(60)
         assert process.exitcode == 0, (folder / "victims.log").read_text()

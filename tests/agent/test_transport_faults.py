@@ -30,7 +30,7 @@ def test_a_connection_that_fails_for_ten_seconds(network, hidden, fault):
         reached = net.tick(BIRCH)
         time.sleep(10)
         assert net.tick(0) <= reached + 2  # alder waits for birch
-        relay.mend() if fault == "cut" else relay.let_go()
+        relay.reconnect() if fault == "cut" else relay.resume()
         assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
         assert_as_simulated(net)
         net.stop()

@@ -132,7 +132,7 @@ def test_a_cut_archive_is_closed(tmp_path):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"must be a NumPy archive; a\.npz is not"):
         read_npz(path)
-    gc.collect()  # a file left open would be told of here
+    gc.collect()  # a file that was left open would be reported here
 
 
 @pytest.mark.parametrize("labels", [[1, 1], [-1, -1], [1]])

@@ -103,7 +103,7 @@ def test_reconstruction_within_the_bound_over_1e5_vectors():
 
 
 class Listed:
-    """In place of random words the given arrays, one for each seed; notes the words of each seed that it is given."""
+    """The given arrays in place of random words, one for each seed; notes the words of each seed that it gets."""
 
     def __init__(self, agent, arrays, book):
         self.names = [bytes([agent, k]) + bytes(KEY_BYTES - 2) for k in range(len(arrays))]
@@ -337,7 +337,7 @@ def test_rows_that_cannot_be_summed(bad, message):
 
 
 def test_rows_of_different_length():
-    """Sealed shares are seeds, so it shows in the partial sums: before anything is summed."""
+    """Sealed shares are seeds, so it is seen in the partial sums, before anything is summed."""
     sharings, rows = sharings_of(TRIO, sharers(3)), rows_of(3)
     with pytest.raises(ExchangeError, match="has 5 numbers, not 4"):
         shared_sum(sharings, rows | {1: np.zeros(5)}, 0, by_hand, listeners=(0,))
@@ -431,7 +431,7 @@ def test_a_planted_reuse_of_nonces_shows(monkeypatch):
     assert len(set(used)) < len(used)
 
 
-# Who drops out
+# Dropouts
 
 
 def losing(*lost):
@@ -511,7 +511,7 @@ def test_a_first_attempt_that_was_given_up_cannot_be_completed_later():
 
 
 def test_an_agent_is_counted_in_all_sums_of_a_round_or_in_none():
-    """Listeners 0 and 4 both hear 1, 2, 3: the sum with 3 less the sum without it would be the row of 3."""
+    """Listeners 0 and 4 both hear 1, 2, 3: the sum with 3 minus the sum without it would be the row of 3."""
     rows, members = rows_of(5), sharers(5)
     here, there = (sharings_of(Group(m, (m[-1] if 4 in m else 0,)), members) for m in ((0, 1, 2, 3), (1, 2, 3, 4)))
     shared_sum(here, rows, 0, by_hand, listeners=(0,))
