@@ -27,8 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.agent.federation import SUMS, Federation, Member, Plain
+from tacit.agent.federation import SUMS, Federation, Member
 from tacit.agent.identity import Identity
+from tacit.agent.method import ExactMethod
 from tacit.agent.store import status
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
@@ -87,7 +88,7 @@ def made(folder: Path, agents: int) -> Federation:
         columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(DIMENSION)),
     )
     edges = tuple((members[a].name, members[b].name) for a, b in Graph.ring(agents).edges)
-    return Federation("talk", tuple(members), edges, Plain("admm", 1.0, 1.0, "logistic"), ROUNDS, schema)
+    return Federation("talk", tuple(members), edges, ExactMethod("admm", 1.0, 1.0, "logistic"), ROUNDS, schema)
 
 
 def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None = None) -> list[float]:

@@ -79,7 +79,7 @@ def test_public_names_exist_and_say_what_they_are(name):
 
 
 def test_the_versions_of_files_are_those_that_the_code_writes():
-    from tacit.agent import federation, report
+    from tacit.agent import federation_toml, report
     from tacit.data import schema
     from tacit.privacy.ledger import file as ledger_file
     from tacit.simulation import run
@@ -91,7 +91,7 @@ def test_the_versions_of_files_are_those_that_the_code_writes():
         "model": f"`{model._FORMAT}`, {model._VERSION}",
         "saved run": f"{run._FORMAT}",
         "ledger": f"{ledger_file.FORMAT}",
-        "federation file": f"{federation._VERSION}",
+        "federation file": f"{federation_toml.VERSION}",
         "report": f"`{report._FORMAT}`",
     }
 

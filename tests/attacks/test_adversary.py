@@ -223,10 +223,10 @@ def test_no_neighbour_switches_the_noise_off(name):
 
 
 @pytest.mark.parametrize("name", ["r-admm", "mr-admm", "pvp final"])
-def test_the_attack_breaks_the_code_of_old(name, monkeypatch):
+def test_the_attack_breaks_the_old_code(name, monkeypatch):
     from tacit.algorithms import primal_perturbed_admm  # noqa: F401 (its final step goes through consensus, too)
 
-    monkeypatch.setattr(consensus, "objective_perturbed", adversary.objective_perturbed_of_old)
+    monkeypatch.setattr(consensus, "objective_perturbed", adversary.old_objective_perturbed)
     method = methods(tacit.Gaussian(1 / EPSILON))[name]
     problems = neighbours_in_one_record(2000, 3, radius=RADIUS)
     right = 0

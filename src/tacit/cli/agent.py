@@ -104,9 +104,10 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     """
     names.require_agent()
     from tacit.agent import store as stores
-    from tacit.agent.federation import Federation, Private
+    from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
-    from tacit.agent.participant import left_over_store
+    from tacit.agent.method import PrivateMethod
+    from tacit.agent.participant import reduced_store
     from tacit.privacy.accounting import totals
 
     agreed, who = Federation.load(federation), Identity.load(identity)
@@ -114,10 +115,12 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     path = _store_path(store, identity, agreed)
     while (found := stores.status(path)).without:
         agreed = agreed.without(found.without)
-        path = left_over_store(path, agreed)
+        path = reduced_store(path, agreed)
     method, now = agreed.method, time.time()
-    alive = found.beat is not None and now - found.beat < _ALIVE
-    spent = totals(Counter(found.events), method.delta).best if isinstance(method, Private) and found.events else None
+    alive = found.heartbeat is not None and now - found.heartbeat < _ALIVE
+    spent = (
+        totals(Counter(found.events), method.delta).best if isinstance(method, PrivateMethod) and found.events else None
+    )
     peers = {name: None if contact is None else now - contact for name, contact in found.peers.items()}
     done = min(max(found.tick, 0), found.rounds)
     if json:
@@ -148,8 +151,9 @@ def _participant(
     federation: Path, identity: Path, data: str, ledger: Path | None, store: Path | None, exact: bool
 ) -> Participant:
     """Everything that is needed, checked."""
-    from tacit.agent.federation import Federation, Private
+    from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import Participant
     from tacit.agent.store import Store
     from tacit.privacy.filters import epsilon
@@ -158,7 +162,7 @@ def _participant(
     agreed, who = Federation.load(federation), Identity.load(identity)
     me = agreed.place(who.name, who.certificate)
     agreed.check_dates()
-    private = isinstance(agreed.method, Private)
+    private = isinstance(agreed.method, PrivateMethod)
     if not private and not exact:
         raise InputError(
             "this federation exchanges exact values, which protects nobody; if that is agreed, say --exact"
@@ -181,7 +185,7 @@ def _store_path(given: Path | None, identity: Path, federation: Federation) -> P
 
 def _tell_plan(participant: Participant) -> None:
     """What the run will cost, and what the ledger allows."""
-    from tacit.agent.federation import Private
+    from tacit.agent.method import PrivateMethod
     from tacit.privacy.accounting import totals
     from tacit.privacy.events import Free
 
@@ -189,7 +193,7 @@ def _tell_plan(participant: Participant) -> None:
     screen.print(
         f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}", markup=False
     )
-    if not isinstance(method, Private) or participant.ledger is None:
+    if not isinstance(method, PrivateMethod) or participant.ledger is None:
         warn("exact values leave: nothing of this run is private")
         return
     noisy = sum(not isinstance(event, Free) for event in events.values())
@@ -204,7 +208,7 @@ def _tell_plan(participant: Participant) -> None:
 
 
 def _model(participant: Participant, weights: np.ndarray) -> Model:
-    from tacit.agent.federation import Private
+    from tacit.agent.method import PrivateMethod
 
     federation, setting = participant.federation, participant.federation.setting
     method = federation.method
@@ -220,7 +224,7 @@ def _model(participant: Participant, weights: np.ndarray) -> Model:
         "member": participant.name,
     }
     privacy: dict[str, Any] = {"private": False, "statement": "not private: exact values were exchanged"}
-    if isinstance(method, Private):
+    if isinstance(method, PrivateMethod):
         privacy = {
             "private": True,
             "statement": f"({method.epsilon:g}, {method.delta:g})-differentially private for every record of every "

@@ -56,20 +56,21 @@ def new(
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
     """
     names.require_agent()
-    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member, Plain, Private
+    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member
+    from tacit.agent.method import ExactMethod, PrivateMethod
     from tacit.agent.participant import check_sums
 
     writable(out, [schema, *(text.split(",")[-1] for text in member)])
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
     edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0).edges]
-    agreed: Private | Plain
+    agreed: PrivateMethod | ExactMethod
     if epsilon is None:
-        agreed = Plain(method or "admm", penalty, l2, loss)
+        agreed = ExactMethod(method or "admm", penalty, l2, loss)
     elif rounds is not None:
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
-        agreed = Private(method or RECOMMENDED, epsilon, delta)
+        agreed = PrivateMethod(method or RECOMMENDED, epsilon, delta)
     made = Federation(
         title=title,
         members=tuple(members),
@@ -132,7 +133,8 @@ def _parts(text: str) -> tuple[str, str, int, str]:
 
 
 def _tell(federation: object) -> None:
-    from tacit.agent.federation import NONE, ROWS, Federation, Private
+    from tacit.agent.federation import NONE, ROWS, Federation
+    from tacit.agent.method import PrivateMethod
 
     assert isinstance(federation, Federation)
     method = federation.method
@@ -142,7 +144,7 @@ def _tell(federation: object) -> None:
         text = f"  {member.name} at {member.address}, {member.rows:,} rows, talks to {', '.join(near)}"
         screen.print(text, markup=False, soft_wrap=True)
     privacy = "exact values are exchanged: NOT PRIVATE"
-    if isinstance(method, Private):
+    if isinstance(method, PrivateMethod):
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
     screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")
     heard = f"nothing is heard of models farther from zero than {federation.radius:g}"

@@ -27,7 +27,8 @@ from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECOMMENDED
 
 if TYPE_CHECKING:
-    from tacit.agent.federation import Federation, Plain, Private
+    from tacit.agent.federation import Federation
+    from tacit.agent.method import ExactMethod, PrivateMethod
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
 
@@ -48,7 +49,7 @@ def demo(
     if out.exists():
         raise InputError(f"{out} exists: the demo makes a new folder; name another, or take it away")
     names.folder(out)
-    from tacit.agent.federation import Plain, Private
+    from tacit.agent.method import ExactMethod, PrivateMethod
 
     schema = replace(adult_schema(), missing="refuse")
     table = _complete(adult_table(), schema)
@@ -57,8 +58,8 @@ def demo(
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
     for title, method in (
-        ("exact", Plain("admm", 1e-3, 3e-5, "logistic")),
-        ("private", Private(RECOMMENDED, epsilon, _DELTA)),
+        ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
+        ("private", PrivateMethod(RECOMMENDED, epsilon, _DELTA)),
     ):
         home = out / title
         home.mkdir()
@@ -76,11 +77,12 @@ def _complete(table: Table, schema: Schema) -> Table:
 
 
 def _prepared(
-    home: Path, title: str, method: Plain | Private, schema: Schema, table: Table, parts: list[np.ndarray]
+    home: Path, title: str, method: ExactMethod | PrivateMethod, schema: Schema, table: Table, parts: list[np.ndarray]
 ) -> Federation:
     """Keys, records, ledgers and the file that all hold."""
-    from tacit.agent.federation import Federation, Member, Private
+    from tacit.agent.federation import Federation, Member
     from tacit.agent.identity import Identity
+    from tacit.agent.method import PrivateMethod
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Cap, Ledger
 
@@ -92,7 +94,7 @@ def _prepared(
             csv.writer(sheet).writerows(
                 [list(table.columns), *zip(*(c[rows] for c in table.columns.values()), strict=True)]
             )
-        if isinstance(method, Private):
+        if isinstance(method, PrivateMethod):
             file = home / f"{name}.ledger"
             with Ledger.new(file, dataset=fingerprint(home / f"{name}.csv"), cost=epsilon) as ledger:
                 ledger.set_cap(Cap(method.epsilon, method.delta))
@@ -105,11 +107,11 @@ def _prepared(
 
 def _run(home: Path, federation: Federation) -> np.ndarray:
     """All agents, each in a process of its own; their models."""
-    from tacit.agent.federation import Private
+    from tacit.agent.method import PrivateMethod
 
     processes = []
     for name in federation.names:
-        own = ["--ledger", f"{name}.ledger"] if isinstance(federation.method, Private) else ["--exact"]
+        own = ["--ledger", f"{name}.ledger"] if isinstance(federation.method, PrivateMethod) else ["--exact"]
         command = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml", "--identity", name]
         command += ["--data", f"{name}.csv", "--out", f"{name}.json", *own]
         log = (home / f"{name}.log").open("w")
@@ -140,7 +142,7 @@ def _simulated(federation: Federation, data: Dataset, parts: list[np.ndarray]) -
 
 def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, test: Dataset) -> None:
     """The same numbers if they are exact, the same kind of model if there is noise."""
-    from tacit.agent.federation import Private
+    from tacit.agent.method import PrivateMethod
 
     setting, method = federation.setting, federation.method
 
@@ -148,12 +150,12 @@ def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, 
         return Model(weights, federation.schema, type(setting.facts.loss).__name__).error(test)
 
     own, there = (np.mean([error(f) for f in rows]) for rows in (models, simulated))
-    target = f" at ({method.epsilon:g}, {method.delta:g})" if isinstance(method, Private) else ""
+    target = f" at ({method.epsilon:g}, {method.delta:g})" if isinstance(method, PrivateMethod) else ""
     screen.print(f"{federation.title}: {method.name}{target}, {setting.rounds} rounds, {len(models)} processes")
     screen.print(
         f"  error on {len(test):,} held-out records, mean over the agents: {own:.4f}; in a simulation: {there:.4f}"
     )
-    if not isinstance(method, Private):
+    if not isinstance(method, PrivateMethod):
         apart = float(np.abs(models - simulated).max())
         screen.print(f"  largest difference between a weight and the simulation's: {apart:.1e}")
 
