@@ -32,7 +32,7 @@ from tacit.composite import (
 from tacit.core.losses import HuberHinge, Logistic, Squared
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import SampledGaussian, Unprotected
-from tacit.privacy.mechanisms import gradient_sensitivity
+from tacit.privacy.sensitivity import gradient_sensitivity
 
 PLAIN = {
     "plain": DPADMM(term=FUSED, penalty=0.1),

@@ -17,7 +17,8 @@ from tacit.core.losses import Squared
 from tacit.privacy.accounting import totals
 from tacit.privacy.audit import epsilon_lower_bound
 from tacit.privacy.events import Free, Gaussian, Laplace, LaplaceVector, Pure, Unprotected
-from tacit.privacy.mechanisms import TwoSided, step_perturbed
+from tacit.privacy.laws import TwoSided
+from tacit.privacy.mechanisms import step_perturbed
 from tacit.privacy.transcript import realised_events
 
 C, L2, D, N = 3.0, 0.5, 15, 5

@@ -29,8 +29,8 @@ from hypothesis import strategies as st
 import tacit
 from tacit.algorithms import consensus
 from tacit.core.rounding import Solved, most_pull
-from tacit.privacy import mechanisms
 from tacit.privacy.events import Gaussian, ObjectiveGaussian
+from tacit.privacy.sensitivity import slope_change
 
 MULTIPLIER, RADIUS = 20.0, 64.0
 METHODS = methods(tacit.Gaussian(MULTIPLIER))
@@ -190,7 +190,7 @@ def test_lock_step_sees_rounding_that_is_not_paid_for():
     """Planted: a step that is rounded before the noise comes, towards a point far out, as it was. The records pull by
     just over half a unit in its last place, either way: rounded, by a whole one."""
     step, problems, at = 1e-5, neighbours_in_one_record(40, 3), np.zeros((1, 3))
-    paid = step * float(mechanisms._slope_change(problems[0])[0, 0])
+    paid = step * float(slope_change(problems[0])[0, 0])
     towards = np.full((1, 3), 1.5 * 2.0**31)
     pulls = [-step * problem.data_gradient(at) for problem in problems]
     assert np.linalg.norm(pulls[0] - pulls[1]) <= paid

@@ -9,14 +9,8 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.privacy import accounting
-from tacit.privacy.accounting import (
-    epsilon,
-    gaussian_epsilon,
-    largest_parameter,
-    network_epsilon,
-    renyi_divergence,
-    totals,
-)
+from tacit.privacy.accounting import epsilon, largest_parameter, network_epsilon, totals
+from tacit.privacy.closed_forms import gaussian_epsilon, renyi_divergence
 from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, Pure, Unprotected, from_plain, to_plain
 
 

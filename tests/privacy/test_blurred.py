@@ -14,7 +14,7 @@ from scipy.integrate import quad
 import tacit
 from tacit.algorithms import Geometric, RandomAggregationADMM, RandomAggregationGD, RandomCoordinateDescent
 from tacit.privacy import accounting, blurred, filters
-from tacit.privacy.accounting import renyi_divergence
+from tacit.privacy.closed_forms import renyi_divergence
 from tacit.privacy.events import BlurredLaplace, Laplace, LaplaceVector, from_plain, to_plain
 from tacit.privacy.ledger.entries import Cap
 from tacit.privacy.transcript import ForOwnEyes, epsilon_of_transcript, realised_events

@@ -11,7 +11,8 @@ from private_case import c1_of
 import tacit
 from tacit.algorithms import RecycledADMM
 from tacit.core.losses import HuberHinge, Logistic
-from tacit.privacy.accounting import gaussian_epsilon, objective_epsilon, renyi_divergence, totals
+from tacit.privacy.accounting import totals
+from tacit.privacy.closed_forms import gaussian_epsilon, objective_epsilon, renyi_divergence
 from tacit.privacy.events import Gaussian, ObjectiveGaussian, Pure
 from tacit.privacy.plan import Facts, plan
 

@@ -13,19 +13,10 @@ from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import (
-    Budget,
-    Normal,
-    TwoSided,
-    coordinate_law_within,
-    gradient_sensitivity,
-    minimiser_perturbed,
-    minimiser_sensitivity,
-    private_argmin,
-    step_perturbed,
-    unprotected,
-)
+from tacit.privacy.laws import Budget, Normal, TwoSided, coordinate_law_within
+from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, step_perturbed, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 
 
 def drawn_weights(

@@ -12,7 +12,8 @@ from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Release
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget, Law, Spherical, law_within, objective_perturbed, unprotected
+from tacit.privacy.laws import Budget, Law, Spherical, law_within
+from tacit.privacy.mechanisms import objective_perturbed, unprotected
 from tacit.privacy.noise import Noise
 
 TINY = 1e-300  # instead of zero, below a fraction line

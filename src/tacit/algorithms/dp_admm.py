@@ -16,8 +16,9 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.privacy.events import Free, Gaussian, Unprotected
-from tacit.privacy.mechanisms import charged, gradient_sensitivity, noisy_gradient, unprotected
+from tacit.privacy.mechanisms import charged, noisy_gradient, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import gradient_sensitivity
 
 
 class State(NamedTuple):

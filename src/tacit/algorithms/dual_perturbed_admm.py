@@ -14,7 +14,7 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.mechanisms import Budget, Law, Spherical, law_within
+from tacit.privacy.laws import Budget, Law, Spherical, law_within
 from tacit.privacy.noise import Noise
 
 

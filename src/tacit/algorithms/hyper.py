@@ -14,7 +14,7 @@ from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.errors import number as number  # a hyper-parameter that stays the same, for methods of others, too
 from tacit.privacy.events import Gaussian, Pure
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 
 
 @dataclass(frozen=True)

@@ -18,20 +18,17 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Prepared, RandomWalk, Schedule, way
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian
+from tacit.privacy.laws import Law, Normal, output_law_within
 from tacit.privacy.mechanisms import (
-    Law,
-    Normal,
-    gradient_sensitivity,
     independent,
     instead,
     minimiser_perturbed,
-    minimiser_sensitivity,
-    output_law_within,
     private_argmin,
     step_perturbed,
     unprotected,
 )
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 
 
 class State(NamedTuple):

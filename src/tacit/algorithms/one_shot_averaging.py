@@ -14,7 +14,8 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget, instead, law_within, objective_perturbed, post_processed, unprotected
+from tacit.privacy.laws import Budget, law_within
+from tacit.privacy.mechanisms import instead, objective_perturbed, post_processed, unprotected
 from tacit.privacy.noise import Noise
 
 

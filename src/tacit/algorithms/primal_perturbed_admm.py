@@ -16,16 +16,10 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import (
-    Budget,
-    Spherical,
-    minimiser_perturbed,
-    minimiser_sensitivity,
-    output_law_within,
-    private_argmin,
-    unprotected,
-)
+from tacit.privacy.laws import Budget, Spherical, output_law_within
+from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import minimiser_sensitivity
 
 
 class State(NamedTuple):

@@ -15,7 +15,7 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 from tacit.privacy.noise import Noise
 
 

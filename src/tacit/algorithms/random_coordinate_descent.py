@@ -15,8 +15,10 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget, coordinate_step_perturbed, layer_sensitivity, unprotected
+from tacit.privacy.laws import Budget
+from tacit.privacy.mechanisms import coordinate_step_perturbed, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import layer_sensitivity
 
 
 class State(NamedTuple):

@@ -14,7 +14,8 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.mechanisms import Budget, Law, post_processed, unprotected
+from tacit.privacy.laws import Budget, Law
+from tacit.privacy.mechanisms import post_processed, unprotected
 from tacit.privacy.noise import Noise
 
 

@@ -17,7 +17,8 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError, whole
-from tacit.privacy.mechanisms import Budget, instead, post_processed
+from tacit.privacy.laws import Budget
+from tacit.privacy.mechanisms import instead, post_processed
 from tacit.privacy.noise import Noise
 
 _EXTREME = 1e100  # an entry whose square, and its inverse, are still numbers

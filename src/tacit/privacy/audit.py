@@ -24,8 +24,9 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox
 from tacit.errors import InputError
 from tacit.privacy.events import Pure
-from tacit.privacy.mechanisms import law_within, objective_perturbed
-from tacit.privacy.noise import Law, Scale, SeededNoise
+from tacit.privacy.laws import law_within
+from tacit.privacy.mechanisms import objective_perturbed
+from tacit.privacy.noise import LawName, Scale, SeededNoise
 from tacit.privacy.plan import Facts, calibrate
 
 __all__ = [
@@ -159,14 +160,14 @@ def audit_solver(epsilon: float, *, planted: bool = False, seed: int = 0, sample
 class _Unmasked(SeededNoise):
     """A bug to catch: the inexact minimiser leaves as it is."""
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         return value
 
 
 class _Halved(SeededNoise):
     """A bug to catch: half of the noise."""
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
         return super().draw(law, scale, dimension, ids, t, tag) / 2
 
 

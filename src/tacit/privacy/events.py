@@ -149,7 +149,7 @@ class ObjectiveGaussian:
         a/(2 m^2) + [ln(1 + x) - ln(1 + a x) - ln(1 - (a - 1) x)] / (a - 1)
 
     The first term is that of `Gaussian(m)`; the second is about a x^2 and pays for the curvature of the loss. A single
-    such release also has the epsilon of `accounting.objective_epsilon`. docs/privacy.md proves both."""
+    such release also has the epsilon of `closed_forms.objective_epsilon`. docs/privacy.md proves both."""
 
     multiplier: float
     curvature: float

@@ -23,6 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from tacit.privacy import accounting
+from tacit.privacy.closed_forms import renyi_divergence
 from tacit.privacy.events import Event, Gaussian
 from tacit.privacy.ledger.entries import Cap
 
@@ -68,7 +69,7 @@ def filter_order(epsilon: float, delta: float) -> float:
 
 def _renyi(events: Counter[Event], order: float, delta: float) -> float:
     orders = np.array([order])
-    divergence = sum((n * accounting.renyi_divergence(event, orders) for event, n in events.items()), np.zeros(1))
+    divergence = sum((n * renyi_divergence(event, orders) for event, n in events.items()), np.zeros(1))
     return accounting.converted(divergence, delta, orders)
 
 

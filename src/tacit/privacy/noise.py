@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from tacit.errors import InputError
 
-Law = Literal["spherical", "gaussian", "laplace", "uniform"]
+LawName = Literal["spherical", "gaussian", "laplace", "uniform"]
 Scale = float | np.ndarray
 
 
@@ -48,24 +48,24 @@ class Noise(Protocol):
         """(n, count) of bool: each true with probability `rate`, independently."""
         ...
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, /) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, d) random numbers."""
         ...
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale, /
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale, /
     ) -> np.ndarray:
         """(n, d) public value plus factor times noise: the linear term of an objective. Where draws lie on a grid, this
         lies on that of step `grid`, a number or (n, 1)."""
         ...
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """(n, d) value plus noise, as it leaves; `onto` is public, and added, too."""
         ...
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, d) value plus the small noise that pays for an inexact minimiser."""
         ...
 
@@ -104,7 +104,7 @@ class SeededNoise:
         """See `Noise`."""
         return self._uniforms(ids, t, 3, count) < rate
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
         """See `Noise`; `tag` tells uses apart that share agent and tick."""
         scale = _column(scale)
         if law == "laplace":
@@ -122,19 +122,19 @@ class SeededNoise:
         return scale * z * (radius / np.linalg.norm(z, axis=1, keepdims=True))
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Noise`."""
         value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=2)
 
@@ -164,7 +164,7 @@ class RecordedNoise:
             raise InputError(f"recorded noise has no sample of {count} records for step {t}: give it `chosen`")
         return np.asarray(self.chosen[t, ids], dtype=bool)
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """The recorded rows; law and scale have been applied already."""
         if law == "uniform" and self._uniform is not None:
             return self._uniform.draw(law, scale, dimension, ids, t)
@@ -178,19 +178,19 @@ class RecordedNoise:
         return self.array[t, ids]
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Noise`."""
         value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t)
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """Nothing is added."""
         return value
 
@@ -222,12 +222,12 @@ class SecureNoise:
         words = np.frombuffer(self._random_bytes(8 * len(ids) * count), dtype="<u8").reshape(len(ids), count)
         return np.full(words.shape, True) if rate >= 1 else words < np.uint64(math.floor(rate * 2**64))
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
         """See `Noise`. The sum is exact and then rounded, whatever the value: no large value swallows the noise. The
         rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.privacy.mechanisms.objective_perturbed`)."""
@@ -241,7 +241,7 @@ class SecureNoise:
         )
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Noise`. All three are added exactly, and then rounded."""
         scales = np.broadcast_to(_column(scale), (len(value), 1))[:, 0]
@@ -253,11 +253,11 @@ class SecureNoise:
             ]
         )
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return self.add(law, value, scale, ids, t)
 
-    def _rounded(self, law: Law, value: np.ndarray, base: np.ndarray, scale: float, step: float) -> np.ndarray:
+    def _rounded(self, law: LawName, value: np.ndarray, base: np.ndarray, scale: float, step: float) -> np.ndarray:
         """round((base + value + Z) / step) * step, exactly."""
         if not (np.all(np.isfinite(value)) and np.all(np.isfinite(base)) and math.isfinite(scale) and scale > 0):
             raise InputError("secure noise needs finite values and a positive, finite scale")
@@ -300,7 +300,7 @@ def coarse_enough(grid: float, reach: np.ndarray) -> np.ndarray:
     return grid * np.exp2(np.maximum(0.0, np.ceil(np.log2(reach / (grid * 2.0**52)))))
 
 
-def largest_draw(law: Law, dimension: int) -> float:
+def largest_draw(law: LawName, dimension: int) -> float:
     """A norm that a draw of scale 1 passes with a probability below e^-200: no cipher is as sure.
 
     Gaussian: ||Z|| passes sqrt(d) + t with at most exp(-t^2/2). Spherical: a Gamma(d) passes a > d with at most

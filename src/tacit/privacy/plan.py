@@ -24,8 +24,9 @@ from tacit.core.release import Inbox
 from tacit.errors import InputError, whole
 from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
-from tacit.privacy.mechanisms import Budget, BudgetTooSmall, NoRoom
+from tacit.privacy.laws import Budget, BudgetTooSmall
 from tacit.privacy.noise import SecureNoise
+from tacit.privacy.sensitivity import NoRoom
 from tacit.simulation.tick import Blocks, tick
 
 Method = TypeVar("Method", bound=Algorithm)

@@ -28,8 +28,8 @@ from tacit.errors import InputError, TacitError
 from tacit.exchange.listening import Listening
 from tacit.privacy import blurred
 from tacit.privacy.events import BlurredLaplace
-from tacit.privacy.mechanisms import gradient_sensitivity
 from tacit.privacy.plan import Facts
+from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.run import Run
 from tacit.simulation.tick import Blocks, tick
 

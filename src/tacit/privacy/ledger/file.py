@@ -101,11 +101,11 @@ class LedgerFile:
             yield from map(Entry._make, rows)
             number = rows[-1][0]
 
-    def news(self, seen: int) -> list[Entry]:
+    def rows_after(self, number: int) -> list[Entry]:
         """The rows after that number, all at one moment; without hashes, and payloads without their bytes."""
         body = "CASE kind WHEN 'payload' THEN x'' ELSE body END"
-        news = f"SELECT number, kind, run, tick, {body}, '', '' FROM entries WHERE number > ? ORDER BY number"
-        return [Entry._make(row) for row in self.rows(news, seen)]
+        query = f"SELECT number, kind, run, tick, {body}, '', '' FROM entries WHERE number > ? ORDER BY number"
+        return [Entry._make(row) for row in self.rows(query, number)]
 
     def find(self, kind: str, run: str, tick: int) -> Entry | None:
         """The one row of that kind for that round."""

@@ -44,7 +44,6 @@ newest rows may still be in the file `-wal` beside it.
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,28 +55,11 @@ from typing import NamedTuple
 from tacit.errors import InputError
 from tacit.files import writable
 from tacit.privacy.events import Event, to_plain
+from tacit.privacy.ledger.account import Account, Cost
 from tacit.privacy.ledger.entries import BudgetExceeded, Cap, Entry, LedgerError, canonical, check_name, checked
 from tacit.privacy.ledger.file import LedgerFile, create
 
 __all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
-
-Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
-"""An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
-stored and those that were reserved since. More events never cost less, and later ones no less than earlier ones."""
-
-
-class Spent(NamedTuple):
-    """Every event that was ever reserved."""
-
-    planned: Counter[Event]  # before the first payload was stored: when nothing had left
-    later: Counter[Event]  # since: these may depend on what had left
-
-    def with_more(self, events: Counter[Event], told: bool) -> Spent:
-        """With further events, reserved after (`told`) or before the first payload was stored."""
-        return Spent(self.planned, self.later + events) if told else Spent(self.planned + events, self.later)
-
-    def part_of(self, other: Spent) -> bool:
-        return self.planned <= other.planned and self.later <= other.later
 
 
 class RunSummary(NamedTuple):
@@ -129,12 +111,7 @@ class Ledger:
             raise LedgerError(
                 f"{self.path} is the ledger of the data set {self.dataset!r}, not of {dataset!r}; give each its own"
             )
-        self._cost = cost
-        # What is known as of row number _seen; rows never change, so only newer ones are ever read.
-        self._seen, self._told = 0, False  # told: a payload is stored, and may have left
-        self._spent = Spent(Counter(), Counter())
-        self._cap: Cap | None = None
-        self._fitting: tuple[Cap | None, Spent] = (None, self._spent)  # a cap, and events known to fit under it
+        self._account = Account(self.path, cost)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
@@ -186,11 +163,7 @@ class Ledger:
         Decide it without looking at what was released: the guarantee is for a cap that does not depend on that.
         """
         with self._writing():
-            if not self._fits(cap, self._spent):
-                spent = self._cost(*self._spent, cap)
-                raise BudgetExceeded(
-                    f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; choose a larger one"
-                )
+            self._account.require_spent_within(cap)
             self._file.append("cap", "", 0, canonical(asdict(cap)))
 
     def reserve_run(self, run: str, plan: Mapping[int, Event]) -> None:
@@ -205,7 +178,7 @@ class Ledger:
                 return Counter(rounds[tick] for tick in new[:count])
 
             if new:
-                self._must_fit_or_say(first(len(new)), f"the run {run!r}", first, len(new))
+                self._account.require_run_fits(first(len(new)), f"the run {run!r}", first, len(new))
             for tick in new:
                 self._file.append("reserve", run, tick, canonical(to_plain(rounds[tick])))
 
@@ -215,7 +188,7 @@ class Ledger:
         with self._writing():
             if found := self._find_reserved(run, tick, event):
                 return found
-            self._must_fit(Counter([event]), f"round {tick} of {run!r}")
+            self._account.require_fit(Counter([event]), f"round {tick} of {run!r}")
             return self._file.append("reserve", run, tick, canonical(to_plain(event)))
 
     def store(self, run: str, tick: int, payload: bytes) -> None:
@@ -244,27 +217,27 @@ class Ledger:
     def cap(self) -> Cap | None:
         """The cap in force."""
         self._catch_up()
-        return self._cap
+        return self._account.cap
 
     def spent(self) -> Counter[Event]:
         """Every event that was ever reserved, sent or not."""
         self._catch_up()
-        return self._spent.planned + self._spent.later
+        return self._account.spent.planned + self._account.spent.later
 
     def told(self) -> bool:
         """Whether a payload is stored, so that what is reserved now may depend on it."""
         self._catch_up()
-        return self._told
+        return self._account.released
 
     def epsilon(self, more: Counter[Event] | None = None) -> float | None:
         """What is spent, at the cap's delta, or would be with more events; None without a cap."""
-        cap = self.cap()
-        return None if cap is None else self._cost(*self._with(more or Counter()), cap)
+        self._catch_up()
+        return self._account.epsilon(more or Counter())
 
     def remaining_rounds(self, one_round: Sequence[Event], at_most: int) -> int:
         """How many further rounds of these events, reserved now, fit under the cap, counted up to `at_most`."""
         self._catch_up()
-        return self._how_many_fit(_times(one_round), at_most)
+        return self._account.how_many_fit(_times(one_round), at_most)
 
     def check_run(self, events: Counter[Event], one_round: Sequence[Event] = ()) -> None:
         """Refuses a run whose further events (not those it has reserved) would pass the cap if it reserved them now.
@@ -274,7 +247,7 @@ class Ledger:
         """
         self._catch_up()
         rounds = events.total() // len(one_round) if one_round else 0
-        self._must_fit_or_say(events, "the run", _times(one_round), rounds)
+        self._account.require_run_fits(events, "the run", _times(one_round), rounds)
 
     def entries(self) -> Iterator[Entry]:
         """All rows in order. Others may write, and so may the caller, while this is read."""
@@ -302,7 +275,7 @@ class Ledger:
         Raises LedgerError that names the first bad row.
         """
         self._file.check()
-        self._check_caps()
+        self._account.check_caps(self.entries())
         kinds, hashes = Counter[str](), {self._file.origin}
         for entry in self.entries():
             kinds[entry.kind] += 1
@@ -324,23 +297,8 @@ class Ledger:
             yield
 
     def _catch_up(self) -> None:
-        """Takes note of rows that were committed since, by whomever."""
-        if not (news := self._file.news(self._seen)):
-            return
-        planned, later = (events.copy() for events in self._spent)  # others hold the old ones
-        for entry in news:
-            if entry.kind == "cap":
-                self._cap = entry.cap()
-            elif entry.kind == "payload":
-                self._told = True
-            else:
-                (later if self._told else planned)[entry.event()] += 1
-            self._seen = entry.number
-        self._spent = Spent(planned, later)
-
-    def _with(self, events: Counter[Event]) -> Spent:
-        """What would be spent if these events were reserved now."""
-        return self._spent.with_more(events, self._told)
+        """Reads the rows that any process has committed since."""
+        self._account.read(self._file.rows_after(self._account.number))
 
     def _find_reserved(self, run: str, tick: int, event: Event) -> Entry | None:
         found = self._file.find("reserve", run, tick)
@@ -349,75 +307,6 @@ class Ledger:
                 f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
             )
         return found
-
-    def _fits(self, cap: Cap, spent: Spent) -> bool:
-        return self._cost(*spent, cap) <= cap.epsilon
-
-    def _must_fit(self, events: Counter[Event], what: str) -> None:
-        if self._cap is None:
-            raise BudgetExceeded(f"{what} is refused: {self.path} has no cap; set one with: tacit ledger cap")
-        wanted = self._with(events)
-        cap, fitting = self._fitting
-        if cap == self._cap and wanted.part_of(fitting):
-            return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
-        would = self._cost(*wanted, self._cap)
-        if not would <= self._cap.epsilon:  # so written that a cost that is not a number is refused, too
-            spent = self._cost(*self._spent, self._cap)
-            raise BudgetExceeded(
-                f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self._cap}"
-            )
-        self._fitting = self._cap, wanted
-
-    def _must_fit_or_say(
-        self, events: Counter[Event], what: str, first: Callable[[int], Counter[Event]], rounds: int
-    ) -> None:
-        """As _must_fit, but the refusal says how many of the rounds, of which `first` gives the first so many, fit."""
-        try:
-            self._must_fit(events, what)
-        except BudgetExceeded as refusal:
-            if self._cap is None or not rounds:
-                raise
-            fit = self._how_many_fit(first, rounds)
-            raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
-
-    def _how_many_fit(self, first: Callable[[int], Counter[Event]], rounds: int) -> int:
-        cap = self._cap
-        if cap is None:
-            return 0
-        return bisect_left(range(1, rounds + 1), True, key=lambda count: not self._fits(cap, self._with(first(count))))
-
-    def _check_caps(self) -> None:
-        """No reservation ever passed the cap of its time, and no cap lay below what was spent."""
-        reigns: list[
-            list[tuple[Entry, bool]]
-        ] = []  # each a cap and the reservations under it, and whether told by then
-        told = False
-        for entry in self.entries():
-            if entry.kind == "cap":
-                reigns.append([(entry, told)])
-            elif entry.kind == "reserve":
-                reigns[-1].append((entry, told))
-            told = told or entry.kind == "payload"
-        before = Spent(Counter(), Counter())
-        for reign in reigns:
-            before = self._check_reign(before, reign)
-
-    def _check_reign(self, before: Spent, reign: list[tuple[Entry, bool]]) -> Spent:
-        """More events never cost less: what fits at the end of a cap's reign fitted all through it, so that the
-        accountant is asked once for each cap, not for each row. Gives what was spent at the end."""
-        cap, reserved = reign[0][0].cap(), [(entry.event(), told) for entry, told in reign[1:]]
-
-        def after(count: int) -> Spent:
-            spent = before.with_more(Counter(event for event, told in reserved[:count] if not told), told=False)
-            return spent.with_more(Counter(event for event, told in reserved[:count] if told), told=True)
-
-        def too_much(count: int) -> bool:
-            return not self._fits(cap, after(count))
-
-        if too_much(len(reserved)):
-            first = reign[bisect_left(range(len(reserved)), True, key=too_much)][0]
-            raise LedgerError(f"{self.path}, row {first.number}: more is spent than the cap of {cap}")
-        return after(len(reserved))
 
 
 def _times(one_round: Sequence[Event]) -> Callable[[int], Counter[Event]]:
