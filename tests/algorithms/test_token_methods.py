@@ -85,9 +85,12 @@ INCREMENTAL = {
     "offset": {"offset": 5.0},
     "offset, random start and noise": {"offset": 5.0, "initial": 3.0, "deviation": 0.01},
     "offset, random start and gamma, as printed": {
-        "offset": 5.0, "initial": 3.0, "gamma": Between(0.9, 1.1), "as_printed": True,
+        "offset": 5.0,
+        "initial": 3.0,
+        "gamma": Between(0.9, 1.1),
+        "as_printed": True,
     },
-}  # fmt: skip
+}
 variants = pytest.mark.parametrize("options", INCREMENTAL.values(), ids=list(INCREMENTAL))
 orders = pytest.mark.parametrize("order", [None, RandomWalk(2), RandomWalk(1, choice=2)], ids=["cycle", "walk", "rwc"])
 

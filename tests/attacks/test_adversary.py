@@ -37,9 +37,12 @@ METHODS = methods(tacit.Gaussian(MULTIPLIER))
 VIEW = GRAPH.view(np.array([ME]))
 each_method = pytest.mark.parametrize("name", METHODS)
 thorough = settings(
-    max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True,
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
     phases=[Phase.explicit, Phase.generate, Phase.target],  # a smaller example takes minutes to find
-)  # fmt: skip
+)
 
 
 class Spy(tacit.SeededNoise):
@@ -171,9 +174,12 @@ def test_what_goes_into_the_noise_is_paid_for_whatever_was_said(name, data):
 def _three(problem):
     """The facts of three agents like this one."""
     return tacit.Facts(
-        sizes=np.repeat(problem.sizes, 3), dimension=problem.dimension, loss=problem.loss, l2=problem.l2,
+        sizes=np.repeat(problem.sizes, 3),
+        dimension=problem.dimension,
+        loss=problem.loss,
+        l2=problem.l2,
         radius=problem.radius,
-    )  # fmt: skip
+    )
 
 
 def test_lock_step_sees_a_solver_that_is_not_paid_for(monkeypatch):
@@ -231,9 +237,7 @@ def test_the_attack_breaks_the_code_of_old(name, monkeypatch):
     problems = neighbours_in_one_record(2000, 3, radius=RADIUS)
     right = 0
     for k in range(60):
-        *_, last = converse(
-            method, problems[k % 2], tacit.SecureNoise(), swallowing(method, 1e19, k), 3, radius=1e301
-        )  # fmt: skip
+        *_, last = converse(method, problems[k % 2], tacit.SecureNoise(), swallowing(method, 1e19, k), 3, radius=1e301)
         right += adversary.told_apart(last, method, problems) == k % 2
     assert adversary.too_many(right, 60, 0.0, delta=0.08)
 

@@ -53,10 +53,13 @@ def test_density_and_distribution_function(width, shift):
     np.testing.assert_allclose(np.exp(blurred.log_density(x, h)), convolved, rtol=1e-9)
     np.testing.assert_allclose(
         blurred.cdf(x, h),
-        [sum(quad(density, a, b, args=(h,), limit=200)[0] for a, b in ((-h - 60, -h), (-h, 0), (0, h)) if b <= v)
-         + quad(density, max([p for p in (-h - 60, -h, 0, h) if p <= v]), v, args=(h,), limit=200)[0] for v in x],
+        [
+            sum(quad(density, a, b, args=(h,), limit=200)[0] for a, b in ((-h - 60, -h), (-h, 0), (0, h)) if b <= v)
+            + quad(density, max([p for p in (-h - 60, -h, 0, h) if p <= v]), v, args=(h,), limit=200)[0]
+            for v in x
+        ],
         atol=1e-9,
-    )  # fmt: skip
+    )
 
 
 def test_no_interval_is_laplace():

@@ -252,10 +252,12 @@ def test_nothing_is_left_below_the_grid():
     graph, grid = tacit.Graph.ring(3), tacit.SecureNoise().grid
     problem = tacit.Problem([(np.array([[0.6], [-0.3]]), [1.0, -1.0])] * 3, l2=0.1)
     heard = []
-    tacit.simulate(
-        IncrementalADMM(budget=GAUSS), problem, graph, rounds=12, noise=tacit.SecureNoise(), start=[0.3],
-        overheard=lambda t, turn, release: heard.append(3 * float(release.value[0, 0]) / (2 * grid)),
-    )  # fmt: skip
+
+    def hear(t, turn, release):
+        heard.append(3 * float(release.value[0, 0]) / (2 * grid))
+
+    method = IncrementalADMM(budget=GAUSS)
+    tacit.simulate(method, problem, graph, rounds=12, noise=tacit.SecureNoise(), start=[0.3], overheard=hear)
     np.testing.assert_allclose(heard, np.round(heard), atol=1e-3)
     assert np.abs(heard).max() > 1e9
 
@@ -304,9 +306,12 @@ def test_the_least_energy_of_a_segment():
         left = {"type": "ineq", "fun": lambda a, s=s, carried=carried: (carried @ (s - a))[:-1]}
         none = {"type": "eq", "fun": lambda a, s=s, carried=carried: (carried @ (s - a))[-1]}
         solved = minimize(
-            lambda a, d=deviation[stops]: np.sum((a / d) ** 2), s, jac=lambda a, d=deviation[stops]: 2 * a / d**2,
-            constraints=[left, none], options={"ftol": 1e-9},
-        )  # fmt: skip
+            lambda a, d=deviation[stops]: np.sum((a / d) ** 2),
+            s,
+            jac=lambda a, d=deviation[stops]: 2 * a / d**2,
+            constraints=[left, none],
+            options={"ftol": 1e-9},
+        )
         assert solved.success
         np.testing.assert_allclose(found, solved.fun, rtol=1e-4)
 
@@ -408,9 +413,15 @@ def test_where_a_token_may_be_clipped_the_full_price_counts():
     def tokens(noise):
         said = []
         tacit.simulate(
-            method, problem, ring, rounds=T, noise=tacit.RecordedNoise(noise), start=start, measure_every=T,
+            method,
+            problem,
+            ring,
+            rounds=T,
+            noise=tacit.RecordedNoise(noise),
+            start=start,
+            measure_every=T,
             overheard=lambda t, turn, release: said.append(release.value[0, 0]),
-        )  # fmt: skip
+        )
         return np.array(said)
 
     silence = np.zeros((T, n, 1))
@@ -444,5 +455,5 @@ def test_rounding_of_gradients_is_counted_at_every_stop():
     near, far = (
         pairwise(method, Facts(sizes=[10_000] * 6, dimension=10_000, loss=LOSS, radius=R), ring, 24, DELTA)
         for R in (64.0, 1e6)
-    )  # fmt: skip
+    )
     assert far[0, 5] > 1.05 * near[0, 5]

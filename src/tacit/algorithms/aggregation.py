@@ -94,9 +94,17 @@ def proximal_step(
     D = np.broadcast_to(D, (len(at), 1))
     if not exact:
         return gradient_step(
-            problem, noise, towards=towards + pull / D, at=at, step=1 / D, beta=beta, budget=budget, row_norm=row_norm,
-            view=view, k=k,
-        )  # fmt: skip
+            problem,
+            noise,
+            towards=towards + pull / D,
+            at=at,
+            step=1 / D,
+            beta=beta,
+            budget=budget,
+            row_norm=row_norm,
+            view=view,
+            k=k,
+        )
     where = {"linear": -pull, "weight": D / 2, "centre": towards, "start": at}
     if beta is None and budget is None:
         return unprotected(problem.argmin(**where))

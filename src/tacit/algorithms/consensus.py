@@ -51,15 +51,19 @@ def primal_step(
         return unprotected(
             problem.argmin(linear=2 * s.dual + factor * drawn(noise, law, problem.dimension, view, k), **where)
         )
-    return objective_perturbed(
-        problem, noise, law, linear=2 * s.dual, factor=factor, ids=view.ids, t=k, **where
-    )  # fmt: skip
+    return objective_perturbed(problem, noise, law, linear=2 * s.dual, factor=factor, ids=view.ids, t=k, **where)
 
 
 def stated_law(
-    problem: Problem, view: View, k: int, *, alpha: Hyper | None, budget: Budget | None, weight: np.ndarray,
+    problem: Problem,
+    view: View,
+    k: int,
+    *,
+    alpha: Hyper | None,
+    budget: Budget | None,
+    weight: np.ndarray,
     factor: np.ndarray,
-) -> Law | None:  # fmt: skip
+) -> Law | None:
     """The noise of step k as its cost or as its rate alpha says; none if neither does."""
     if budget is not None:
         return law_within(problem, budget, weight, factor)

@@ -124,9 +124,20 @@ class DPADMM:
             inverse = np.linalg.pinv(self.term.A.T.toarray())
             u = -problem.gradient(start) @ inverse.T / self.penalty
         return State(
-            x=start, y=zero, u=u, x_hat=start, u_hat=u, mean=start, theta=one, momentum=0 * one, change=np.inf * one,
-            primal=unknown, dual=unknown, size_y=0 * one + TINY, size_v=0 * one + TINY,
-        )  # fmt: skip
+            x=start,
+            y=zero,
+            u=u,
+            x_hat=start,
+            u_hat=u,
+            mean=start,
+            theta=one,
+            momentum=0 * one,
+            change=np.inf * one,
+            primal=unknown,
+            dual=unknown,
+            size_y=0 * one + TINY,
+            size_v=0 * one + TINY,
+        )
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """A noisy gradient leaves; the rest is post-processing of it."""

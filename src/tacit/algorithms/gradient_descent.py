@@ -70,7 +70,7 @@ class GradientDescent:
         else:
             release = gradient_perturbed(
                 problem, needed(noise), self.budget, s.f, self.step, ids=view.ids, t=t // self.exchanges
-            )  # fmt: skip
+            )
         f = release.value
         return s._replace(f=f, moved=relative(f - s.f, f)), release
 

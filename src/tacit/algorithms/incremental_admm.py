@@ -226,9 +226,7 @@ class IncrementalADMM:
             return step_perturbed(problem, needed(noise), law, centre, x, 1 / rho, row_norm=row_norm, ids=ids, t=k)
         moved = minimiser_sensitivity(problem, rho + problem.l2, rho / 2, row_norm)
         x = private_argmin(problem, linear=0.0, weight=rho / 2, centre=centre, start=x, row_norm=row_norm)
-        return minimiser_perturbed(
-            problem, needed(noise), self._law(moved), x, moved, row_norm=row_norm, ids=ids, t=k
-        )  # fmt: skip
+        return minimiser_perturbed(problem, needed(noise), self._law(moved), x, moved, row_norm=row_norm, ids=ids, t=k)
 
     def _law(self, moved: np.ndarray) -> Law:
         """The noise on x_i, which a record moves by `moved`."""

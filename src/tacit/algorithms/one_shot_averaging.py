@@ -67,9 +67,7 @@ class OneShotAveraging:
             release = unprotected(problem.argmin(**where))
         else:
             law = law_within(problem, self.budget, zero, zero + 1)
-            release = objective_perturbed(
-                problem, needed(noise), law, factor=zero + 1, ids=view.ids, t=t, **where
-            )  # fmt: skip
+            release = objective_perturbed(problem, needed(noise), law, factor=zero + 1, ids=view.ids, t=t, **where)
         weighted = instead(release, problem.scale[:, None] * release.value)
         return s._replace(f=weighted.value), weighted
 

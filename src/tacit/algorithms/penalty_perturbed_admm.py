@@ -59,12 +59,8 @@ class PenaltyPerturbedADMM:
         weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
         if (self.alpha is not None or self.budget is not None) and not np.all(view.degree > 0):
             raise InputError("an agent without neighbours has no penalty, and nothing to hide its data in")
-        law = stated_law(
-            problem, view, t, alpha=self.alpha, budget=self.budget, weight=weight, factor=2 * weight
-        )  # fmt: skip
-        release = primal_step(
-            s, problem, noise, law, weight=weight, centre=s.centre, factor=2 * weight, view=view, k=t
-        )  # fmt: skip
+        law = stated_law(problem, view, t, alpha=self.alpha, budget=self.budget, weight=weight, factor=2 * weight)
+        release = primal_step(s, problem, noise, law, weight=weight, centre=s.centre, factor=2 * weight, view=view, k=t)
         return s._replace(f=release.value), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

@@ -93,9 +93,16 @@ class PrimalPerturbedADMM:
             centre = s.centre + (base - s.V) / 2
             state = dual_perturbed_admm.State(base, s.dual, centre, s.imbalance)
             release = dual_perturbed_step(
-                state, problem, noise, eta=eta, alpha=alpha, budget=self.budget, view=view, k=t,
+                state,
+                problem,
+                noise,
+                eta=eta,
+                alpha=alpha,
+                budget=self.budget,
+                view=view,
+                k=t,
                 as_printed=self.as_printed,
-            )  # fmt: skip
+            )
             return s._replace(V=release.value, hidden=release.value), release
         weight = eta * view.degree
         convexity = problem.l2 + (np.zeros_like(weight) if carried else 2 * weight)

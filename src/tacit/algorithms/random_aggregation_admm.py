@@ -16,7 +16,7 @@ from tacit.algorithms.aggregation import (
     proximal_step,
     require_stable,
     warn_of_curvature,
-)  # fmt: skip
+)
 from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Hyper
 from tacit.core.graph import Graph, View
@@ -96,9 +96,19 @@ class RandomAggregationADMM:
         """(6), or (12)."""
         w = drawn_weights(self.own, noise, problem.dimension, view.ids, t)
         release = proximal_step(
-            problem, noise, D=hyper.of(self.penalty, view.ids), pull=s.dual, towards=w * s.x + (1 - w) * s.near, at=s.x,
-            exact=self.exact, beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=t,
-        )  # fmt: skip
+            problem,
+            noise,
+            D=hyper.of(self.penalty, view.ids),
+            pull=s.dual,
+            towards=w * s.x + (1 - w) * s.near,
+            at=s.x,
+            exact=self.exact,
+            beta=self.beta,
+            budget=self.budget,
+            row_norm=self.row_norm,
+            view=view,
+            k=t,
+        )
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

@@ -76,9 +76,17 @@ class RandomAggregationGD:
         """(7) or (28)."""
         w = drawn_weights(self.weight, noise, problem.dimension, view.ids, t)
         release = gradient_step(
-            problem, noise, towards=w * s.high + (1 - w) * s.low, at=self._at(s), step=self._eta(view, t),
-            beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=t,
-        )  # fmt: skip
+            problem,
+            noise,
+            towards=w * s.high + (1 - w) * s.low,
+            at=self._at(s),
+            step=self._eta(view, t),
+            beta=self.beta,
+            budget=self.budget,
+            row_norm=self.row_norm,
+            view=view,
+            k=t,
+        )
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

@@ -86,15 +86,21 @@ class RandomCoordinateDescent:
             x[:, [coordinate]] -= eta * problem.gradient(s.mean)[:, [coordinate]]
             release = unprotected(x)
         else:
-            law = stated_law(
-                self.beta, self.budget, eta * layer_sensitivity(problem, self.row_norm), problem.dimension,
-                view.ids, t,
-            )  # fmt: skip
+            moved = eta * layer_sensitivity(problem, self.row_norm)
+            law = stated_law(self.beta, self.budget, moved, problem.dimension, view.ids, t)
             counts = np.bincount(visits[:-1], minlength=problem.dimension)
             release = coordinate_step_perturbed(
-                problem, needed(noise), law, s.mean, coordinate, eta, charge=counts[coordinate] == counts.max(),
-                row_norm=self.row_norm, ids=view.ids, t=t,
-            )  # fmt: skip
+                problem,
+                needed(noise),
+                law,
+                s.mean,
+                coordinate,
+                eta,
+                charge=counts[coordinate] == counts.max(),
+                row_norm=self.row_norm,
+                ids=view.ids,
+                t=t,
+            )
         return s._replace(x=release.value, moved=relative(s.mean - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

@@ -82,10 +82,19 @@ class RecycledADMM:
         k, V = t // 2, view.degree
         eta = hyper.at("penalty", self.penalty, k, view.ids)
         if t % 2 == 0:
+            law = self._law(problem, eta * V, view, k)
             release = primal_step(
-                s, problem, noise, self._law(problem, eta * V, view, k), weight=eta * V, centre=s.centre, factor=1.0,
-                view=view, k=k, as_printed=self.as_printed,
-            )  # fmt: skip
+                s,
+                problem,
+                noise,
+                law,
+                weight=eta * V,
+                centre=s.centre,
+                factor=1.0,
+                view=view,
+                k=k,
+                as_printed=self.as_printed,
+            )
         elif self.as_printed:
             release = unprotected(s.f + self._printed_even_step(s, problem, view, noise, eta, k))
         else:
@@ -129,7 +138,7 @@ class RecycledADMM:
     def _law(self, problem: Problem, weight: np.ndarray, view: View, k: int) -> Law | None:
         return stated_law(
             problem, view, k, alpha=self.alpha, budget=self.budget, weight=weight, factor=np.ones_like(weight)
-        )  # fmt: skip
+        )
 
     def _printed_even_step(
         self, s: State, problem: Problem, view: View, noise: Noise | None, eta: np.ndarray, k: int

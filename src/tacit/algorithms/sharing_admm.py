@@ -101,9 +101,13 @@ class SharingADMM:
 
     @classmethod
     def consensus(
-        cls, graph: Graph, dimension: int, penalty: float | tuple[float, ...] = 1.0, dual_step: float | None = None,
+        cls,
+        graph: Graph,
+        dimension: int,
+        penalty: float | tuple[float, ...] = 1.0,
+        dual_step: float | None = None,
         **settings: object,
-    ) -> SharingADMM:  # fmt: skip
+    ) -> SharingADMM:
         """All x_i equal, on the edges of a graph: Algorithm 1, with rho_i up to D_i over the degree."""
         whole("dimension", dimension, 1)
         hyper.each("penalty", penalty)
@@ -163,9 +167,19 @@ class SharingADMM:
         rho = self._drawn_rho(noise, view.ids, k)
         pull = np.einsum("nmd,nm->nd", A, s.dual - rho * (s.total - self.c))
         release = proximal_step(
-            problem, noise, D=hyper.of(self.penalty, view.ids), pull=pull, towards=s.x, at=s.x, exact=self.exact,
-            beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=k,
-        )  # fmt: skip
+            problem,
+            noise,
+            D=hyper.of(self.penalty, view.ids),
+            pull=pull,
+            towards=s.x,
+            at=s.x,
+            exact=self.exact,
+            beta=self.beta,
+            budget=self.budget,
+            row_norm=self.row_norm,
+            view=view,
+            k=k,
+        )
         x = release.value
         return s._replace(x=x, moved=relative(s.x - x, x)), instead(release, _times(A, x))
 

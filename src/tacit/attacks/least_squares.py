@@ -39,11 +39,15 @@ def least_squares(heard: Transcript, *, iterations: int | None = PRINTED) -> Sta
         raise InputError(f"agent {int(last.argmin())} never held the token: the attack needs a visit to each")
     of_x, of_y, kkt = N + ticks, N + K + ticks, N + 2 * K
     entries = [
-        (agents, agents, 1.0), (agents, half + agents, -1 / rho),
-        (of_x, x_now, 1.0), (of_x, x_old, -0.5),
-        (of_y, half + x_now, 1.0), (of_y, half + x_old, -1.0), (of_y, x_old, rho / 2),
+        (agents, agents, 1.0),
+        (agents, half + agents, -1 / rho),
+        (of_x, x_now, 1.0),
+        (of_x, x_old, -0.5),
+        (of_y, half + x_now, 1.0),
+        (of_y, half + x_old, -1.0),
+        (of_y, x_old, rho / 2),
         (np.full(N, kkt), half + N + last, 1.0),
-    ]  # fmt: skip
+    ]
     rows, columns, values = (
         np.concatenate([np.broadcast_to(e[place], len(e[0])) for e in entries]) for place in range(3)
     )

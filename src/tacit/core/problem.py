@@ -130,10 +130,9 @@ class Problem:
             raise InputError("pooled() is for the whole problem, not for a part that take() made of it")
         s = self._store
         store = RowStore(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.dimension)
-        return Problem.__new__(Problem)._set(
-            store, np.array([0]), self.loss, self.scale.sum(keepdims=True), self.agents * self.l2, self.tolerance,
-            self.radius,
-        )  # fmt: skip
+        scale, l2 = self.scale.sum(keepdims=True), self.agents * self.l2
+        whole = Problem.__new__(Problem)
+        return whole._set(store, np.array([0]), self.loss, scale, l2, self.tolerance, self.radius)
 
     def optimum(self) -> np.ndarray:
         """f_c, (d,): the minimiser of sum_i O_i, which no method of this project needs anybody to compute."""

@@ -231,9 +231,17 @@ def _one_minimiser(epsilon: float, tolerance: float, noise: SeededNoise, size: i
 
     def sample(which: int, t: int) -> np.ndarray:
         release = objective_perturbed(
-            problems[which], noise, law, linear=start, weight=start, centre=start, start=start, factor=one,
-            ids=np.arange(size), t=2 * t + which,
-        )  # fmt: skip
+            problems[which],
+            noise,
+            law,
+            linear=start,
+            weight=start,
+            centre=start,
+            start=start,
+            factor=one,
+            ids=np.arange(size),
+            t=2 * t + which,
+        )
         moved = np.abs(release.value[:, 0])
         return np.divide(1, moved, out=np.zeros_like(moved), where=moved > 0)  # zero if it is the start itself
 

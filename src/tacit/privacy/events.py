@@ -160,9 +160,17 @@ class ObjectiveGaussian:
 
 
 Event = (
-    Free | Unprotected | Pure | Laplace | LaplaceVector | BlurredLaplace | Gaussian | SampledGaussian | ZCDP
+    Free
+    | Unprotected
+    | Pure
+    | Laplace
+    | LaplaceVector
+    | BlurredLaplace
+    | Gaussian
+    | SampledGaussian
+    | ZCDP
     | ObjectiveGaussian
-)  # fmt: skip
+)
 
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 

@@ -68,9 +68,16 @@ _Learnt = Callable[[Collection[int], bool], np.ndarray]  # (coalition, whether t
 
 
 def pairwise(
-    algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, delta: float, *, published: bool = False,
-    grid: float = SecureNoise().grid, start: float = 0.0,
-) -> np.ndarray:  # fmt: skip
+    algorithm: Algorithm,
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    delta: float,
+    *,
+    published: bool = False,
+    grid: float = SecureNoise().grid,
+    start: float = 0.0,
+) -> np.ndarray:
     """(N, N) epsilon at delta: entry (i, j) bounds what agent j learns of a record of agent i; 0 where i = j.
 
     `published` says that the last token, the model, is made known to everybody. `grid` is that of the noise: a coarse

@@ -78,9 +78,14 @@ class Facts(Problem):
     def of(cls, problem: Problem) -> Facts:
         """The facts of a problem that is there."""
         return cls(
-            sizes=problem.sizes, dimension=problem.dimension, loss=problem.loss, scale=problem.scale, l2=problem.l2,
-            tolerance=problem.tolerance, radius=problem.radius,
-        )  # fmt: skip
+            sizes=problem.sizes,
+            dimension=problem.dimension,
+            loss=problem.loss,
+            scale=problem.scale,
+            l2=problem.l2,
+            tolerance=problem.tolerance,
+            radius=problem.radius,
+        )
 
     def __repr__(self) -> str:
         return super().__repr__().replace("Problem", "Facts")
@@ -100,9 +105,14 @@ class Facts(Problem):
     def take(self, ids: Sequence[int] | np.ndarray) -> Facts:
         places = np.asarray(ids)
         return Facts(
-            sizes=self._sizes[places], dimension=self._dimension, loss=self.loss, scale=self.scale[places], l2=self.l2,
-            tolerance=self.tolerance, radius=self.radius,
-        )  # fmt: skip
+            sizes=self._sizes[places],
+            dimension=self._dimension,
+            loss=self.loss,
+            scale=self.scale[places],
+            l2=self.l2,
+            tolerance=self.tolerance,
+            radius=self.radius,
+        )
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
         """Zeros: nobody has looked."""
@@ -219,16 +229,28 @@ def paper_total(algorithm: Algorithm, facts: Problem, view: View, rounds: int) -
 
 @overload
 def calibrate(
-    make: Callable[[Gaussian], Method], facts: Problem, graph: Graph, rounds: int, *, epsilon: float, delta: float,
+    make: Callable[[Gaussian], Method],
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    *,
+    epsilon: float,
+    delta: float,
     law: type[Gaussian] = Gaussian,
-) -> Method: ...  # fmt: skip
+) -> Method: ...
 
 
 @overload
 def calibrate(
-    make: Callable[[Pure], Method], facts: Problem, graph: Graph, rounds: int, *, epsilon: float, delta: float,
+    make: Callable[[Pure], Method],
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    *,
+    epsilon: float,
+    delta: float,
     law: type[Pure],
-) -> Method: ...  # fmt: skip
+) -> Method: ...
 
 
 def calibrate(

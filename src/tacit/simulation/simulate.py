@@ -78,9 +78,16 @@ def simulate(
 
 
 def _check(
-    problem: Problem, graph: Graph, rounds: int, start: Any, tolerance: float | None, measure_every: int,
-    resume: Run | None, exchange: Exchange | None, overheard: Any,
-) -> None:  # fmt: skip
+    problem: Problem,
+    graph: Graph,
+    rounds: int,
+    start: Any,
+    tolerance: float | None,
+    measure_every: int,
+    resume: Run | None,
+    exchange: Exchange | None,
+    overheard: Any,
+) -> None:
     """Refuses arguments that are not what they have to be, or do not go together."""
     if graph.agents != problem.agents:
         raise InputError(f"the graph has {graph.agents} agents, the problem {problem.agents}")
@@ -104,10 +111,18 @@ class _Simulation:
     """A run that is under way: the state of all agents, and what was seen so far."""
 
     def __init__(
-        self, algorithm: Algorithm, problem: Problem, graph: Graph, noise: Noise | None, start: Any, record: bool,
-        tolerance: float | None, exchange: Exchange | None, robust: str | None,
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        graph: Graph,
+        noise: Noise | None,
+        start: Any,
+        record: bool,
+        tolerance: float | None,
+        exchange: Exchange | None,
+        robust: str | None,
         overheard: Callable[[int, Turn, Release], None] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.algorithm, self.problem, self.noise, self.overheard = algorithm, problem, noise, overheard
         self.record, self.tolerance = record, tolerance
         self.blocks, self.schedule = Blocks(problem, graph), algorithm.schedule(graph)

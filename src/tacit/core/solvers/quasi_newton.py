@@ -152,10 +152,10 @@ def minimise(places, ids, blocked, kind, width, rows, starts, ends, y, c, rhos, 
             norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
             slope_0, slope_t = dot(g, q), dot(g_new, q)
             found = True
-            if careful:  # full Newton steps wherever they are worth it
-                accepted = (
-                    norm_new <= 0.5 * least_norm
-                )  # of all so far: or two rules of progress could chase each other
+            if careful:
+                # Full Newton steps wherever they are worth it. The norm is compared with the least of all so far: or
+                # two rules of progress could chase each other.
+                accepted = norm_new <= 0.5 * least_norm
             else:
                 accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
             if not accepted:
