@@ -396,7 +396,7 @@ def test_refusals():
     for settings, message in (({"seed": -1}, "whole number"), ({"beta": 0.0}, "beta must be a positive number")):
         with pytest.raises(tacit.InputError, match=message):
             RandomCoordinateDescent(**settings)
-    with pytest.raises(tacit.InputError, match="random weights are drawn"):
+    with pytest.raises(tacit.InputError, match="random weights need noise"):
         run(RandomAggregationADMM(penalty=3.0), noise=None)
     with pytest.raises(tacit.InputError, match="needs noise"):
         run(RandomAggregationADMM(penalty=3.0, own=(0.5, 0.5), beta=1.0), noise=None)

@@ -45,7 +45,7 @@ def test_bad_settings_are_refused(name):
     refused("one value for all agents or one for each", make(alpha=Geometric([1.0, 2.0], 1.0)))
     refused("positive, finite ratio", lambda: PRIVATE[name](penalty=Geometric(1.0, -2.0)))
     refused("positive, finite first", lambda: PRIVATE[name](alpha=Geometric(math.nan, 2.0)))
-    refused("grown beyond all numbers at step 2", make(alpha=Geometric(1e200, 1e200)), rounds=4)
+    refused("too large for a number at step 2", make(alpha=Geometric(1e200, 1e200)), rounds=4)
     falling = np.array([[1.0] * 5, [1.0] * 4 + [0.9]])
     if name in ("m-admm", "r-admm"):
         refused("penalty must not decrease", make(penalty=falling))
@@ -98,7 +98,7 @@ def test_a_budget_that_cannot_pay_for_the_curvature_is_refused():
         (lambda: RecycledADMM(gamma=np.ones(3)), "gamma must be zero or a positive number"),
         (lambda: PrimalPerturbedADMM(final=-1), "final is a round"),
         (lambda: Geometric(1.0, np.inf), "positive, finite ratio"),
-        (lambda: DualPerturbedADMM(budget=tacit.Pure(1.0), as_printed=True), "know no budget"),
+        (lambda: DualPerturbedADMM(budget=tacit.Pure(1.0), as_printed=True), "take no budget"),
         (lambda: DualPerturbedADMM(alpha=np.ones((2, 7))).schedule(tacit.Graph.ring(3)), "7 agents, the graph has 3"),
         (lambda: Facts(sizes=[5], dimension=1, tolerance=-0.05), "tolerance must be a positive"),
         (lambda: tacit.plan(RecycledADMM(), Facts(sizes=[5], dimension=1), tacit.Graph.ring(1), -1), "rounds must be"),

@@ -169,7 +169,7 @@ def test_refusals():
         ({"A": eye * 1e-200, "c": zero}, "largest entry of A is 1e-200"),
         ({"A": eye, "c": zero, "rho": 1.0}, "rho is two numbers"),
         ({"A": eye, "c": zero, "rho": (1.0,)}, "rho is two numbers"),
-        ({"A": eye * [[1.0], [0.0]], "c": np.ones(2)}, "nobody takes part in row 1 of the constraint"),
+        ({"A": eye * [[1.0], [0.0]], "c": np.ones(2)}, "row 1 of the constraint is zero for all agents"),
         ({"A": np.ones((N, 2, 2)), "c": np.arange(2.0)}, "contradict each other"),
         ({"A": eye, "c": zero, "penalty": 0.0}, "penalty must be"),
         ({"A": eye, "c": zero, "dual_step": -1.0}, "dual_step must be"),
@@ -179,7 +179,7 @@ def test_refusals():
             SharingADMM(**settings)
     for graph, penalty, message in (
         (tacit.Graph.ring(N), (1.0, 2.0), "penalty is given for 2 agents, the graph has 5"),
-        (tacit.Graph.ring(1), 1.0, "nobody to agree with"),
+        (tacit.Graph.ring(1), 1.0, "consensus needs at least two"),
     ):
         with pytest.raises(tacit.InputError, match=message), np.errstate(all="raise"):
             SharingADMM.consensus(graph, 2, penalty=penalty)

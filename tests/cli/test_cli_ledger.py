@@ -132,8 +132,8 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
         head = ledger.head()
     (tmp_path / "text").write_text("no database " * 100)
     for args, reason in [
-        (("new", "ledger", "--dataset", "ward 7"), "exists and stays as it is"),
-        (("new", "text", "--dataset", "ward 7"), "exists and stays as it is"),
+        (("new", "ledger", "--dataset", "ward 7"), "exists and is not changed"),
+        (("new", "text", "--dataset", "ward 7"), "exists and is not changed"),
         (("new", "x"), "either --data FILE or --dataset NAME"),
         (("new", "x", "--data", "text", "--dataset", "ward 7"), "either --data FILE or --dataset NAME"),
         (("new", "x", "--data", "absent"), "absent is not there"),

@@ -21,7 +21,7 @@ TINY = 1e-300  # instead of zero, below a fraction line
 
 def centre_of(f: np.ndarray, heard: np.ndarray, V: np.ndarray) -> np.ndarray:
     """The mean over the neighbours j of (f_i + f_j)/2, (n, d), from the sum of what was heard."""
-    return (f + heard / np.maximum(V, 1)) / 2  # an agent alone (V = 0) gives its centre the weight 0
+    return (f + heard / np.maximum(V, 1)) / 2  # with V = 0 the centre has the weight 0
 
 
 def primal_step(
@@ -39,8 +39,8 @@ def primal_step(
 ) -> Release:
     """argmin O_i(f) + <2 lambda_i + factor e_i, f> + weight ||f - centre||^2, with e_i of the law, at noisy step k.
 
-    Without a law it is the plain step. `as_printed` gives the minimiser away as the papers do: without paying for its
-    inexactness, and with an e_i that need not protect.
+    Without a law it is the plain step. `as_printed` releases the minimiser as the papers do: without paying for its
+    inexactness, and with an e_i that need not protect. `view` has the agents' ids.
     """
     where = {"weight": weight, "centre": centre, "start": s.f}
     if law is None:
@@ -64,7 +64,7 @@ def stated_law(
     weight: np.ndarray,
     factor: np.ndarray,
 ) -> Law | None:
-    """The noise of step k as its cost or as its rate alpha says; none if neither does."""
+    """The law of the noise of step k: by its cost `budget`, or by its rate `alpha`; None without either."""
     if budget is not None:
         return law_within(problem, budget, weight, factor)
     return None if alpha is None else Spherical(hyper.at("alpha", alpha, k, view.ids))
@@ -78,11 +78,11 @@ def drawn(noise: Noise, law: Law, dimension: int, view: View, k: int) -> np.ndar
 
 
 def needed(noise: Noise | None, as_printed: bool = False) -> Noise:
-    """The noise source, which a private method cannot be without; a printed variant refuses one that protects."""
+    """The noise source, which a private method needs; a printed variant refuses one that protects."""
     if noise is None:
         raise InputError("a private method needs noise: SecureNoise(), or SeededNoise(seed) to experiment")
     if as_printed and noise.private:
-        raise InputError("the printed version breaks its own promise: it does not run with noise that is to protect")
+        raise InputError("the printed version breaks its own promise: it does not run with noise that protects")
     return noise
 
 
@@ -92,7 +92,7 @@ def dual_step(
     """lambda_i += step/2 sum_j (f_i - f_j), and the centre for the next primal step.
 
     By the primal step's optimality, its gradient at f plus noise is -2 lambda_i - 2 eta V_i (f_i - centre_i), so that
-    `imbalance`, the gradient of O_i plus noise plus the new 2 lambda_i, is known from released values alone.
+    `imbalance`, the gradient of O_i plus noise plus the new 2 lambda_i, follows from released values alone.
     """
     move = step * (V * f - heard)
     return s._replace(
@@ -108,12 +108,12 @@ def residual_norms(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np
 def relative(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """The length of each row of a part in that of the whole, (n, 1)."""
     length, of = (np.linalg.norm(x, axis=-1, keepdims=True) for x in (part, whole))
-    with np.errstate(over="ignore"):  # of something long in nearly nothing, infinity says enough
+    with np.errstate(over="ignore"):  # infinity is a good enough answer for a long part of a tiny whole
         return np.asarray(length / np.maximum(of, TINY))
 
 
 def relative_residuals(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Relative to ||f_i|| and ||2 lambda_i||: functions of released values only, so that stopping tells nothing."""
+    """Relative to ||f_i|| and ||2 lambda_i||: functions of released values only, so that stopping reveals nothing."""
     primal, dual = residual_norms(s, f, V)
     return (
         primal / np.maximum(np.linalg.norm(f, axis=1), TINY),

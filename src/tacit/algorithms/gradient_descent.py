@@ -52,7 +52,7 @@ class GradientDescent:
             raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.mixes(graph, self.mixing)
         return Broadcast(graph, period=self.exchanges)
 

@@ -35,8 +35,8 @@ class OneShotAveraging:
 
     The averaging is post-processing: it costs messages, and no privacy. It tends to the mean over agents of
     scale_i f_i, in which every record counts alike where scale_i = B_i/mean(B), at the rate of the graph
-    (`Graph.mixing` is the best step). All of the budget is in one noisy step, so this is what a method with several
-    of them has to beat; where the agents' data are alike, none does.
+    (`Graph.mixing` is the best step). All of the budget is in one noisy step, so a method with several of them has to
+    beat this one; where the agents' data are alike, none does.
     """
 
     mixing: float
@@ -47,12 +47,12 @@ class OneShotAveraging:
         hyper.number("mixing", self.mixing, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.mixes(graph, self.mixing)
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
-        """The start is where the solver starts, no more."""
+        """The start is only where the solver starts."""
         return State(start, np.full((len(start), 1), np.nan))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:

@@ -45,16 +45,16 @@ class RandomAggregationADMM:
         lambda_i^{k+1} = lambda_i^k + zeta sum_j (x_j^{k+1} - x_i^{k+1})
 
     f_i is O_i, D_i is `penalty`, one number or one for each agent, and zeta is `dual_step`, D/N by default. w, the
-    paper's Gamma_i/D_i, is drawn anew for each coordinate, agent and round, uniformly from `own`; equal ends fix it.
-    Printed is lambda_i - zeta sum_j, which diverges: A_i^T times the update of (12) has the sign above. `exact`
+    paper's Gamma_i/D_i, is drawn for each coordinate, agent and round, uniformly from `own`; equal ends fix it. The
+    paper prints lambda_i - zeta sum_j, which diverges: A_i^T times the update of (12) has the sign above. `exact`
     minimises f_i in place of its tangent, (12).
 
     Delta_i has the density exp(-beta |z|) in each coordinate: `beta` is a rate, beta_{k+1} at round k = 0, 1, ...
-    `budget` is the other way to say it: `Pure(e)` is the Laplace noise with which a round costs e, all coordinates
-    together, `Gaussian(m)` normal noise. With neither nothing is private. Recorded noise stands for Delta_i, and
+    `budget` states the cost instead: `Pure(e)` is the Laplace noise with which a round costs e, all coordinates
+    together, `Gaussian(m)` normal noise. Without either, nothing is private. Recorded noise stands for Delta_i, and
     recorded uniform numbers for where w lies between the ends of `own`.
 
-    What a round costs does not count on the random weights, whose help depends on what was released: for that see
+    The cost of a round takes no credit for the random weights, because their effect depends on what was released: see
     `tacit.privacy.transcript`.
     """
 
@@ -75,7 +75,7 @@ class RandomAggregationADMM:
         hyper.noise_checked(self.beta, self.budget, name="beta")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, beta=self.beta)
         hyper.fits_each(graph, "penalty", self.penalty)
         require_stable(

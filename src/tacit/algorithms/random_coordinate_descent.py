@@ -38,14 +38,14 @@ class RandomCoordinateDescent:
 
     with g = grad f_i(mean_j x_j^k) and f_i = O_i. For an agent alone this is (72), on a complete graph (72) for the
     average of the f_i, which the mean follows to the optimum; on other graphs agents end near it. l is uniform on the
-    coordinates, the same for all agents, and public: everybody draws it from `seed`. eta is `step`, by default the
-    paper's 1/M^ with the public bound M^ = (largest curvature) C row_norm^2 + l2; it is to be one number for all, or
-    another point is reached, so agents of different scales C_i have to agree on a step.
+    coordinates, the same for all agents, and public: every agent draws it from `seed`. eta is `step`, by default the
+    paper's 1/M^ with the public bound M^ = (largest curvature) C row_norm^2 + l2; it must be one number for all,
+    or another point is reached. So agents of different scales C_i have to agree on a step.
 
     *Cost.* The j-th visits to all coordinates are a *layer*, and a layer costs what a full gradient step costs
     (`mechanisms.coordinate_step_perturbed`). So K rounds cost as many steps as the most visited coordinate has visits,
-    K/d if K is large: the counts as they are, where the paper has a bound on them that fails with some probability. A
-    layer's first release pays for it. `beta` is the rate of Laplace noise, `budget` what a layer may cost.
+    K/d if K is large: the true counts, where the paper has a bound on them that fails with some probability. The first
+    release of a layer pays for it. `beta` is the rate of Laplace noise, `budget` what a layer may cost.
     """
 
     step: float | None = None
@@ -64,7 +64,7 @@ class RandomCoordinateDescent:
         hyper.noise_checked(self.beta, self.budget, name="beta")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:

@@ -42,7 +42,7 @@ class RecycledADMM:
                                                             + eta sum_j (f_i(2k-1) - f_j(2k-1))}               (19)
 
     The even step (19) costs nothing because the optimality of (18) gives e_i + grad O_i in released values; it is
-    computed from those, and never from a stored gradient, which would tell the solver's residual:
+    computed from those, and never from a stored gradient, which would reveal the solver's residual:
 
         f_i(2k) = f_i(2k-1) + [2 eta sum_j (f_j(2k-1) - (f_i + f_j)(2k-2)/2) - (theta - eta) sum_j (f_i - f_j)(2k-1)]
                               / (2 eta V_i + gamma)
@@ -67,7 +67,7 @@ class RecycledADMM:
         hyper.number("gamma", self.gamma, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph, period=2)
 
@@ -100,7 +100,7 @@ class RecycledADMM:
         else:
             theta = eta if self.dual_step is None else self.dual_step
             moved = 2 * eta * (s.heard - V * s.centre) - (theta - eta) * (V * s.f - s.heard)
-            # An agent alone has V = 0 and moves nowhere, whatever gamma.
+            # An agent alone has V = 0 and does not move, whatever gamma is.
             even = s.f + moved / np.maximum(2 * eta * V + self.gamma, np.finfo(float).tiny)
             release = post_processed(even) if self._private else unprotected(even)
         return s._replace(f=release.value), release
@@ -143,7 +143,7 @@ class RecycledADMM:
     def _printed_even_step(
         self, s: State, problem: Problem, view: View, noise: Noise | None, eta: np.ndarray, k: int
     ) -> np.ndarray:
-        """(19) with the gradient of the data, as printed: what it broadcasts tells the residual of the solver."""
+        """(19) with the gradient of the data, as printed: what it broadcasts reveals the residual of the solver."""
         gradient = problem.gradient(s.f)
         law = self._law(problem, eta * view.degree, view, k)
         if law is not None:

@@ -1,4 +1,4 @@
-"""Least squares gives itself away: a secret step size is one number, and a visit has d equations."""
+"""Recovers the objectives: a secret step size is one number, and a visit has d equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What releases cost, and who keeps count.
+"""What releases cost, and how it is counted.
 
 events        what one release costs, as frozen data
 closed_forms  what events of one kind cost, by formulas

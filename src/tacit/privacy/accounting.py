@@ -1,13 +1,13 @@
-"""Accountants: from the events that an agent has spent to one (epsilon, delta).
+"""Accountants: they turn the events that an agent has spent into one (epsilon, delta).
 
 Each accountant is a function of the multiset of events and of delta. All of those that apply are valid upper bounds,
 so the least of them is what was spent. An event that an accountant has no rule for makes it not applicable (None):
-nothing is ever approximated from below.
+an accountant never guesses too low.
 
     plain sum      pure epsilons add up (delta = 0)
     distribution   privacy-loss distributions: for pure events the optimal composition of Kairouz, Oh and Viswanath
                    (every pure mechanism is a post-processing of randomised response), for mixed ones as tight as the
-                   grid; `dp-accounting` does the convolutions, always rounding against us
+                   grid; `dp-accounting` does the convolutions, and always rounds epsilon up
     renyi          Renyi divergences add up at every order
     zcdp           rho and xi add up
 """
@@ -54,7 +54,7 @@ __all__ = [
 ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
 _GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory
 _RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon (more where that would need too many points)
-_HOPELESS = 1e3  # an epsilon above which nothing is private
+_NOT_PRIVATE = 1e3  # an epsilon above which nothing is private
 _SAMPLING_NOISE = 1e-12  # for each step on a sample: the mass that differences of its profile leave uncertain
 _FFT_NOISE = 1e-15  # for each step, 100 at least: the mass that convolutions by FFT leave uncertain
 
@@ -110,7 +110,7 @@ def epsilon(events: Counter[Event], delta: float) -> float:
 
 
 def rounded_up(epsilon: float, digits: int = 4) -> float:
-    """An epsilon for people to read: never less than what it stands for.
+    """An epsilon for people to read, never rounded down.
 
     >>> rounded_up(0.123449), rounded_up(1.0), rounded_up(0.99999)
     (0.1235, 1.0, 1.0)
@@ -129,7 +129,7 @@ def delta_warning(delta: float, rows: int) -> str | None:
     """
     if delta * rows <= 0.5:
         return None
-    return f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow to publish whole records"
+    return f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow whole records to be published"
 
 
 def network_epsilon(agents: Iterable[Counter[Event]], delta: float) -> float:
@@ -142,7 +142,7 @@ def largest_parameter(
 ) -> float:
     """The largest parameter p, up to a relative 1e-6, with epsilon(events(p)) at most the target.
 
-    `events` is to cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse.
+    `events` must cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse.
 
     >>> p = largest_parameter(lambda p: Counter({Pure(p): 100}), 1.0, delta=1e-5)
     >>> 0.02 < p < 0.03, epsilon(Counter({Pure(p): 100}), 1e-5) <= 1.0
@@ -168,8 +168,8 @@ def largest_parameter(
         if high > limit:
             return low
         above = excess(high)
-    # A cost is nearly a power of p: a line through the logarithms (regula falsi, by the rule of Illinois) soon finds p,
-    # where one does not, halving does.
+    # A cost is nearly a power of p: a line through the logarithms (regula falsi, Illinois rule) finds p soon. Where it
+    # does not, halving does.
     last, tries = 0, 0
     while high > low * (1 + 1e-6):
         straight = tries < 20 and math.isfinite(below) and math.isfinite(above)
@@ -186,7 +186,7 @@ def largest_parameter(
 def gaussian_steps(
     steps: int, epsilon_target: float, delta: float, besides: Mapping[Event, int] | None = None
 ) -> Gaussian:
-    """What one of so many equal Gaussian steps may cost, so that with what is spent `besides` the target is kept.
+    """What one of `steps` equal Gaussian steps may cost, so that the total with `besides` stays within the target.
 
     >>> step = gaussian_steps(100, 1.0, delta=1e-5)
     >>> 0.9999 < epsilon(Counter({step: 100}), 1e-5) <= 1.0
@@ -218,7 +218,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         ((event, n),) = spent.items() if len(spent) == 1 else ((None, 0),)
         return objective_epsilon(event, delta) if isinstance(event, ObjectiveGaussian) and n == 1 else None
     sampled = {event: n for event, n in spent.items() if isinstance(event, SampledGaussian)}
-    if not sampled and (rough > _HOPELESS or rough == 0):  # no finer answer is worth the work
+    if not sampled and (rough > _NOT_PRIVATE or rough == 0):  # a finer answer is not worth the work
         return rough
     # Gaussians compose to a Gaussian, exactly: 1/multiplier^2 adds up.
     precision = sum(n * square(1 / event.multiplier) for event, n in spent.items() if isinstance(event, Gaussian))
@@ -236,7 +236,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
     roundings = max(10, sum(n for event, n in spent.items() if isinstance(event, Pure)))
     if sampled:  # `rough` does not know of the sampling
         rough = min(rough, _rough_sampled(spent, sampled, precision, delta))
-        if rough > _HOPELESS:
+        if rough > _NOT_PRIVATE:
             return None
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
     from dp_accounting.pld import common, privacy_loss_distribution  # a second to import: only where it is used
@@ -268,7 +268,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
 def _rough_sampled(
     spent: Mapping[Event, int], sampled: Mapping[SampledGaussian, int], precision: float, delta: float
 ) -> float:
-    """About the epsilon of events with Gaussians on samples among them: it only chooses a grid."""
+    """Roughly the epsilon of events with Gaussians on samples among them: it only chooses a grid."""
     rest = plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
     precision += sum(n * sampling.spread(event) for event, n in sampled.items())
     finest = max(sampling.largest_loss(event) for event in sampled) / 100
@@ -300,6 +300,6 @@ def converted(divergence: np.ndarray, delta: float, orders: np.ndarray = ORDERS)
     """The least epsilon that Renyi divergences of these orders give at delta."""
     from dp_accounting.rdp import rdp_privacy_accountant  # a second to import: only where it is used
 
-    # The library answers 0 to a NaN or a negative divergence: what is not a divergence counts as infinite here.
+    # The library answers 0 to a NaN or a negative divergence. Here such a number counts as infinite.
     divergence = np.where(divergence >= 0, divergence, math.inf)
     return max(0.0, float(rdp_privacy_accountant.compute_epsilon(orders, divergence, delta)[0]))

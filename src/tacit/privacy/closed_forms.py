@@ -43,7 +43,7 @@ def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
         jacobian = -np.log1p(-np.minimum(beyond, 1.0)) / (a - 1)
         return np.where((a - 1) * x < 1, a * square(1 / event.multiplier) / 2 + jacobian, math.inf)
     if isinstance(event, Pure):
-        # Of randomised response, the worst of all pure mechanisms: P = (e^eps, 1)/(1 + e^eps), Q its mirror image;
+        # That of randomised response, the worst of all pure mechanisms: P = (e^eps, 1)/(1 + e^eps), Q its mirror image;
         # the moment is cosh((a - 1/2) eps) / cosh(eps/2).
         e = event.epsilon
         return (_log_cosh((a - 0.5) * e) - _log_cosh(e / 2)) / (a - 1)
@@ -54,7 +54,7 @@ def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
         return np.minimum(blurred.renyi_divergence(event, a), renyi_divergence(Laplace(event.multiplier), a))
     if isinstance(event, Laplace):
         # Mironov (2017), Proposition 6: the moment is a/(2a-1) exp((a-1) e) + (a-1)/(2a-1) exp(-a e) with e the
-        # sensitivity in units of the noise's scale. Its terms of first order in e cancel; small e needs that done.
+        # sensitivity in units of the noise's scale. Its terms of first order in e cancel, which needs care for small e.
         e = 1 / event.multiplier
         up, down = a / (2 * a - 1), (a - 1) / (2 * a - 1)
         large = np.logaddexp(np.log(up) + (a - 1) * e, np.log(down) - a * e)
@@ -73,7 +73,7 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
 
     def log_delta(e: float) -> float:
         gain, loss = float(log_ndtr(s / 2 - e / s)), float(e + log_ndtr(-s / 2 - e / s))
-        rounding = 1e-15 * (10 + abs(gain))  # of the difference: it falls to our side
+        rounding = 1e-15 * (10 + abs(gain))  # of the difference: delta is rounded up
         return gain + math.log(rounding - math.expm1(min(loss - gain, 0.0)))
 
     return _least_epsilon(log_delta, math.log(delta) - 1e-9)

@@ -1,9 +1,9 @@
 """What a release costs, as frozen data; each docstring is the definition.
 
 Adjacency everywhere: *one record of one agent is replaced by another*, the number of records is public. Two data sets
-D, D' of one agent that differ so are called neighbours. Every event is to hold for the release *given all that was
-released before*, by anybody, so events of one agent compose adaptively; which events, with which parameters and how
-many, is to be fixed before and not to depend on what was released (a run that stops early on released values pays for
+D, D' of one agent that differ in this way are called neighbours. Every event must hold for the release *given all that
+any agent released before*, so events of one agent compose adaptively. Which events, how many and with which parameters
+must be fixed beforehand and must not depend on what was released (a run that stops early on released values pays for
 the whole plan). What one agent releases costs its own records only, since a record belongs to one agent and nothing but
 releases passes between agents: they spend side by side, and the network's total is the largest of theirs.
 """
@@ -42,7 +42,7 @@ class Free:
 
 @dataclass(frozen=True)
 class Unprotected:
-    """A function of the data leaves as it is: no finite epsilon bounds what it tells."""
+    """A function of the data leaves as it is: no finite epsilon bounds what it reveals."""
 
 
 @dataclass(frozen=True)

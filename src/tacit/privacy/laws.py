@@ -24,7 +24,7 @@ Budget = Pure | Gaussian  # what one noisy step may cost
 
 
 class BudgetTooSmall(InputError):  # noqa: N818 (a state of affairs, not a mistake)
-    """What a step may cost does not even pay for the curvature of the loss."""
+    """The budget of a step does not even pay for the curvature of the loss."""
 
 
 class Spherical(NamedTuple):
@@ -50,7 +50,7 @@ OutputLaw = Spherical | Normal | TwoSided
 
 
 def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.ndarray) -> Law:
-    """The law of noise with which `objective_perturbed` costs exactly what the budget says."""
+    """The law of noise with which `objective_perturbed` costs exactly the budget."""
     one, mu = record_weight(problem), convexity_of(problem, weight)
     if isinstance(budget, Gaussian):
         return Normal(budget.multiplier * math.sqrt(1 + FOR_INEXACTNESS) * slope_change(problem) / factor)
@@ -64,24 +64,24 @@ def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.
         middle = (low + high) / 2
         fits = spherical_cost(problem, middle, mu) <= target
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    return Spherical(low * (1 - ROUNDING) * factor)  # rounding must not carry the cost above the budget
+    return Spherical(low * (1 - ROUNDING) * factor)  # rounding must not push the cost above the budget
 
 
 def output_law_within(budget: Budget, moved: np.ndarray) -> Law:
-    """The law of noise with which a value that moves by `moved`, (n, 1), costs exactly what the budget says."""
+    """The law of noise with which a value that moves by `moved`, (n, 1), costs exactly the budget."""
     return Spherical(budget.epsilon / moved) if isinstance(budget, Pure) else Normal(budget.multiplier * moved)
 
 
 def coordinate_law_within(budget: Budget, moved: np.ndarray, dimension: int) -> Normal | TwoSided:
     """The law of independent noise on each coordinate with which a value that moves by `moved`, (n, 1), in the
-    Euclidean norm costs exactly what the budget says."""
+    Euclidean norm costs exactly the budget."""
     if isinstance(budget, Pure):
         return TwoSided(budget.epsilon / (math.sqrt(dimension) * moved))
     return Normal(budget.multiplier * moved)
 
 
 def named(law: OutputLaw) -> tuple[LawName, np.ndarray]:
-    """As a source of noise calls it, and its scale."""
+    """The name by which a source of noise knows the law, and its scale."""
     if isinstance(law, Spherical):
         return "spherical", 1 / law.rate
     return ("laplace", 1 / law.rate) if isinstance(law, TwoSided) else ("gaussian", law.deviation)
@@ -100,7 +100,7 @@ def events_of(law: OutputLaw, moved: np.ndarray, dimension: int) -> list[Event]:
 
 
 def spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    """Of a linear term with a density exp(-rate ||e||). One of the two records can be anything, at slope g; the other
-    one's slope and curvature enter together."""
+    """The cost of a linear term with a density exp(-rate ||e||). One of the two records can be anything, at slope g;
+    the slope and the curvature of the other one count together."""
     one = record_weight(problem)
     return rate * problem.loss.max_slope * one + problem.loss.worst_record(rate * one, one / mu)

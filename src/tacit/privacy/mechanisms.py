@@ -1,8 +1,16 @@
-"""The only place where a `Release` is made: each function states what leaving costs.
+"""The only module that makes a `Release`: each function states what the release costs.
 
-**What was heard is not trusted.** `linear`, `centre`, `towards` and `at` are public numbers that neighbours had a say
-in. They are clipped to public bounds before a record is looked at, noise is added to them exactly, and what rounding
-can do to the rest is in every sensitivity (`tacit.core.rounding`). So no cost, no noise and no failure depends on them.
+**What was heard is not trusted.** `linear`, `centre`, `towards` and `at` are public numbers that neighbours can
+influence. They are clipped to public bounds before a record is read, noise is added to them exactly, and every
+sensitivity includes what rounding can do (`tacit.core.rounding`). So no cost, no noise and no failure depends on them.
+
+The parameters that the mechanisms share:
+
+    problem    the local objectives of the agents of a block
+    noise      the source of noise, such as `SecureNoise()`
+    law        how the noise is distributed (`tacit.privacy.laws`); or `budget`, what the release may cost
+    row_norm   a bound on the norm of a row; a longer row is refused
+    ids, t     the ids of the agents and the tick, which select the stream of random numbers
 """
 
 from __future__ import annotations
@@ -44,7 +52,8 @@ _LAYER = Free("coordinates of a step whose first coordinate has paid for all of 
 
 
 def unprotected(value: np.ndarray, silent: np.ndarray | None = None) -> Release:
-    """The exact value leaves, without any protection: for the non-private methods. So does the fact of being silent.
+    """The exact value leaves, without any protection: for methods that are not private. So does `silent`, which agents
+    are silent.
 
     >>> unprotected(np.zeros((2, 1))).events
     (Unprotected(), Unprotected())
@@ -53,18 +62,18 @@ def unprotected(value: np.ndarray, silent: np.ndarray | None = None) -> Release:
 
 
 def post_processed(value: np.ndarray) -> Release:
-    """A value computed from released values alone, without another look at the data: it costs nothing."""
+    """A value leaves that is computed from released values alone, not from the data: it costs nothing."""
     return _release(value, [_POST_PROCESSING] * len(value))
 
 
 def independent(value: np.ndarray) -> Release:
-    """Random numbers leave that were drawn without a look at the data."""
+    """Random numbers leave that do not depend on the data."""
     return _release(value, [_INDEPENDENT] * len(value))
 
 
 def instead(release: Release, value: np.ndarray) -> Release:
-    """A value leaves in the place of a release, computed from it and from what is known without the data, or was
-    released before: it costs what the release costs."""
+    """A value leaves in place of a release. It is computed from the release, from earlier releases and from what is
+    known without the data, so it costs what the release costs."""
     return _release(value, list(release.events))
 
 
@@ -97,7 +106,7 @@ def objective_perturbed(
     *Inexactness.* Our minimiser has a gradient norm of at most tau, rounding included, so it lies within tau/mu_i. A
     mask goes on top, of the same law: given f, it hides a shift of at most 2 tau/mu_i, and it is chosen to cost a
     thousandth of the rest. The public part of the linear term is clipped (`most_pull`) and the noise added to it
-    exactly, so that tau depends on nothing that was heard.
+    exactly, so that tau does not depend on what was heard.
 
     Rows longer than 1 and losses without bounds are refused.
     """
@@ -109,7 +118,7 @@ def objective_perturbed(
     grid = coarse_enough(noise.grid, farthest)
     rounded = grid * math.sqrt(problem.dimension) / 2
     sure = Solved(problem, mu, farthest + rounded)
-    tau = sure.tau + rounded  # a rounded linear term is inexact, too
+    tau = sure.tau + rounded  # rounding makes the linear term inexact, too
     require_room(2 * (sure.rounding + rounded) / math.sqrt(FOR_INEXACTNESS), slope_change(problem), sure.steps)
     b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t, grid)
     f = problem.sure_argmin(b, mu, start, sure)
@@ -143,7 +152,7 @@ def private_argmin(
     is off by what `minimiser_sensitivity` counts.
     """
     rho = convexity_of(problem, weight)
-    sure = solved(problem, rho, row_norm)  # refuses, if it does, before a record is looked at
+    sure = solved(problem, rho, row_norm)  # a refusal comes before any record is read
     b = clipped(linear - 2 * weight * centre, most_pull(problem, rho, row_norm))
     return problem.sure_argmin(b, rho, start, sure)
 
@@ -159,8 +168,8 @@ def minimiser_perturbed(
     ids: np.ndarray,
     t: int,
 ) -> Release:
-    """f_i + e_i leaves, where f_i is what `private_argmin` gives, and `moved`, (n, 1), what `minimiser_sensitivity`
-    says of it, Delta.
+    """f_i + e_i leaves, where f_i is what `private_argmin` gives, and `moved`, (n, 1), its sensitivity
+    Delta from `minimiser_sensitivity`.
 
     With rows of norm at most r, two neighbours' objectives differ in their gradients by at most 2 g r C_i/B_i, so the
     exact minimisers by that over the convexity m, and what our solver gives by Delta = (2 g r C_i/B_i + 2 tau)/m.
@@ -208,8 +217,8 @@ def coordinate_step_perturbed(
 
     A *layer* is a set of such releases with one law and step and with different coordinates. Between neighbours with
     the records z, z', that of coordinate l moves by at most step g C/B (|z_l| + |z'_l|), wherever it is taken: all of
-    a layer together by 2 g r C/B step. So a layer costs what one step in all coordinates costs. Whoever makes its
-    first release lets it `charge` that, and the others nothing.
+    a layer together by 2 g r C/B step. So a layer costs what one step in all coordinates costs. Its first
+    release is made with `charge`, and pays for all of them; the others cost nothing.
     """
     problem.require_row_norm(row_norm)
     moved = step * layer_sensitivity(problem, row_norm)
@@ -293,7 +302,7 @@ def second_moment_perturbed(
 
 
 def charged(value: np.ndarray, event: Event) -> Release:
-    """A value that was made at the given cost before the run, which pays for it now."""
+    """A value leaves that was made before the run at the given cost; the run pays for it now."""
     return _release(value, [event] * len(value))
 
 

@@ -17,21 +17,21 @@ _MOST_STEPS = 1e7  # of the slow solver that cannot fail
 
 
 class NoRoom(InputError):  # noqa: N818 (a state of affairs, not a mistake)
-    """Double precision has not enough digits for these settings: rounding would tell, or a solver take too long."""
+    """Double precision has too few digits for these settings: rounding would leak, or a solver would take too long."""
 
 
 def gradient_sensitivity(problem: Problem, row_norm: float = 1.0, rate: float = 1.0) -> np.ndarray:
     """2 g r C_i/(B_i rate), (n, 1): by how much replacing a record of norm at most r moves the computed gradient, in
-    which each record counts for 1/rate; and four times what rounding does to it. Twice would do, but for samples:
-    there, taking a record out has to move the gradient by no more than half of this."""
+    which each record counts for 1/rate; and four times what rounding does to it. Twice would be enough without samples.
+    With samples, taking a record out must not move the gradient by more than half of this."""
     exact, error = slope_change(problem, row_norm), 4 * gradient_error(problem, problem.radius, row_norm)
     require_room(error, exact)
     return (exact + error) / rate
 
 
 def layer_sensitivity(problem: Problem, row_norm: float = 1.0) -> np.ndarray:
-    """The same for the coordinates of gradients that are taken one at a time, each at a point of its own: rounding
-    errors of one gradient are together as large as those of one coordinate can be, d coordinates have d of those."""
+    """The same for the coordinates of gradients that are taken one at a time, each at its own point. The rounding
+    errors of one gradient are together as large as those of one coordinate can be; d coordinates have d of those."""
     error = 2 * math.sqrt(problem.dimension) * gradient_error(problem, problem.radius, row_norm)
     exact = slope_change(problem, row_norm)
     require_room(error, exact)
@@ -47,7 +47,7 @@ def minimiser_sensitivity(
 
 
 def solved(problem: Problem, rho: np.ndarray, row_norm: float) -> Solved:
-    """How well `private_argmin` solves, if double precision has room for it."""
+    """How well `private_argmin` solves, if double precision has enough digits."""
     exact = slope_change(problem, row_norm)  # refuses a loss without bounds
     sure = Solved(problem, rho, most_pull(problem, rho, row_norm), row_norm)
     require_room(2 * sure.rounding, exact, sure.steps)
@@ -75,8 +75,8 @@ def convexity_of(problem: Problem, weight: np.ndarray) -> np.ndarray:
 
 
 def require_room(rounding: np.ndarray, moved: np.ndarray, steps: np.ndarray | float = 0.0) -> None:
-    """Refuses, from public numbers and before any noise is drawn, what double precision cannot carry: rounding that is
-    not small against what a record moves, or a solver whose sure way would take too long."""
+    """Refuses, from public numbers and before any noise is drawn, settings that double precision cannot carry:
+    rounding larger than what one record moves, or a solver whose guaranteed descent would take too long."""
     if np.any(rounding > moved):
         i = int(np.argmax(rounding / moved))
         raise NoRoom(

@@ -46,7 +46,7 @@ class Account:
         """Takes note of the rows after row `number`."""
         if not rows:
             return
-        planned, later = (events.copy() for events in self.spent)  # others hold the old ones
+        planned, later = (events.copy() for events in self.spent)  # callers may hold the old ones
         for entry in rows:
             if entry.kind == "cap":
                 self.cap = entry.cap()
@@ -78,7 +78,7 @@ class Account:
         if cap == self.cap and wanted.part_of(fitting):
             return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
         would = self._cost(*wanted, self.cap)
-        if not would <= self.cap.epsilon:  # so written that a cost that is not a number is refused, too
+        if not would <= self.cap.epsilon:  # written so that NaN is refused, too
             spent = self._cost(*self.spent, self.cap)
             raise BudgetExceeded(
                 f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self.cap}"
@@ -119,8 +119,8 @@ class Account:
             before = self._check_period(before, period)
 
     def _check_period(self, before: Spent, period: list[tuple[Entry, bool]]) -> Spent:
-        """More events never cost less: what fits at the end of a cap's period fitted all through it, so that the
-        accountant is asked once for each cap, not for each row. Gives what was spent at the end."""
+        """More events never cost less: what fits at the end of a cap's period fitted all through it, so the
+        accountant is asked once for each cap, not for each row. Returns what was spent at the end."""
         cap, reserved = period[0][0].cap(), [(entry.event(), released) for entry, released in period[1:]]
 
         def after(count: int) -> Spent:

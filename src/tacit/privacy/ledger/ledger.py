@@ -1,43 +1,43 @@
-"""The privacy ledger: what the records of one data set have already told, and how much more they may tell.
+"""The privacy ledger: what the runs on one data set have spent, and how much more they may spend.
 
-One SQLite file for each data set. It makes a budget that cannot be overspent, not by a crash, not by two processes at
-once. The contract:
+There is one SQLite file for each data set. Its budget cannot be overspent, even by a crash or by two processes at once.
+The contract:
 
 **One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...})`, all or nothing.
 (It may also pay round by round, in step 1 below; a first run that does so is charged more, see "the cap".)
 
-**One release** is one (run, tick), and these steps in this order:
+**One release** is one (run, tick). It takes these steps, in this order:
 
-    ledger.reserve(run, tick, event)            # 1. pay, if that was not done; refused if the cap would be passed
+    ledger.reserve(run, tick, event)            # 1. pay, if not yet done; refused if the cap would be passed
     payload = ledger.payload(run, tick)         # 2. after a restart: what may have been sent already
     if payload is None:
         payload = release(...)                  # 3. only now draw the noise
-        ledger.store(run, tick, payload)        # 4. the one payload of this round, now and for ever
-    send(payload)                               # 5. only now may it leave; sending it again tells nothing new
+        ledger.store(run, tick, payload)        # 4. the only payload of this round, now and later
+    send(payload)                               # 5. only now may it leave; sending it again reveals nothing new
 
-Each step may be the last before a crash, and the agent then begins again with the first. A reservation is never given
-back. If its payload is there, the identical bytes are sent again. If it is not, the noise was lost with the process
-and nothing had left, for nothing leaves before it is stored: new noise may be drawn for the same reservation, at no
-further cost. Of two processes that meet in one round, one stores; the other is refused and has nothing to send. A
-run's name is never used for another computation: its rounds would be answered with the old payloads.
+A crash may follow any step; the agent then starts again with the first. A reservation is never given back. If its
+payload is stored, the same bytes are sent again. If it is not, the noise was lost with the process and nothing has
+left, because nothing leaves before it is stored. Then new noise may be drawn for the same reservation, at no further
+cost. If two processes meet in one round, one stores; the other is refused and has nothing to send. Never use a run's
+name for another computation: its rounds would get the old payloads.
 
 **The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
 all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent. What was reserved
 before the first payload was stored was fixed before anything could leave: it is a plan. All that is reserved later may
-depend on what has left, which costs more. The ledger tells the two apart, the accountant (`tacit.privacy.filters`)
-has the rule for each.
+depend on what has left, which costs more. The ledger keeps the two apart; the accountant (`tacit.privacy.filters`)
+has a rule for each.
 
 **Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL); a call that was refused has
-written nothing; one that was broken off (by a signal, a failing disk) has been done wholly or not at all, and the round
-begins again. Every write is one BEGIN IMMEDIATE transaction that first reads what other processes have written.
+written nothing; a call that was interrupted (by a signal, a failing disk) was done completely or not at all, and the
+round starts again. Every write is one BEGIN IMMEDIATE transaction that first reads what other processes have written.
 
 **Append-only**: rows are added, never changed; triggers refuse the rest. Every row holds the hash of the row before it,
 the first that of the `meta` row, which names the data set: a changed, removed or inserted row breaks the chain. The
-whole file is checked whenever it is opened, and one that does not add up is not spent from.
+whole file is checked whenever it is opened, and a file with a fault is refused.
 
-What the file alone cannot show is that its *last* rows are missing: an old copy of a ledger is a good ledger. Nor does
-the chain hold a secret: who may write the file can write all of it anew. Against both an auditor keeps `head()`, and
-`verify(kept)` finds later whether the ledger still contains it. Copy a ledger only while no process has it open: the
+The file alone cannot show that its *last* rows are missing: an old copy of a ledger is a valid ledger. The chain holds
+no secret: whoever may write the file can rewrite all of it. Against both, an auditor keeps `head()`; `verify(kept)`
+finds later whether the ledger still contains it. Copy a ledger only while no process has it open: the
 newest rows may still be in the file `-wal` beside it.
 """
 
@@ -72,7 +72,7 @@ class RunSummary(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What a ledger that adds up contains."""
+    """What a ledger without faults contains."""
 
     dataset: str
     created: str
@@ -84,7 +84,7 @@ class Verified(NamedTuple):
 
 
 class Ledger:
-    """The ledger in a file that exists; `Ledger.open` makes it if need be. Not to be carried across a fork.
+    """The ledger in a file that exists; `Ledger.open` makes the file if it does not. Do not use it across a fork.
 
     With `dataset`, the ledger of any other data set is refused.
 
@@ -122,7 +122,7 @@ class Ledger:
         path = writable(path)
         check_name(dataset, "a data set")
         if not path.exists():
-            create(path, dataset)  # or another process did, a moment ago: its ledger is as good
+            create(path, dataset)  # if another process made one a moment ago, that one is used
         return cls(path, cost=cost, dataset=dataset)
 
     @classmethod
@@ -131,7 +131,7 @@ class Ledger:
         path = writable(path)
         check_name(dataset, "a data set")
         if not create(path, dataset):
-            raise LedgerError(f"{path} exists and stays as it is; name a new file, or set its cap: tacit ledger cap")
+            raise LedgerError(f"{path} exists and is not changed; name a new file, or set its cap: tacit ledger cap")
         return cls(path, cost=cost)
 
     @property
@@ -145,6 +145,7 @@ class Ledger:
         return self._file.created
 
     def close(self) -> None:
+        """Closes the file."""
         self._file.close()
 
     def __enter__(self) -> Ledger:
@@ -158,17 +159,18 @@ class Ledger:
     # Writing
 
     def set_cap(self, cap: Cap) -> None:
-        """From now on all spending, past and future, stays within this cap. Never below what is spent.
+        """From now on all spending, past and future, stays within this cap. It is never below what is spent.
 
-        Decide it without looking at what was released: the guarantee is for a cap that does not depend on that.
+        Choose it without looking at what was released: the guarantee is for a cap that does not depend on that.
         """
         with self._writing():
             self._account.require_spent_within(cap)
             self._file.append("cap", "", 0, canonical(asdict(cap)))
 
     def reserve_run(self, run: str, plan: Mapping[int, Event]) -> None:
-        """Pays for a whole run, all or nothing, before its first noise is drawn; again after a restart, at no further
-        cost. The plan has the event of each round in which the run speaks; it is paid for even if the run stops early.
+        """Pays for a whole run, all or nothing, before its first noise is drawn. Calling it again after a restart costs
+        nothing more. The plan has the event of each round in which the run speaks; all of it is paid for, even if the
+        run stops early.
         """
         rounds = {checked(run, tick)[1]: plan[tick] for tick in sorted(plan)}
         with self._writing():
@@ -183,7 +185,7 @@ class Ledger:
                 self._file.append("reserve", run, tick, canonical(to_plain(rounds[tick])))
 
     def reserve(self, run: str, tick: int, event: Event) -> Entry:
-        """Pays for one release, before its noise is drawn; again after a restart, at no further cost."""
+        """Pays for one release, before its noise is drawn. Calling it again after a restart costs nothing more."""
         run, tick = checked(run, tick)
         with self._writing():
             if found := self._find_reserved(run, tick, event):
@@ -192,7 +194,7 @@ class Ledger:
             return self._file.append("reserve", run, tick, canonical(to_plain(event)))
 
     def store(self, run: str, tick: int, payload: bytes) -> None:
-        """Keeps what is about to be sent for a reserved round; a round has one payload for ever."""
+        """Keeps what is about to be sent for a reserved round; a round has only one payload."""
         run, tick = checked(run, tick)
         if not isinstance(payload, bytes):
             raise InputError(f"a payload is stored as bytes, not as {type(payload).__name__}")
@@ -200,7 +202,7 @@ class Ledger:
             if found := self._file.find("payload", run, tick):
                 if found.body != payload:
                     raise LedgerError(
-                        f"round {tick} of {run!r} has another payload already; do not send this one, send that one"
+                        f"round {tick} of {run!r} already has another payload; send that one, not this one"
                     )
             elif not self._file.find("reserve", run, tick):
                 raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
@@ -210,7 +212,7 @@ class Ledger:
     # Reading
 
     def payload(self, run: str, tick: int) -> bytes | None:
-        """What was stored for this round, to be sent (again) as it is; None if nothing was, and nothing was sent."""
+        """What was stored for this round, to be sent (again) unchanged; None if nothing was stored, or sent."""
         found = self._file.find("payload", *checked(run, tick))
         return found.body if found else None
 
@@ -240,10 +242,10 @@ class Ledger:
         return self._account.how_many_fit(_times(one_round), at_most)
 
     def check_run(self, events: Counter[Event], one_round: Sequence[Event] = ()) -> None:
-        """Refuses a run whose further events (not those it has reserved) would pass the cap if it reserved them now.
+        """Refuses a run whose events, besides those that it has reserved, would pass the cap if reserved now.
 
-        If the run consists of identical rounds, the refusal says how many of them would still fit. Reserving what was
-        found to fit is then fast, however slow the accountant.
+        If the run consists of identical rounds, the refusal says how many of them would still fit. After that, it is
+        fast to reserve these events, even if the accountant is slow.
         """
         self._catch_up()
         rounds = events.total() // len(one_round) if one_round else 0
@@ -270,7 +272,7 @@ class Ledger:
         return self._file.last()[1]
 
     def verify(self, kept: str | None = None) -> Verified:
-        """Recomputes the chain and every rule; with a head that was kept, also that nothing since has been lost.
+        """Checks the chain and every rule; with a head that was kept, also that no row up to it was lost or changed.
 
         Raises LedgerError that names the first bad row.
         """
@@ -310,5 +312,5 @@ class Ledger:
 
 
 def _times(one_round: Sequence[Event]) -> Callable[[int], Counter[Event]]:
-    """The events of so many rounds."""
+    """A function that gives the events of a number of rounds."""
     return lambda rounds: Counter({event: count * rounds for event, count in Counter(one_round).items()})
