@@ -225,7 +225,7 @@ def test_zero_noise_is_the_plain_method(method):
 @pytest.mark.parametrize("learnt", [False, True], ids=["public graph", "private graph"])
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_nothing_leaves_but_noisy_gradients(method, learnt, rate):
-    """If every gradient's noise hid it altogether, two different data sets could not be told apart by anything."""
+    """If noise hid every gradient completely, nothing could separate two different data sets."""
     results = []
     for seed in (0, 1):
         ((rows, labels),) = make_parts(sizes=(50,), d=D, seed=seed)
@@ -269,7 +269,7 @@ def test_replacing_a_record_moves_the_gradient_by_up_to_the_sensitivity():
     assert 1.99 * 1.0 / 10 < moved <= gradient_sensitivity(a)[0, 0] == pytest.approx(2.0 / 10)
 
 
-def test_printed_u_tells_the_gradient_and_is_never_called_private():
+def test_printed_u_reveals_the_gradient_and_is_never_called_private():
     """With u_0 of the paper, y_1 is a function of the data without any noise in it."""
     algorithm = DPADMM(term=FUSED, penalty=0.1, budget=G, as_printed=True)
     first, second = (run(algorithm, 1, noise=tacit.SeededNoise(seed)) for seed in (0, 1))

@@ -341,7 +341,7 @@ class Halved(tacit.SeededNoise):
 
 def steepest(samples, noise, other):
     """Released values of an agent with one record, at a point where replacing it moves the gradient most: by 2 on the
-    diagonal, so that both coordinates of the Laplace mechanism tell all they can."""
+    diagonal, so that both coordinates of the Laplace mechanism reveal all they can."""
     s, turn = 0.02, np.array([[1.0, -1.0], [1.0, 1.0]]) / math.sqrt(2)
     row = turn @ np.array([-s, -math.sqrt(1 - s * s) if other else math.sqrt(1 - s * s)])
     at = turn @ np.array([1000.0, 0.0])

@@ -84,7 +84,7 @@ def test_an_array_or_a_schedule_of_one_constant_is_that_constant():
 
 
 class Untouchable:
-    """Data, or noise, that nobody may look at."""
+    """Data, or noise, that must not be read."""
 
     def __getattribute__(self, name):
         raise AssertionError(f"the even step asked for {name}")
@@ -103,7 +103,7 @@ def test_the_even_step_looks_at_nothing(settings):
         )
 
 
-def test_recycling_as_printed_is_the_same_algebra_and_tells_the_residual():
+def test_recycling_as_printed_is_the_same_algebra_and_reveals_the_residual():
     method = {"penalty": GROWING, "gamma": GAMMA, "alpha": ALPHAS}
     for theta in (None, 0.6):
         shipped = run(RecycledADMM(**method, dual_step=theta), rounds=8)

@@ -183,7 +183,7 @@ def _three(problem):
 
 
 def test_lock_step_sees_a_solver_that_is_not_paid_for(monkeypatch):
-    """Planted: the promise of a gradient norm that nobody keeps."""
+    """Planted: a promised gradient norm that the solver does not reach."""
     method, problems = METHODS["mr-admm"], neighbours_in_one_record(40, 3, radius=RADIUS)
     (said, *_) = converse(method, problems[0], tacit.SeededNoise(0), lambda t, s: np.zeros((2, 3)), 1)
     assert in_lock_step(method, problems, said, 0) <= 1.0
@@ -248,8 +248,8 @@ def test_the_attack_breaks_the_code_of_old(name, monkeypatch):
 @each_method
 @thorough
 @given(data=st.data())
-def test_nobody_fails_whatever_was_said(name, data):
-    """Rows far out flatten every slope of a hinge, or all but one; one finite message ends nobody's run."""
+def test_no_agent_fails_whatever_was_said(name, data):
+    """Rows far out flatten every slope of a hinge, or all but one; one finite message ends no run."""
     method = methods(tacit.Gaussian(data.draw(st.sampled_from([0.5, 20.0, 2000.0]))), penalty=0.5)[name]
     B, d = data.draw(st.sampled_from([(10, 2), (50, 5), (60, 100)]))
     problems = neighbours_in_one_record(B, d, radius=data.draw(st.sampled_from([1.0, 64.0, 4096.0])))

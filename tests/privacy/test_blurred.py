@@ -268,7 +268,7 @@ def test_the_transcripts_epsilon_is_that_of_the_definition():
     assert found.look()[k, i] == pytest.approx(total, rel=1e-7)
 
 
-def test_it_refuses_to_be_told_or_stopped_by(tmp_path):
+def test_it_cannot_be_published_or_used_to_stop(tmp_path):
     secret = ForOwnEyes(np.array([0.25]), "epsilon of a transcript")
     assert "0.25" not in repr(secret) + str(secret)
     for use in (

@@ -78,8 +78,8 @@ def test_the_tight_accountant_is_no_filter():
 
 
 def test_tight_for_one_run_and_a_filter_for_two_is_none_either():
-    """If the first run may stop when it likes: it stops, for a second run, where it told little, and goes on where it
-    told much. Hence a plan is paid for as a whole."""
+    """A first run that may stop when it likes stops, for a second run, where it revealed little, and goes on where it
+    revealed much. So a plan is paid for as a whole."""
 
     def by_runs(counts):
         one_run = counts[1] == 0 and accounting.epsilon(pure(KINDS, counts), CAP.delta) <= CAP.epsilon

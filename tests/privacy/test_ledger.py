@@ -196,7 +196,7 @@ def test_a_round_has_one_payload(ledger):
     ledger.store(RUN, 0, b"noisy")
     head = ledger.head()
     ledger.store(RUN, 0, b"noisy")
-    with pytest.raises(LedgerError, match="round 0 of 'spring' has another payload"):
+    with pytest.raises(LedgerError, match="round 0 of 'spring' already has another payload"):
         ledger.store(RUN, 0, b"noisier")
     assert ledger.head() == head
     assert ledger.payload(RUN, 0) == b"noisy"
@@ -504,7 +504,7 @@ def test_lost_last_rows_are_found_with_a_kept_head_only(ledger, tmp_path):
             shortened.verify(newest)
 
 
-def test_verify_tells_what_it_found(ledger):
+def test_verify_reports_what_it_found(ledger):
     released(ledger, 3)
     ledger.reserve(RUN, 3, Pure(1.0))
     found = ledger.verify()
@@ -568,7 +568,7 @@ def test_what_is_no_ledger_is_refused(tmp_path):
         Ledger.open(tmp_path, dataset="ward 7", cost=cost)
     with pytest.raises(InputError, match="does not exist"):
         Ledger.open(tmp_path / "no" / "ledger", dataset="ward 7", cost=cost)
-    with pytest.raises(LedgerError, match="is not there"):
+    with pytest.raises(LedgerError, match="does not exist"):
         Ledger(tmp_path / "absent", cost=cost)
 
 
@@ -598,7 +598,7 @@ def test_a_lost_end_of_the_file_is_refused(ledger, tmp_path):
         open_ledger(tmp_path)
 
 
-def test_a_ledger_that_went_away_without_its_log_is_not_made_anew(ledger, tmp_path):
+def test_a_ledger_that_is_missing_beside_its_log_is_not_created_again(ledger, tmp_path):
     released(ledger, 3)
     shutil.copy(tmp_path / "ledger-wal", tmp_path / "log")
     ledger.close()

@@ -104,7 +104,7 @@ def test_an_objective_that_is_not_strongly_convex_is_refused():
 
 
 def test_a_step_that_has_no_room_is_refused_before_records_are_looked_at(monkeypatch):
-    """The slow solver could take 1e9 steps: nobody starts it to find out."""
+    """The slow solver could take 1e9 steps: it is refused before it starts."""
     looked = []
     monkeypatch.setattr(tacit.Problem, "sure_argmin", lambda self, *rest: looked.append(self))
     flat = tacit.Problem(make_parts(), loss=HuberHinge(0.5), scale=1e6, l2=1e-4)

@@ -245,7 +245,7 @@ def test_the_pure_bound_holds_for_the_true_densities(name, loss):
 
 
 def test_the_pure_bound_is_attained_by_logistic_records():
-    """One record at the slope q where noise and curvature together tell most, the other far on its wrong side."""
+    """One record at the slope q where noise and curvature together reveal most, the other far on its wrong side."""
     s, R, big = 1e-4, 60.0, 1e9
     c = math.sqrt(1 - s * s)
     for mu, rate in itertools.product((0.02, 0.3, 5.0), (0.05, 0.5, 3.0)):

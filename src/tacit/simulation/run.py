@@ -78,7 +78,7 @@ class Run:
             meta = json.loads(str(arrays.pop("meta")))
             if meta["format"] != _FORMAT:
                 raise InputError(
-                    f"{path} is a run of format {meta['format']}, this version of tacit reads {_FORMAT}: use the version "
+                    f"{path} is a run of format {meta['format']}, this version of tacit reads {_FORMAT}: use the one "
                     "that wrote it"
                 )
             return cls(
