@@ -18,7 +18,7 @@ import numpy as np
 from tacit.privacy.events import Pure
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.privacy.noise import Law, SecureNoise, SeededNoise
+from tacit.privacy.noise import LawName, SecureNoise, SeededNoise
 
 D = 104
 
@@ -35,7 +35,7 @@ def rate(work: Callable[[], int], passes: int = 7) -> float:
 
 def main() -> None:
     """Prints one line a figure."""
-    laws: tuple[Law, ...] = ("spherical", "gaussian", "laplace")
+    laws: tuple[LawName, ...] = ("spherical", "gaussian", "laplace")
     for law in laws:
         secure, seeded = SecureNoise(), SeededNoise(0)
         few, many = np.arange(40), np.arange(4000)

@@ -68,29 +68,27 @@ from tacit.privacy.events import (
     SampledGaussian,
     Unprotected,
 )
-from tacit.privacy.mechanisms import (
+from tacit.privacy.laws import (
     Budget,
     BudgetTooSmall,
     Law,
     Normal,
-    NoRoom,
     OutputLaw,
     Spherical,
     TwoSided,
-    charged,
     coordinate_law_within,
+    law_within,
+    output_law_within,
+)
+from tacit.privacy.mechanisms import (
+    charged,
     coordinate_step_perturbed,
     gradient_perturbed,
-    gradient_sensitivity,
     independent,
     instead,
-    law_within,
-    layer_sensitivity,
     minimiser_perturbed,
-    minimiser_sensitivity,
     noisy_gradient,
     objective_perturbed,
-    output_law_within,
     post_processed,
     private_argmin,
     second_moment_perturbed,
@@ -98,6 +96,7 @@ from tacit.privacy.mechanisms import (
     unprotected,
 )
 from tacit.privacy.noise import Noise, RecordedNoise, SecureNoise, SeededNoise
+from tacit.privacy.sensitivity import NoRoom, gradient_sensitivity, layer_sensitivity, minimiser_sensitivity
 
 __all__ = [
     "ZCDP",

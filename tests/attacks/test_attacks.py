@@ -21,8 +21,9 @@ from tacit.errors import InputError
 from tacit.papers import incremental_admm as paper
 from tacit.papers.incremental_admm import LOGISTIC, RIDGE
 from tacit.privacy.audit import audit_token
-from tacit.privacy.mechanisms import minimiser_sensitivity, output_law_within
+from tacit.privacy.laws import output_law_within
 from tacit.privacy.noise import SeededNoise
+from tacit.privacy.sensitivity import minimiser_sensitivity
 from tacit.simulation.simulate import simulate
 
 AGENTS, TICKS = 8, 20 * 8 + 1

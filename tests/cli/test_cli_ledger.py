@@ -71,7 +71,7 @@ def test_errors_are_one_line_and_exit_code_2(tacit, tmp_path):
         released(ledger, 3)
     (tmp_path / "text").write_text("no database " * 100)
     for args, reason in [
-        (("show", "absent"), "is not there"),
+        (("show", "absent"), "does not exist"),
         (("verify", "text"), "not a database"),
         (("verify", "ledger", "--head", "0" * 64), "rows were lost"),
         (("cap", "ledger", "--epsilon", 1, "--delta", 1e-6), "epsilon = 1.5 is spent already"),
@@ -132,8 +132,8 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
         head = ledger.head()
     (tmp_path / "text").write_text("no database " * 100)
     for args, reason in [
-        (("new", "ledger", "--dataset", "ward 7"), "exists and stays as it is"),
-        (("new", "text", "--dataset", "ward 7"), "exists and stays as it is"),
+        (("new", "ledger", "--dataset", "ward 7"), "exists and is not changed"),
+        (("new", "text", "--dataset", "ward 7"), "exists and is not changed"),
         (("new", "x"), "either --data FILE or --dataset NAME"),
         (("new", "x", "--data", "text", "--dataset", "ward 7"), "either --data FILE or --dataset NAME"),
         (("new", "x", "--data", "absent"), "absent is not there"),
@@ -147,7 +147,7 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
         (("new", "x", "--dataset", "ward 7", "--epsilon", "nan", "--delta", 0.1), "positive"),
         (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 1), "between 0 and 1"),
         (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 0), "between 0 and 1"),
-        (("check", "absent", "--event", "pure:1", "--rounds", 1), "is not there"),
+        (("check", "absent", "--event", "pure:1", "--rounds", 1), "does not exist"),
         (("check", "text", "--event", "pure:1", "--rounds", 1), "not a database"),
         (("check", "ledger", "--event", "pure:1", "--rounds", 1, "--data", "text"), "is the ledger of the data set"),
         (("verify", "ledger", "--data", "text"), "is the ledger of the data set 'ward 7', not of 'sha256:"),

@@ -1,7 +1,7 @@
 """Losses of a linear prediction z = f.x against a target y, and the bounds that privacy proofs need of them.
 
-For labels y in {-1, +1} each is the L(y f.x) of the papers. The formulas stand once, as scalar kernels, and
-serve both the compiled solvers and numpy callers.
+For labels y in {-1, +1} each is the L(y f.x) of the papers. Each formula is written once, as a scalar kernel,
+for the compiled solvers and for numpy callers.
 
 >>> import numpy as np
 >>> loss = Logistic()
@@ -81,7 +81,7 @@ def _each(which, kind, width, z, y, out):  # type: ignore[no-untyped-def]
 
 
 class _Loss:
-    """The numpy face of the kernels above, shared by the three losses."""
+    """The kernels above for numpy arrays, shared by the three losses."""
 
     kind: ClassVar[int]
     width: float = 0.0
@@ -93,9 +93,9 @@ class _Loss:
         return out
 
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can tell by noise and Jacobian.
+        """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can reveal by noise and Jacobian.
 
-        In general the two are bounded apart; a loss that is never steep and curved at once can do better.
+        In general the two are bounded separately; a loss that is never steep and curved at once can do better.
         """
         return noise * self.max_slope + np.log1p(curvature * self.max_curvature)  # type: ignore[attr-defined]
 

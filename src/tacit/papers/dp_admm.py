@@ -30,8 +30,8 @@ from tacit.data import Dataset, a9a, load
 from tacit.papers.experiment import Claim, Exhibit, Figures, Lab, Panel, Series, falling, listed
 from tacit.privacy.accounting import delta_warning, epsilon, gaussian_steps
 from tacit.privacy.events import Gaussian
-from tacit.privacy.mechanisms import gradient_sensitivity
 from tacit.privacy.noise import SeededNoise
+from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.simulate import simulate
 
 STRENGTH, RHO, THRESHOLD = 1e-5, 1.0, 0.5  # lambda and rho of the paper; of a correlation that makes an edge

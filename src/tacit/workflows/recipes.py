@@ -40,7 +40,7 @@ from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, Loss
 from tacit.errors import InputError
 from tacit.privacy.accounting import gaussian_steps
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 from tacit.privacy.plan import Facts, calibrate
 
 _CURVATURE_SHARE = 0.2  # of epsilon, where one solve has to pay for the curvature of the loss
