@@ -52,7 +52,7 @@ def one_iteration(rounds: int = 200, repeats: int = 7) -> None:
         for seconds in interleaved(
             repeats, lambda: private(tacit.SeededNoise(0)), lambda: private(tacit.SecureNoise()), ours, by_scipy, of=min
         )
-    )  # fmt: skip
+    )
     print(f"a9a, 32,561 x 123: one gradient pass over the CSR rows: {own:.2f} ms (scipy: {scipys:.2f} ms)")
     print(f"one DP-ADMM iteration / one gradient pass: {seeded / own:.2f} seeded, {secure / own:.2f} secure (limit 3)")
     print(f"                      / one pass by scipy: {seeded / scipys:.2f} seeded, {secure / scipys:.2f} secure")

@@ -59,9 +59,12 @@ def lbfgs_round(parts: list[tuple[Any, Any]], linear: np.ndarray, centre: np.nda
             return value, gradient
 
         found = scipy.optimize.minimize(
-            objective, f[i], jac=True, method="L-BFGS-B",
+            objective,
+            f[i],
+            jac=True,
+            method="L-BFGS-B",
             options={"maxiter": 10_000, "maxfun": 10_000, "gtol": 1e-10, "ftol": 0.0, "maxls": 50},
-        )  # fmt: skip
+        )
         worst = max(worst, float(np.linalg.norm(objective(found.x)[1])))
     return worst
 

@@ -152,9 +152,13 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         budget = gaussian_steps(self.rounds, self.epsilon, self.delta, besides={term.cost: 1})
         method = AcceleratedDPADMM if self.accelerated else DPADMM
         algorithm = method(
-            term=term, penalty=self.penalty, step=self.step, row_norm=self.row_norm, average=self.average,
+            term=term,
+            penalty=self.penalty,
+            step=self.step,
+            row_norm=self.row_norm,
+            average=self.average,
             budget=budget,
-        )  # fmt: skip
+        )
         rounds = algorithm.first + self.rounds  # a graph that cost something is paid for in a round of its own
         run = simulate(algorithm, problem, _ALONE, rounds=rounds, noise=noise, measure_every=rounds)
         features = self.n_features_in_

@@ -18,8 +18,8 @@ from tacit.attacks import States, Transcript, colluders, least_squares, listen_i
 from tacit.cli.attack import calibrated
 from tacit.core.graph import Graph
 from tacit.errors import InputError
-from tacit.papers import incremental_admm as paper
-from tacit.papers.incremental_admm import LOGISTIC, RIDGE
+from tacit.papers import incremental_admm_methods as paper
+from tacit.papers.incremental_admm_methods import LOGISTIC, RIDGE
 from tacit.privacy.audit import audit_token
 from tacit.privacy.mechanisms import minimiser_sensitivity, output_law_within
 from tacit.privacy.noise import SeededNoise

@@ -101,10 +101,12 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     agents = [
         subprocess.Popen(
             [sys.executable, "-m", "tacit", *(word.replace("alder", name) for word in run[1:])],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         for name in ROWS
-    ]  # fmt: skip
+    ]
     said = [agent.communicate(timeout=240)[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0, 0], said
     assert "64 releases, 32 with noise: epsilon = 2 at delta = 1e-05" in said[0].replace("\n", " ")
@@ -144,7 +146,7 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
 
     assert agreed(tacit, "--rounds", 5)[0] == 0
     own = ("--data", "alder.csv")
-    assert "exact values, which protects nobody" in run(*own)
+    assert "exact values, which is not private" in run(*own)
     assert "promises 400 rows of alder; the data has 250" in run("--data", "birch.csv", "--exact")
     assert "schema.toml" in run("--data", "schema.toml", "--exact")
     with socket.socket() as busy:

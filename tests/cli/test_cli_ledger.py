@@ -55,9 +55,8 @@ def test_cap_then_show_then_verify(tacit, tmp_path):
     assert "spent: epsilon = 1.75; cap: epsilon = 2 at delta = 1e-06" in out
     shown = json.loads(tacit("show", "ledger", "--json")[1])
     assert shown["spent"] == 1.75
-    assert shown["runs"][0] == {
-        "run": "spring", "rounds": 3, "stored": 3, "events": {"Pure(epsilon=0.5)": 3}, "epsilon": 1.5,
-    }  # fmt: skip
+    events = {"Pure(epsilon=0.5)": 3}
+    assert shown["runs"][0] == {"run": "spring", "rounds": 3, "stored": 3, "events": events, "epsilon": 1.5}
     code, out, _ = tacit("verify", "ledger", "--head", head)
     assert code == 0
     assert "adds up: 4 reservations, 3 payloads" in out
@@ -109,10 +108,9 @@ def test_new_then_check(tacit, tmp_path):
         "7 of its rounds would still fit\n"
     )
     code, out, _ = tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 8, "--json")
-    assert (code, json.loads(out)) == (1, {
-        "cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.25, "would": 2.25, "fits": False, "rounds_that_fit": 7,
-        "counted_by": "accountant",
-    })  # fmt: skip
+    budget = {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.25}
+    answer = {"would": 2.25, "fits": False, "rounds_that_fit": 7, "counted_by": "accountant"}
+    assert (code, json.loads(out)) == (1, budget | answer)
     with Ledger(tmp_path / "w.ledger", cost=cost) as ledger:
         assert ledger.head() == head  # asking spends nothing
         ledger.store(RUN, 0, b"payload")

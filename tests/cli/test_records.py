@@ -176,9 +176,7 @@ def leaks(run, args, changes=None):
 
 
 # Every option of every command, with cases that exercise it, or why it cannot matter.
-TRAIN = [
-    "train", "records.csv", "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3, "--algorithm", "one-shot",
-]  # fmt: skip
+TRAIN = ["train", "records.csv", "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3, "--algorithm", "one-shot"]
 PLAN = ["plan", "dvp", "--rows", "24,16,12", "--epsilon", 1]
 MEMBERS = [
     word
@@ -369,7 +367,7 @@ def test_noise_is_fresh_wherever_records_may_show(run, tmp_path):
 
 
 def test_skew_would_be_seen(run, monkeypatch):
-    def skewed(table, data, site, agents, skew, seed, sites=None):
+    def skewed(table, data, division, seed, sites=None):
         return partition.dirichlet(data.y, 3, 0.5, seed), ["a", "b", "c"]
 
     monkeypatch.setattr(train_module, "share_out", skewed)

@@ -1,4 +1,4 @@
-"""`tacit federation`: what several organisations agree upon."""
+"""`tacit federation`: the file that several organisations agree on."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from tacit.errors import InputError
 from tacit.files import replacing, writable
 from tacit.workflows.recipes import RECIPES, RECOMMENDED
 
-app = typer.Typer(help="The file that every member of a federation holds.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Write, show and check the file that all members of a federation agree on.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 app.command()(demo)
 
-_MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE: one for every member."
-_METHOD = f"With --epsilon one of: {', '.join(RECIPES)} ({RECOMMENDED}); without it admm (admm) or i-admm (a token)."
-_SECRET = "Neighbours learn the sum of each other's rows, and no single row."
-_GO_ON = "Seconds without a member after which the others start again without it; 0: they wait for it."
+_MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
+_METHOD = f"With --epsilon one of: {', '.join(RECIPES)} ({RECOMMENDED}); without it admm (the default) or i-admm."
+_SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
+_GO_ON = "If a member is silent for so many seconds, the others start again without it; 0: they wait for it."
 _QUORUM = "With --go-on-after: how many of a member's neighbours must sign that it is away; 0: more than half."
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
 
@@ -31,26 +35,26 @@ File = Annotated[Path, typer.Argument(help="The federation file.", show_default=
 @app.command()
 def new(
     member: Annotated[list[str], typer.Option(help=_MEMBER, show_default=False)],
-    schema: Annotated[Path, typer.Option(help="How records become numbers: a schema file.", show_default=False)],
-    title: Annotated[str, typer.Option(help="What this run is called; another title is another run.")],
+    schema: Annotated[Path, typer.Option(help="The schema file: how records become numbers.", show_default=False)],
+    title: Annotated[str, typer.Option(help="The name of the run; another title is another run.")],
     graph: options.GraphText = "ring",
-    epsilon: Annotated[float | None, typer.Option(help="The total of every member's records.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Private run: the total epsilon for every record.")] = None,
     delta: options.Delta = 1e-5,
     method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
-    penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull.")] = 1e-3,
-    l2: Annotated[float, typer.Option(help="Without --epsilon: regularisation.")] = 3e-5,
+    penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull together.")] = 1e-3,
+    l2: Annotated[float, typer.Option(help="Without --epsilon: the regularisation of each member.")] = 3e-5,
     loss: Annotated[str, typer.Option(help="Without --epsilon: logistic, huber or squared.")] = "logistic",
-    rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many (200).")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
     robust: options.Robust = None,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
 ) -> None:
-    """Write down what is agreed: members, edges, method, rounds, schema, privacy. Every member gets the same file.
+    """Write the federation file: members, edges, method, rounds, schema, privacy. Every member gets the same file.
 
-    With --epsilon the settings follow from the budget and the numbers of rows, which are public. **Without it exact
-    values are exchanged: nothing of that is private.**
+    With --epsilon the settings follow from the budget and the numbers of rows, which are public. **Without --epsilon
+    nothing is private: the members exchange exact values.**
 
     Example: `tacit federation new --title spring --schema schema.toml --epsilon 1 --delta 1e-6
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
@@ -91,7 +95,7 @@ def new(
 
 @app.command()
 def show(file: File) -> None:
-    """Say what a federation file contains, and the hash that names the run.
+    """Show what a federation file contains, and the hash that identifies the run.
 
     Example: `tacit federation show federation.toml`
     """
@@ -103,9 +107,9 @@ def show(file: File) -> None:
 
 @app.command()
 def verify(
-    file: File, report: Annotated[Path, typer.Argument(help="What an agent has signed.", show_default=False)]
+    file: File, report: Annotated[Path, typer.Argument(help="The report that an agent has signed.", show_default=False)]
 ) -> None:
-    """Check a signed report: whose it is, that nothing in it was changed, that it released what was planned.
+    """Check a signed report: who signed it, that nothing was changed, that the agent released what was planned.
 
     Example: `tacit federation verify federation.toml alder.report.json`
     """
