@@ -2,7 +2,7 @@
 
     python tools/test_hard.py [WORD ...]
 
-runs the cases below whose names have one of the words, or all of them, and prints a table for docs/test-hard.md. The
+runs the cases below whose names contain one of the words (by default all) and prints a table for docs/test-hard.md. The
 exit code is 1 if a test has failed. OpenBLAS, numpy and numba are told to use their code for older processors.
 """
 
@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-BUSY = 10  # processes that never wait, beside the tests
+BUSY = 10  # processes that never wait, while the tests run
 SIMD = " ".join(np.show_config(mode="dicts")["SIMD Extensions"]["found"])  # type: ignore[index]
 
 
@@ -54,7 +54,7 @@ if "avx512f" in Path("/proc/cpuinfo").read_text():
 
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """So many processes that use up a core each."""
+    """So many processes that use a core each."""
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield

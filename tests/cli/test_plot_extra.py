@@ -56,7 +56,7 @@ def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path):
 
 
 def test_the_demo_saves_its_model(missing, tacit, tmp_path, monkeypatch):
-    module = sys.modules["tacit.cli.demo"]
+    module = importlib.import_module("tacit.cli.demo")
     train = module.run
     monkeypatch.setattr(module, "run", lambda *args, **settings: train(*args, **settings | {"rounds": 5}))
     for name in ("compare_all", "recommended", "show_comparison"):  # the second half, which takes its time

@@ -29,7 +29,12 @@ if TYPE_CHECKING:
     from tacit.agent.federation import Federation
     from tacit.agent.participant import Participant
 
-app = typer.Typer(help="Take part in a federation, with your own records.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Take part in a federation, with your own records.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+)
 
 _STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
 _EXACT = "Agree to exchange exact values, which is not private: for federations without a privacy target."

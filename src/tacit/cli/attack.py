@@ -54,7 +54,7 @@ def attack(
     seed: Annotated[int, typer.Option(help="The seed for data, graph and noise.")] = 0,
     out: Annotated[str | None, typer.Option(help="Folder for attack.png and attack.csv.")] = None,
 ) -> None:
-    """Attack a token method, and show what somebody learns who overhears its messages.
+    """Attack a token method, and show what an eavesdropper learns from its messages.
 
     Incremental ADMM hands one vector z from agent to agent. The eavesdropper hears every z, and knows the method, the
     order, N and rho. The attacks estimate each agent's model x_i and multiplier y_i; y_i is the gradient of the agent's

@@ -39,7 +39,7 @@ def compare(
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 1e-5,
     seeds: Annotated[
-        int, typer.Option(help="How often to repeat it, with another division of the records and other noise.")
+        int, typer.Option(help="How many repetitions, each with its own division of the records and noise.")
     ] = 5,
     robust: options.Robust = None,
     hostile: options.HostileText = None,

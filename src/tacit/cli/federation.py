@@ -21,6 +21,7 @@ app = typer.Typer(
     help="Write, show and check the file that all members of a federation agree on.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",
 )
 app.command()(demo)
 

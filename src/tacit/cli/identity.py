@@ -11,7 +11,10 @@ from tacit.cli import names
 from tacit.cli.console import out as screen
 
 app = typer.Typer(
-    help="Create the key and the certificate of an organisation.", no_args_is_help=True, add_completion=False
+    help="Create the key and the certificate of an organisation.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
 )
 
 

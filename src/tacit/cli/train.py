@@ -82,7 +82,7 @@ def train(
 
     In every round each agent solves its own problem on its own rows and sends its model to its neighbours, until all
     agree. With the algorithms i-admm, w-admm and pi-admm (private) one agent speaks at a time and hands on a token:
-    fewer messages, but more rounds. The command simulates all agents in one process.
+    fewer messages, but it takes longer. The command simulates all agents in one process.
 
     **Without --epsilon nothing is private: the agents exchange their exact models.** With --epsilon, noise from the
     operating system's generator protects every record by (epsilon, delta) over the whole run. You must then give
