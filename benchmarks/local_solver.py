@@ -35,6 +35,7 @@ class PrivateRounds:
         self.round()  # compiles, and computes what depends on the data alone
 
     def draw(self) -> np.ndarray:
+        """A random linear term of the same norm for each agent."""
         noise = self.rng.normal(size=self.f.shape)
         return noise * NOISE / np.linalg.norm(noise, axis=1, keepdims=True)
 

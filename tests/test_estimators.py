@@ -1,4 +1,4 @@
-"""The scikit-learn front: that it is one, that it is DP-ADMM, and that it says what it spends."""
+"""The scikit-learn classifier: it keeps scikit-learn's rules, it is DP-ADMM, and it says what it spends."""
 
 import importlib
 import math
@@ -121,7 +121,7 @@ def test_any_two_labels_and_classes_that_are_public():
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         np.testing.assert_array_equal(model.classes_, labels)
         np.testing.assert_array_equal(model.predict(X) == labels[1], expected.predict(X) == "yes")
-    alike = seeded(classes=["no", "yes"]).fit(X, np.full(400, "no"))  # what y holds is not for all to know
+    alike = seeded(classes=["no", "yes"]).fit(X, np.full(400, "no"))  # the labels in y are private
     assert alike.intercept_[0] < 0
     with pytest.raises(tacit.InputError, match="not one of the classes"):
         seeded(classes=["no", "perhaps"]).fit(X, Y)

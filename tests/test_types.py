@@ -1,4 +1,4 @@
-"""What a consumer relies on: the names that are public, and their types, as his own type checker sees them."""
+"""What users rely on: the public names, and their types, as their own type checker sees them."""
 
 import importlib
 import inspect

@@ -27,6 +27,8 @@ SIMD = " ".join(np.show_config(mode="dicts")["SIMD Extensions"]["found"])  # typ
 
 
 class Case(NamedTuple):
+    """One way to run the test suite."""
+
     environment: dict[str, str]
     shuffled: bool = False
     busy: int = 0
@@ -76,6 +78,7 @@ def run(case: Case) -> tuple[int, str]:
 
 
 def main() -> int:
+    """Runs the cases and prints the table; gives the exit code."""
     wanted = [name for name in CASES if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     worst = 0
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {os.cpu_count()} cores\n")

@@ -1,4 +1,4 @@
-"""`tacit ledger`, as a user meets it."""
+"""`tacit ledger`, as a user sees it."""
 
 import json
 import sys

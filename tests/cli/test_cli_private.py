@@ -1,4 +1,4 @@
-"""Planning, comparing and training under a budget, as a user meets them."""
+"""Planning, comparing and training under a budget, as a user sees them."""
 
 import csv
 import json
@@ -141,7 +141,9 @@ def test_compare(tacit, patients, schema, tmp_path):
     assert {method["messages"] % 6 for method in json.loads(out)["methods"]} == {0}  # three hospitals on a ring
     code, out, err = tacit(*args, "--seeds", 1, "--graph", "path", "--json")
     assert code == 0, err
-    assert {m["name"] for m in json.loads(out)["methods"]} == methods.keys() - {"pi-admm"}  # no way for a token
+    assert {m["name"] for m in json.loads(out)["methods"]} == methods.keys() - {
+        "pi-admm"
+    }  # a path has no cycle for a token
 
 
 @pytest.mark.parametrize(
@@ -203,12 +205,12 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
     args = ("train", patients, "--schema", schema, "--site", "hospital", "--epsilon", 3, "--delta", 1e-3)
     code, out, err = tacit(*args, "--algorithm", "pi-admm")
     assert code == 0, err
-    assert "not above L" not in err  # that would tell about the records
+    assert "not above L" not in err  # that would reveal something about the records
     model = Model.load(tmp_path / "model.json")
     assert model.privacy["private"] is True
     assert 2.9 < model.privacy["epsilon"] <= 3
     assert model.training["algorithm"] == "IncrementalADMM"
-    assert model.training["rounds"] == RECIPES["pi-admm"].solves  # in which everybody spoke once
+    assert model.training["rounds"] == RECIPES["pi-admm"].solves  # in each of them every agent speaks once
     (tmp_path / "model.json").unlink()
     code, out, err = tacit(*args, "--algorithm", "pi-admm", "--graph", "star")
     assert (code, out) == (2, "")

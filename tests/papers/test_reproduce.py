@@ -85,8 +85,8 @@ def test_errors_are_one_line_and_come_before_the_work(args, message, tmp_path, m
     assert err.count("\n") == 1
 
 
-class Told(Lab):
-    """A lab whose experiments come out as somebody says: `loss(algorithm)` in the mean, one more and one less."""
+class PrescribedLab(Lab):
+    """A lab with prescribed results: `loss(algorithm)` in the mean, in one run 0.5 more and in one 0.5 less."""
 
     def __init__(self, loss):
         super().__init__(TINY)
@@ -99,8 +99,8 @@ class Told(Lab):
 
 
 def test_a_claim_follows_what_was_measured():
-    better_with_growth = Told(lambda a: 10 - a.penalty.ratio * (2 if a.alpha == 1 else 1))
-    worse_with_growth = Told(lambda a: 10 + a.penalty.ratio * (2 if a.alpha == 1 else 1))
+    better_with_growth = PrescribedLab(lambda a: 10 - a.penalty.ratio * (2 if a.alpha == 1 else 1))
+    worse_with_growth = PrescribedLab(lambda a: 10 + a.penalty.ratio * (2 if a.alpha == 1 else 1))
     holds = {c.text: c.holds for c in recycled_admm.fig4(better_with_growth).claims}
     fails = {c.text: c.holds for c in recycled_admm.fig4(worse_with_growth).claims}
     accuracy = [text for text in holds if "better the accuracy" in text or "improvement" in text]
@@ -111,7 +111,7 @@ def test_a_claim_follows_what_was_measured():
 
 @pytest.mark.parametrize(("dual_is_better", "verdict"), [(True, "holds"), (False, "does not hold")])
 def test_dvp_against_pvp(dual_is_better, verdict):
-    lab = Told(lambda a: (3 if type(a).__name__.startswith("Dual") == dual_is_better else 5) - a.alpha)
+    lab = PrescribedLab(lambda a: (3 if type(a).__name__.startswith("Dual") == dual_is_better else 5) - a.alpha)
     robust = [c for c in dynamic_dp.fig3(lab).claims if "more robust" in c.text]
     assert [c.verdict for c in robust] == [verdict] * 2
 
@@ -136,7 +136,7 @@ def test_the_token_that_needs_less_communication_wins(rate, holds):
 
 
 def test_a_weak_eavesdropper_bears_out_the_paper():
-    """The claims on privacy follow the attack: with the printed one in the place of the recursion y stays hidden."""
+    """The claims on privacy follow the attack: with the printed attack in place of the recursion, y stays hidden."""
     variants = {PLAIN: "i_admm", PI1: "pi_admm1", "PI-ADMM2": "pi_admm2", "offset": "offset", "both": "pi_admm1_offset"}
     attacked = {}
     for name, make in variants.items():

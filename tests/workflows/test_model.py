@@ -1,4 +1,4 @@
-"""Model files, and what training says a model is worth."""
+"""Model files, and how training compares models."""
 
 import json
 
@@ -85,7 +85,7 @@ def test_what_was_there_survives_a_failed_write(tmp_path):
 
 
 def test_training_compares_like_with_like():
-    """Each line of the comparison is that organisation's own optimum, on held-out records that it never saw."""
+    """Every organisation alone has its own optimum, measured on held-out records."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=90)
     y = np.where(x + rng.normal(size=90) > 0, 1.0, -1.0)

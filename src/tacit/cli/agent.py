@@ -116,8 +116,8 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     from tacit.agent.participant import left_over_store
     from tacit.privacy.accounting import totals
 
-    agreed, who = Federation.load(federation), Identity.load(identity)
-    agreed.place(who.name, who.certificate)
+    agreed, own = Federation.load(federation), Identity.load(identity)
+    agreed.place(own.name, own.certificate)
     path = _store_path(store, identity, agreed)
     while (found := stores.status(path)).without:
         agreed = agreed.without(found.without)
@@ -162,8 +162,8 @@ def _participant(
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
 
-    agreed, who = Federation.load(federation), Identity.load(identity)
-    me = agreed.place(who.name, who.certificate)
+    agreed, own = Federation.load(federation), Identity.load(identity)
+    me = agreed.place(own.name, own.certificate)
     agreed.check_dates()
     private = isinstance(agreed.method, Private)
     if not private and not exact:
@@ -176,8 +176,8 @@ def _participant(
         raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
     records = encoded(names.records(data), agreed.schema, NOT_COVERED if private else "")
     opened = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
-    kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
-    participant = Participant(agreed, me, who, records, kept, opened, SecureNoise()).present()
+    kept = Store(_store_path(store, identity, agreed), agreed.run, own.name, agreed.rounds)
+    participant = Participant(agreed, me, own, records, kept, opened, SecureNoise()).present()
     _ = participant.problem  # checked
     return participant
 

@@ -157,9 +157,10 @@ def rows(overheard: Overheard, found: dict[str, States]) -> list[tuple[str, list
 
     def line(states: States, against: States, its_gradient: np.ndarray) -> list[float]:
         off = states.errors(against)
-        told = np.linalg.norm(states.y - its_gradient, axis=1)
+        missed = np.linalg.norm(states.y - its_gradient, axis=1)
         return [
-            float(e[k].mean()) for e, k in ((off.x, first), (off.x, last), (off.y, first), (off.y, last), (told, last))
+            float(e[k].mean())
+            for e, k in ((off.x, first), (off.x, last), (off.y, first), (off.y, last), (missed, last))
         ]
 
     zero = States(np.zeros_like(truth.x), np.zeros_like(truth.y))
@@ -171,8 +172,8 @@ def rows(overheard: Overheard, found: dict[str, States]) -> list[tuple[str, list
 def in_words(overheard: Overheard, found: dict[str, States]) -> str:
     """A summary of the table."""
     lines = dict(rows(overheard, found))
-    told, size = min(lines[name][4] for name in found), lines["(a guess of zero)"][4]
-    share = told / size
+    missed, size = min(lines[name][4] for name in found), lines["(a guess of zero)"][4]
+    share = missed / size
     if share <= 1e-6:
         return "The eavesdropper has the agents' gradients exactly."
     if share < 0.5:

@@ -124,8 +124,8 @@ def verify(
         cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
     count = len(found["releases"])
     without = f"; without {', '.join(found['without'])}" if found["without"] else ""
-    if told := sum(len(part["releases"]) for part in found["before"]):
-        without += f"; {told} releases more in runs that were left, see the ledger"
+    if more := sum(len(part["releases"]) for part in found["before"]):
+        without += f"; {more} more releases in runs that were abandoned, see the ledger"
     screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
 
 
@@ -150,12 +150,12 @@ def _tell(federation: object) -> None:
     if isinstance(method, Private):
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
     screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")
-    heard = f"nothing is heard of models farther from zero than {federation.radius:g}"
+    heard = f"members ignore models farther from zero than {federation.radius:g}"
     if federation.robust != NONE:
-        heard += f"; members listen robustly, by {federation.robust}, against one that lies"
+        heard += f"; they listen robustly ({federation.robust}), against one lying member"
     screen.print(heard)
     if federation.exchange != ROWS:
-        screen.print("secret-shared sums: nobody sees what a single member says")
+        screen.print("secret-shared sums: no member sees what a single other member sends")
     if federation.go_on_after:
         screen.print(f"after {federation.go_on_after:g} s without a member the others start again without it")
         quorum = f"{federation.quorum} (all, if it has fewer)" if federation.quorum else "more than half"

@@ -54,7 +54,12 @@ def reproduce(
 def run(
     paper: str, wanted: list[str], size: Size, out: Path, command: str, data_dir: Path | None = None
 ) -> list[Claim]:
-    """Makes the figures, writes them and their claims, and shows the claims."""
+    """Makes the figures, writes them and their claims, and shows the claims.
+
+    paper, wanted, size : the paper, its figures, and how much work to do
+    out, command : the folder to write to, and the command line that the page of claims names
+    data_dir : the folder of the data sets that tacit does not ship
+    """
     names.require_plot()
     names.folder(out)
     pictures = {name: out / f"{paper}-{name}.png" for name in wanted}

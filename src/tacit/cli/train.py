@@ -261,7 +261,12 @@ def read(file: str, label: str | None, site: str | None, schema: Path | None) ->
 def share_out(
     table: Table, data: Dataset, division: Division, seed: int, sites: Sites | None = None
 ) -> tuple[list[np.ndarray], list[str]]:
-    """Which rows of the data each agent holds, and the names of the agents."""
+    """Which rows of the data each agent holds, and the names of the agents.
+
+    table, data : the file, and its encoded records
+    division, seed : how to divide the rows, and the seed for that
+    sites : the list of sites in the schema, if there is one
+    """
     site, agents, skew = division
     if site is not None:
         if agents is not None or skew is not None:

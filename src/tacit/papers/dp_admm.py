@@ -224,7 +224,12 @@ def names(lab: Lab) -> list[str]:
 def runs(
     lab: Lab, name: str, method: str, rounds: int, eps: float | None = None, delta: float = PRINTED
 ) -> CompositeRuns:
-    """So many rounds of the method, repeated as often as the size says; once and without noise if `eps` is None."""
+    """The method on a data set, repeated as often as the size says; once and without noise if `eps` is None.
+
+    lab, name, method : the lab, and the names of the data set and of the method
+    rounds : T
+    eps, delta : the budget of the whole run
+    """
     lasso = _lasso(lab, name)
     path = rounds == lab.size.rounds and eps in (None, *ENDS) and delta == PRINTED  # Fig. 1 needs it
     budget = None if eps is None else _budget(lab, rounds, eps, delta)

@@ -150,8 +150,8 @@ def _comparison_claims(
         Claim(
             "(21)",
             "tacit",
-            "accuracy (21) divides by the own start, so that who starts far away looks better: by it "
-            f"PI-ADMM1 is at {TARGET:g} before I-ADMM, by the error itself after it",
+            "accuracy (21) divides by the distance at the start, so a method that starts far away looks better: by "
+            f"(21) PI-ADMM1 is at {TARGET:g} before I-ADMM, by the error itself after it",
             f"units by (21): {units(first, (PI1, PLAIN))}; by the error: {units(first, (PI1, PLAIN), absolute=True)}",
             median(first, PI1) < median(first, PLAIN)
             and median(first, PI1, absolute=True) > median(first, PLAIN, absolute=True),

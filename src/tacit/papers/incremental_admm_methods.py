@@ -72,7 +72,7 @@ REGRESSIONS = {regression.name: regression for regression in (RIDGE, LOGISTIC)}
 
 
 def i_admm(regression: Regression) -> IncrementalADMM:
-    """Algorithm 1, from a start that everybody knows."""
+    """Algorithm 1, from a public start."""
     return IncrementalADMM(penalty=regression.penalty, exact=regression.exact)
 
 
@@ -143,7 +143,12 @@ def methods(regression: Regression, seed: int) -> dict[str, Algorithm]:
 
 
 def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, seed: int) -> Measured:
-    """The method until it has used up its communication, measured after every cycle of the token, or every round."""
+    """The method until it has used up its communication, measured after every cycle of the token, or every round.
+
+    algorithm, problem, talk : what to run, and the graph
+    limit : the most units of communication
+    seed : of the noise
+    """
     noise = SeededNoise(seed)
     # x_i^0 is drawn in a tick of its own.
     prepared = int(isinstance(algorithm, IncrementalADMM) and algorithm.initial > 0)
