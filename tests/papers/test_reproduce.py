@@ -65,7 +65,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
     [
         (["radmm"], "paper must be one of recycled-admm, dynamic-dp, dp-admm, incremental-admm, local-dp; not"),
         (["dynamic-dp", "fig1"], "figure of dynamic-dp must be one of fig3, fig4, fig5; not 'fig1'"),
-        (["dynamic-dp", "--out", "file"], "cannot be made"),
+        (["dynamic-dp", "--out", "file"], "cannot be created"),
         (["dynamic-dp", "fig3", "--out", "taken"], "it is a folder"),
         (["dynamic-dp", "--data-dir", "nowhere"], "--data-dir nowhere is not a folder"),
     ],

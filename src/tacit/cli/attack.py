@@ -101,10 +101,8 @@ def attack(
             raise InputError(
                 "--epsilon is for pi-admm2 with --loss logistic: no other choice has noise and a bounded slope"
             )
-        algorithm, problem = (
-            calibrated(regression, epsilon, -(-ticks // agents)),
-            regression.problem(agents, seed, row_norm=1.0),
-        )
+        algorithm = calibrated(regression, epsilon, -(-ticks // agents))
+        problem = regression.problem(agents, seed, row_norm=1.0)
     folder = None if out is None else Path(out)
     if folder is not None:
         names.folder(folder)

@@ -84,7 +84,7 @@ def folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"the folder {path} cannot be made: {error.strerror}") from None
+        raise InputError(f"the folder {path} cannot be created: {error.strerror}") from None
 
 
 def records(file: str) -> Table:

@@ -118,7 +118,7 @@ def train(
         recipe = names.pick(RECIPES, algorithm or RECOMMENDED, "with --epsilon, algorithm")
         if schema is None and file != "adult":
             raise InputError(
-                "with --epsilon give --schema: a schema drafted from the records would reveal some of them"
+                "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
             )
         table, used_schema = read(file, label, site, schema)
         return _private(recipe, table, used_schema, asked, epsilon, delta)
