@@ -1,4 +1,4 @@
-"""`tacit identity`, `federation`, `agent`: the way that docs/deploy.md shows, and what is refused on it."""
+"""`tacit identity`, `federation`, `agent`: the steps of docs/deploy.md, and what is refused in each of them."""
 
 import base64
 import csv
@@ -76,7 +76,7 @@ def hospitals(tmp_path, monkeypatch):
 
 
 def with_free_ports(command):
-    """Ports of the docs may be in use here."""
+    """The ports in the docs may be in use on this machine."""
     sockets = [socket.socket() for _ in ROWS]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -102,10 +102,12 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     agents = [
         subprocess.Popen(
             [sys.executable, "-m", "tacit", *(word.replace("alder", name) for word in run[1:])],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         for name in ROWS
-    ]  # fmt: skip
+    ]
     said = [agent.communicate(timeout=240)[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0, 0], said
     assert "64 releases, 32 with noise: epsilon = 2 at delta = 1e-05" in said[0].replace("\n", " ")
@@ -122,7 +124,7 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     report = Path("alder.report.json")
     report.write_text(report.read_text().replace('"rounds": 64', '"rounds": 63'))
     assert "was changed, or alder has not signed it" in tacit(*verify[1:])[2]
-    again = tacit(*run[1:])  # a run that is over costs nothing more, and gives the same model
+    again = tacit(*run[1:])  # a finished run costs nothing more, and gives the same model
     assert again[0] == 0, again
 
 
@@ -145,7 +147,7 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
 
     assert agreed(tacit, "--rounds", 5)[0] == 0
     own = ("--data", "alder.csv")
-    assert "exact values, which protects nobody" in run(*own)
+    assert "exact values, which is not private" in run(*own)
     assert "says that alder has 400 rows; the data has 250" in run("--data", "birch.csv", "--exact")
     assert "schema.toml" in run("--data", "schema.toml", "--exact")
     with socket.socket() as busy:
@@ -177,7 +179,7 @@ def test_a_ledger_that_cannot_pay(hospitals, tacit):
 
 
 def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
-    """Nobody had paid for the run with cedar; the one without it has taken all that the ledger allows."""
+    """The run with cedar was not paid for; the run without cedar has used all that the ledger allows."""
     assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5, "--go-on-after", 60)[0] == 0
     tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 2, "--delta", 1e-5)
     start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
@@ -327,7 +329,7 @@ def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
 
 
 def test_the_quorum_is_shown_to_all(hospitals, tacit):
-    assert "neighbours" not in agreed(tacit, "--quorum", 2)[1]  # nobody is left out
+    assert "neighbours" not in agreed(tacit, "--quorum", 2)[1]  # no member is left out
     out = agreed(tacit, "--go-on-after", 60)[1]
     assert "after 60 s without a member the others start again without it" in out
     assert "if more than half of its neighbours have signed that it is away" in out
@@ -348,7 +350,7 @@ def test_a_private_token_needs_a_cycle(hospitals, tacit):
         assert len(planned(federation, me)) == RECIPES["pi-admm"].solves
     with pytest.raises(GraphError, match="no Hamiltonian cycle"):
         replace(federation, edges=federation.edges[:2]).with_rounds()
-    two = federation.without(["cedar"])  # who pass it to and fro
+    two = federation.without(["cedar"])  # two members hand the token to and fro
     assert two.rounds == 2 * RECIPES["pi-admm"].solves
     code, _, err = agreed(tacit, "--epsilon", 2, "--method", "pi-admm", "--graph", "path")
     assert code == 2
@@ -359,7 +361,7 @@ def test_a_private_token_needs_a_cycle(hospitals, tacit):
 
 
 def test_a_token_has_nothing_to_compare(hospitals, tacit):
-    """One member speaks at a time: refused before anybody gets the file, and in a file that somebody wrote by hand."""
+    """One member speaks at a time: `new` refuses it, and so does a file that was written by hand."""
     complaint = "robust listening compares rows: it is for methods in which all members speak at once"
     for method in (["--method", "i-admm"], ["--method", "pi-admm", "--epsilon", 2]):
         code, _, err = agreed(tacit, *method, "--robust", "clipping")
