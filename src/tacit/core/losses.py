@@ -29,8 +29,10 @@ _LOGISTIC, _SQUARED, _HUBER_HINGE = 0, 1, 2
 
 
 @kernel
-def value(kind, width, z, y):  # type: ignore[no-untyped-def]
+def value(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """L(z, y)."""
+    width, offset = shape
+    z += offset
     m = y * z
     if kind == _LOGISTIC:  # log(1 + exp(-m)) without overflow
         return max(-m, 0.0) + math.log1p(math.exp(-abs(m)))
@@ -44,8 +46,10 @@ def value(kind, width, z, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def slope(kind, width, z, y):  # type: ignore[no-untyped-def]
+def slope(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """dL/dz."""
+    width, offset = shape
+    z += offset
     if kind == _LOGISTIC:
         return -y / (1.0 + math.exp(y * z))
     if kind == _SQUARED:
@@ -59,8 +63,10 @@ def slope(kind, width, z, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def curvature(kind, width, z, y):  # type: ignore[no-untyped-def]
+def curvature(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """d2L/dz2 (for the Huber hinge, of its middle piece on the closed interval)."""
+    width, offset = shape
+    z += offset
     if kind == _LOGISTIC:
         e = math.exp(-abs(y * z))
         return e / (1.0 + e) ** 2
@@ -85,11 +91,16 @@ class _Loss:
 
     kind: ClassVar[int]
     width: float = 0.0
+    offset: float = 0.0
+
+    @property
+    def shape(self) -> tuple[float, float]:
+        return float(self.width), float(self.offset)
 
     def _apply(self, which: int, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         z, y = np.broadcast_arrays(np.asarray(z, float), np.asarray(y, float))
         out = np.empty(z.shape)
-        _each(which, self.kind, self.width, z.ravel(), y.ravel(), out.reshape(-1))
+        _each(which, self.kind, self.shape, z.ravel(), y.ravel(), out.reshape(-1))
         return out
 
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
@@ -116,6 +127,7 @@ class _Loss:
 class Logistic(_Loss):
     """L = log(1 + exp(-y z)): |L'| <= 1, 0 < L'' <= 1/4."""
 
+    offset: float = 0.0
     kind: ClassVar[int] = _LOGISTIC
     max_slope: ClassVar[float] = 1.0
     max_curvature: ClassVar[float] = 0.25
@@ -159,6 +171,7 @@ class HuberHinge(_Loss):
     """
 
     width: float = 0.5
+    offset: float = 0.0
     kind: ClassVar[int] = _HUBER_HINGE
     max_slope: ClassVar[float] = 1.0
 

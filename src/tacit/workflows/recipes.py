@@ -26,6 +26,7 @@ import numpy as np
 
 from tacit.algorithms import (
     Algorithm,
+    Averaged,
     DualPerturbedADMM,
     Geometric,
     GradientDescent,
@@ -104,7 +105,12 @@ class Recipe:
         scale = rows / rows.mean()  # every row counts alike: scale_i/B_i is the same for all agents
         radius = self.radius(noise, dimension, scale) if radius is None else radius
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
-        return Setting(calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta), rounds, facts)
+        method = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta)
+        if graph.agents == 1 or isinstance(method, OneShotAveraging):
+            return Setting(method, rounds, facts)
+        # One model at the end: averaging what was released costs nothing but messages.
+        averaged = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
+        return Setting(averaged, rounds + graph.mixing_rounds(), facts)
 
     def radius(self, noise: Noise, dimension: int, scale: np.ndarray) -> float:
         """Beyond which no model of an honest run lies."""

@@ -101,7 +101,7 @@ class RowStore:
         self.hi = np.cumsum(sizes)
         self.lo = self.hi - sizes
         self.sizes, self.rows, self.y, self.c, self.dimension = sizes, rows, y, c, dimension
-        self.data = (loss.kind, loss.width, rows, self.lo, self.hi, y, c)  # as the kernels take it
+        self.data = (loss.kind, loss.shape, rows, self.lo, self.hi, y, c)  # as the kernels take it
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
