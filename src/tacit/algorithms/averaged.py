@@ -40,8 +40,8 @@ class Averaged:
 
     A private method ends with a different model at every agent, since each has noise of its own. The mean of them has
     less noise than any, and everybody should write the same model. A private method's estimate is a function of
-    released values, so averaging it is post-processing: it costs messages, and no privacy. After k rounds the models lie
-    within c^k of their distance from the mean at the beginning, c being the graph's (`Graph.mixing_rounds`).
+    released values, so averaging it is post-processing: it costs messages, and no privacy. After k rounds the models
+    lie within c^k of their distance from the mean at the beginning, c being the graph's (`Graph.mixing_rounds`).
 
     Methods without noise are refused: what they would average is not released.
     """
@@ -86,7 +86,8 @@ class Averaged:
         if t < self.ticks:
             return self._with(s, self.method.listen(self._inner(s), inbox, view, t))
         pull = inbox.sum() - view.degree * s.average
-        return s._replace(average=s.average + self.mixing * pull, average_spread=relative(pull, view.degree * s.average))
+        spread = relative(pull, view.degree * s.average)
+        return s._replace(average=s.average + self.mixing * pull, average_spread=spread)
 
     def estimate(self, s: Any) -> np.ndarray:
         """The average so far: a function of released values."""
@@ -95,7 +96,8 @@ class Averaged:
     def residuals(self, s: Any, view: View) -> tuple[np.ndarray, np.ndarray]:
         """Disagreement: the method's own until its last tick, then what is left of it; and the method's other one."""
         primal, dual = self.method.residuals(self._inner(s), view)
-        return np.where(np.isnan(s.average_spread[:, 0]), primal, s.average_spread[:, 0] * (view.degree[:, 0] > 0)), dual
+        spread = s.average_spread[:, 0] * (view.degree[:, 0] > 0)
+        return np.where(np.isnan(spread), primal, spread), dual
 
     def _inner(self, s: Any) -> Any:
         return _inner(type(s)._fields[:-2])(*s[:-2])

@@ -24,7 +24,7 @@ _handed_on = kernel(handed_on)
 
 
 @entry
-def _visits(holders, penalty, exact, network, l2, tolerance, blocked, starts, grams, kind, width, rows, lo, hi, targets, c, x, y, seen, change):  # type: ignore[no-untyped-def]  # fmt: skip # noqa: E501
+def _visits(holders, penalty, exact, network, l2, tolerance, blocked, starts, grams, kind, shape, rows, lo, hi, targets, c, x, y, seen, change):  # type: ignore[no-untyped-def]  # fmt: skip # noqa: E501
     """The token goes from each holder to the next, the last of which only receives it. Changes the four arrays in
     place; returns the visit at which the solver gave up, or -1."""
     here, place = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -40,16 +40,16 @@ def _visits(holders, penalty, exact, network, l2, tolerance, blocked, starts, gr
             norms[0] = np.inf
             if grams is not None and starts[i] >= 0:
                 gram.minimise(
-                    place, here, starts, grams, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                    place, here, starts, grams, kind, shape, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
                 )
             if not norms[0] <= tolerance:  # as in RowStore.minimise
                 quasi_newton.minimise(
-                    place, here, blocked, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                    place, here, blocked, kind, shape, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
                 )
             if not norms[0] <= tolerance:
                 return k
         else:  # (8)
-            block.gradients(here, kind, width, rows, lo, hi, targets, c, x[i : i + 1], new)
+            block.gradients(here, kind, shape, rows, lo, hi, targets, c, x[i : i + 1], new)
             new[0] = centre - (new[0] + l2 * x[i]) / penalty
         change[i], y[i], z = _handed_on(new[0], centre, x[i].copy(), y[i].copy(), z, penalty, penalty, network)
         x[i] = new[0]

@@ -1,7 +1,7 @@
 """Losses of a linear prediction z = f.x against a target y, and the bounds that privacy proofs need of them.
 
-For labels y in {-1, +1} each is the L(y f.x) of the papers. The formulas stand once, as scalar kernels, and
-serve both the compiled solvers and numpy callers.
+For labels y in {-1, +1} each is the L(y f.x) of the papers. Each formula is written once, as a scalar kernel,
+for the compiled solvers and for numpy callers.
 
 >>> import numpy as np
 >>> loss = Logistic()
@@ -14,88 +14,107 @@ True
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from tacit.core.jit import entry, kernel
 from tacit.errors import InputError
 
-__all__ = ["HuberHinge", "Logistic", "Loss", "Squared"]
+__all__ = ["HuberHinge", "Logistic", "Loss", "PseudoHuber", "Squared"]
 
 # Which loss a compiled kernel is to use: an integer, because numba caches no kernel that takes a function.
-_LOGISTIC, _SQUARED, _HUBER_HINGE = 0, 1, 2
+_LOGISTIC, _SQUARED, _HUBER_HINGE, _PSEUDO_HUBER = 0, 1, 2, 3
+Shape = tuple[float, float, float, float]  # width, offset, weight of labels below zero, weight of those above
 
 
 @kernel
 def value(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """L(z, y)."""
-    width, offset = shape
+    width, offset, below, above = shape
+    weight = above if y > 0.0 else below
     z += offset
     m = y * z
     if kind == _LOGISTIC:  # log(1 + exp(-m)) without overflow
-        return max(-m, 0.0) + math.log1p(math.exp(-abs(m)))
+        return weight * (max(-m, 0.0) + math.log1p(math.exp(-abs(m))))
     if kind == _SQUARED:
         return 0.5 * (z - y) ** 2
+    if kind == _PSEUDO_HUBER:  # width^2 (sqrt(1 + r^2) - 1) without cancellation or overflow
+        r = (z - y) / width
+        return width * (z - y) * (r / (1.0 + math.hypot(1.0, r)))
     if m >= 1.0 + width:
         return 0.0
     if m <= 1.0 - width:
-        return 1.0 - m
-    return (1.0 + width - m) ** 2 / (4.0 * width)
+        return weight * (1.0 - m)
+    return weight * (1.0 + width - m) ** 2 / (4.0 * width)
 
 
 @kernel
 def slope(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """dL/dz."""
-    width, offset = shape
+    width, offset, below, above = shape
+    weight = above if y > 0.0 else below
     z += offset
     if kind == _LOGISTIC:
-        return -y / (1.0 + math.exp(y * z))
+        return -weight * y / (1.0 + math.exp(y * z))
     if kind == _SQUARED:
         return z - y
+    if kind == _PSEUDO_HUBER:
+        r = (z - y) / width
+        return (z - y) / math.hypot(1.0, r)
     m = y * z
     if m >= 1.0 + width:
         return 0.0
     if m <= 1.0 - width:
-        return -y
-    return -y * (1.0 + width - m) / (2.0 * width)
+        return -weight * y
+    return -weight * y * (1.0 + width - m) / (2.0 * width)
 
 
 @kernel
 def curvature(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """d2L/dz2 (for the Huber hinge, of its middle piece on the closed interval)."""
-    width, offset = shape
+    width, offset, below, above = shape
+    weight = above if y > 0.0 else below
     z += offset
     if kind == _LOGISTIC:
         e = math.exp(-abs(y * z))
-        return e / (1.0 + e) ** 2
+        return weight * e / (1.0 + e) ** 2
     if kind == _SQUARED:
         return 1.0
-    return 1.0 / (2.0 * width) if abs(1.0 - y * z) <= width else 0.0
+    if kind == _PSEUDO_HUBER:
+        return math.hypot(1.0, (z - y) / width) ** -3.0
+    return weight / (2.0 * width) if abs(1.0 - y * z) <= width else 0.0
 
 
 @entry
-def _each(which, kind, width, z, y, out):  # type: ignore[no-untyped-def]
+def _each(which, kind, shape, z, y, out):  # type: ignore[no-untyped-def]
     for r in range(len(z)):
         if which == 0:
-            out[r] = value(kind, width, z[r], y[r])
+            out[r] = value(kind, shape, z[r], y[r])
         elif which == 1:
-            out[r] = slope(kind, width, z[r], y[r])
+            out[r] = slope(kind, shape, z[r], y[r])
         else:
-            out[r] = curvature(kind, width, z[r], y[r])
+            out[r] = curvature(kind, shape, z[r], y[r])
 
 
 class _Loss:
-    """The numpy face of the kernels above, shared by the three losses."""
+    """The kernels above for numpy arrays, shared by all losses."""
 
     kind: ClassVar[int]
-    width: float = 0.0
-    offset: float = 0.0
+    numbers: ClassVar[bool] = False  # whether targets are any numbers, not the labels -1 and +1
 
     @property
-    def shape(self) -> tuple[float, float]:
-        return float(self.width), float(self.offset)
+    def shape(self) -> Shape:
+        """The parameters as the kernels take them."""
+        below, above = getattr(self, "weights", (1.0, 1.0))
+        return float(getattr(self, "width", 0.0)), float(getattr(self, "offset", 0.0)), float(below), float(above)
+
+    def __repr__(self) -> str:
+        # Only what was chosen: a loss without offset and weights is that of the papers, and is called the same.
+        shown = ((f.name, getattr(self, f.name), f.default) for f in fields(self))  # type: ignore[arg-type]
+        chosen = ", ".join(f"{name}={v!r}" for name, v, default in shown if name == "width" or v != default)
+        return f"{type(self).__name__}({chosen})"
 
     def _apply(self, which: int, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         z, y = np.broadcast_arrays(np.asarray(z, float), np.asarray(y, float))
@@ -104,9 +123,9 @@ class _Loss:
         return out
 
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can tell by noise and Jacobian.
+        """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can reveal by noise and Jacobian.
 
-        In general the two are bounded apart; a loss that is never steep and curved at once can do better.
+        In general the two are bounded separately; a loss that is never steep and curved at once can do better.
         """
         return noise * self.max_slope + np.log1p(curvature * self.max_curvature)  # type: ignore[attr-defined]
 
@@ -122,15 +141,85 @@ class _Loss:
         """d2L/dz2, element by element."""
         return self._apply(2, z, y)
 
+    def probability(self, z: np.ndarray) -> np.ndarray | None:
+        """P(y = +1) that a prediction z stands for: that of which z is the best prediction. None if there is none."""
+        return None
 
-@dataclass(frozen=True)
-class Logistic(_Loss):
-    """L = log(1 + exp(-y z)): |L'| <= 1, 0 < L'' <= 1/4."""
+
+class _ForClasses(_Loss):
+    """A loss of labels -1 and +1, weighted by class, around a public `offset`: L = weight_y l(y (z + offset)).
+
+    A model of zeros predicts the offset. With the offset of `centred` that is the share of positives, so that what is
+    learnt, and what noise hides, is how records differ from each other. It changes no bound, so it costs nothing.
+    A weight multiplies slope and curvature, and with them the noise.
+    """
+
+    offset: float
+    weights: tuple[float, float]
+
+    def _check(self) -> None:
+        if not math.isfinite(self.offset):
+            raise InputError(f"the offset of a loss is a number, not {self.offset}")
+        object.__setattr__(self, "weights", tuple(float(w) for w in self.weights))
+        if len(self.weights) != 2 or not all(w > 0 and math.isfinite(w) for w in self.weights):
+            raise InputError(f"weights are two positive numbers, of labels -1 and +1, not {self.weights}")
+
+    def centred(self: Chosen, share: float) -> Chosen:
+        """The same loss with the offset at which a model of zeros predicts this share of positives.
+
+        >>> loss = Logistic().centred(0.06)
+        >>> loss.probability(np.zeros(1)).round(12).tolist()
+        [0.06]
+        """
+        if not 0 < share < 1:
+            raise InputError(f"a share of positives lies between 0 and 1, not at {share}")
+        below, above = self.weights
+        weighted = above * share / (above * share + below * (1 - share))
+        return replace(self, offset=self._prediction(weighted))  # type: ignore[type-var]
+
+    def probability(self, z: np.ndarray) -> np.ndarray | None:
+        q = self._share(np.asarray(z, float) + self.offset)
+        below, above = self.weights
+        return None if q is None else q * below / (q * below + (1 - q) * above)
+
+    def _share(self, z: np.ndarray) -> np.ndarray | None:
+        """q of which z minimises q l(z) + (1 - q) l(-z)."""
+        raise NotImplementedError
+
+    def _prediction(self, q: float) -> float:
+        """The other way round."""
+        raise NotImplementedError
+
+
+Chosen = TypeVar("Chosen", bound=_ForClasses)
+
+
+@dataclass(frozen=True, repr=False)
+class Logistic(_ForClasses):
+    """L = log(1 + exp(-y z)): |L'| <= 1, 0 < L'' <= 1/4 (each times the larger weight)."""
 
     offset: float = 0.0
+    weights: tuple[float, float] = (1.0, 1.0)  # of labels -1 and +1
     kind: ClassVar[int] = _LOGISTIC
-    max_slope: ClassVar[float] = 1.0
-    max_curvature: ClassVar[float] = 0.25
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+        return max(self.weights)
+
+    @property
+    def max_curvature(self) -> float:
+        """The bound on L''."""
+        return 0.25 * max(self.weights)
+
+    def _share(self, z: np.ndarray) -> np.ndarray:
+        return np.exp(-np.logaddexp(0.0, -z))
+
+    def _prediction(self, q: float) -> float:
+        return math.log(q) - math.log1p(-q)
 
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """max over q of noise q + ln(1 + curvature q (1 - q)): where |L'| = q, L'' = q (1 - q).
@@ -141,7 +230,8 @@ class Logistic(_Loss):
         >>> Logistic().worst_record(np.array([3.0]), np.array([2.0])).tolist()
         [3.0]
         """
-        a, b = np.broadcast_arrays(np.asarray(noise, float), np.asarray(curvature, float))
+        heavier = max(self.weights)  # multiplies slope and curvature
+        a, b = np.broadcast_arrays(heavier * np.asarray(noise, float), heavier * np.asarray(curvature, float))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where a >= b, q is 1
             half, rest = a / 2 - 1, 1 + a / b
             root = np.hypot(half, np.sqrt(a) * np.sqrt(rest))
@@ -155,34 +245,93 @@ class Squared(_Loss):
     """L = (z - y)^2 / 2, which for y = +-1 is (1 - y z)^2 / 2: |L'| unbounded, L'' = 1. Any real target."""
 
     kind: ClassVar[int] = _SQUARED
+    numbers: ClassVar[bool] = True
     max_slope: ClassVar[float] = math.inf
     max_curvature: ClassVar[float] = 1.0
 
 
-@dataclass(frozen=True)
-class HuberHinge(_Loss):
-    """The hinge 1 - y z with its corner rounded over |1 - y z| <= width: |L'| <= 1, L'' <= 1/(2 width).
+@dataclass(frozen=True, repr=False)
+class PseudoHuber(_Loss):
+    """L = width^2 (sqrt(1 + r^2) - 1), r = (z - y)/width: |L'| <= width, 0 < L'' <= 1. Any real target.
+
+    The squared loss for errors far below the width, the absolute error for those far above: regression with a slope
+    that privacy can bound.
+
+    >>> PseudoHuber(width=0.5).slope(np.array([0.0, 1e9]), np.array([0.0, 0.0])).round(6).tolist()
+    [0.0, 0.5]
+    """
+
+    width: float = 0.5
+    kind: ClassVar[int] = _PSEUDO_HUBER
+    numbers: ClassVar[bool] = True
+    max_curvature: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        _check_width(self)
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+        return self.width
+
+
+@dataclass(frozen=True, repr=False)
+class HuberHinge(_ForClasses):
+    """The hinge 1 - y z with its corner rounded over |1 - y z| <= width: |L'| <= 1, L'' <= 1/(2 width) (each times the
+    larger weight).
 
     Chaudhuri, Monteleoni, Sarwate, JMLR 12 (2011). It is neither strictly convex nor twice differentiable at the
     corners, so theorems that assume either do not cover it.
 
+    From a width of 1 on the best prediction rises strictly with the probability of +1, so that predictions stand for
+    probabilities. With q the larger of the two shares: q = 1/2 + |z|/(2 (1 + width)) where both z and -z lie on the
+    parabola, q = 2 width/(3 width + 1 - |z|) where one lies on the straight piece.
+
     >>> HuberHinge(width=0.25).max_curvature
     2.0
+    >>> HuberHinge(width=1.0).probability(np.array([-2.0, 0.0, 1.0])).round(4).tolist()
+    [0.0, 0.5, 0.6667]
     """
 
     width: float = 0.5
     offset: float = 0.0
+    weights: tuple[float, float] = (1.0, 1.0)  # of labels -1 and +1
     kind: ClassVar[int] = _HUBER_HINGE
-    max_slope: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        if not (self.width > 0 and math.isfinite(self.width)):
-            raise InputError(f"HuberHinge needs a positive width, not {self.width}")
+        _check_width(self)
+        self._check()
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+        return max(self.weights)
 
     @property
     def max_curvature(self) -> float:
         """The bound on L''."""
-        return 1.0 / (2.0 * self.width)
+        return max(self.weights) / (2.0 * self.width)
+
+    def _share(self, z: np.ndarray) -> np.ndarray | None:
+        w = self.width
+        if w < 1:
+            return None  # all probabilities near 1/2 have the same best prediction, at the corner
+        size = np.minimum(np.abs(z), 1 + w)
+        larger = np.where(size <= w - 1, 0.5 + size / (2 * (1 + w)), 2 * w / (3 * w + 1 - size))
+        return np.where(z >= 0, larger, 1 - larger)
+
+    def _prediction(self, q: float) -> float:
+        w = self.width
+        if w < 1:
+            raise InputError(f"a Huber hinge of width {w:g} has no probabilities: it needs a width of 1 or more")
+        larger = max(q, 1 - q)
+        size = (2 * larger - 1) * (1 + w) if larger <= w / (1 + w) else 3 * w + 1 - 2 * w / larger
+        return math.copysign(size, q - 0.5)
 
 
-Loss = Logistic | Squared | HuberHinge
+def _check_width(loss: PseudoHuber | HuberHinge) -> None:
+    if not (loss.width > 0 and math.isfinite(loss.width)):
+        raise InputError(f"{type(loss).__name__} needs a positive width, not {loss.width}")
+
+
+Loss = Logistic | Squared | HuberHinge | PseudoHuber

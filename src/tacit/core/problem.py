@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse
 
-from tacit.core.losses import Logistic, Loss, Squared
+from tacit.core.losses import Logistic, Loss
 from tacit.core.solvers.block import RowStore
 from tacit.core.solvers.rows import SparseRows, stack
 from tacit.errors import InputError, NotConverged
@@ -319,7 +319,7 @@ def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndar
             raise InputError(f"agent {i}: the rows hold NaN or infinity")
         if not np.all(np.isfinite(y)):
             raise InputError(f"agent {i}: the labels hold NaN or infinity")
-        if not isinstance(loss, Squared) and not np.all(np.abs(y) == 1):
+        if not loss.numbers and not np.all(np.abs(y) == 1):
             found = y[np.abs(y) != 1][0]
             raise InputError(f"agent {i}: {type(loss).__name__} needs labels -1 and +1, found {found:g}")
         blocks.append(X)

@@ -39,6 +39,8 @@ def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float =
     C, B, d = problem.scale[:, None], problem.sizes[:, None], problem.dimension
     g, k = problem.loss.max_slope, problem.loss.max_curvature
     slope = k * _gamma(d) * row_norm * size + _SLOPE * UNIT * (g + k)
+    if offset := getattr(problem.loss, "offset", 0.0):  # one more sum, of a margin that may be as large as both
+        slope = slope + k * _gamma(2) * (row_norm * size + abs(offset))
     return 1.01 * C * row_norm * (slope + _gamma(B + 3) * g)
 
 

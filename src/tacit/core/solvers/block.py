@@ -23,7 +23,7 @@ _AT_ONCE = 256  # rows that a gradient reads twice in a row: the second time the
 
 
 @entry
-def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
+def _values(ids, kind, shape, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = sum over the rows of agent ids[k] of c_r L(x_r.f_k, y_r)"""
     for k in range(len(ids)):
         first, last = lo[ids[k]], hi[ids[k]]
@@ -31,11 +31,11 @@ def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-un
         times(rows, first, last, f[k], z)
         out[k] = 0.0
         for r in range(first, last):
-            out[k] += c[r] * losses.value(kind, width, z[r - first], y[r])
+            out[k] += c[r] * losses.value(kind, shape, z[r - first], y[r])
 
 
 @entry
-def gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
+def gradients(ids, kind, shape, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = gradient of the above with respect to f_k"""
     out[:] = 0.0
     z = np.empty(_AT_ONCE)
@@ -44,7 +44,7 @@ def gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-
             last = min(first + _AT_ONCE, hi[ids[k]])
             times(rows, first, last, f[k], z)
             for r in range(first, last):
-                z[r - first] = c[r] * losses.slope(kind, width, z[r - first], y[r])
+                z[r - first] = c[r] * losses.slope(kind, shape, z[r - first], y[r])
             add_transposed_times(rows, first, last, z, out[k])
 
 
@@ -57,7 +57,7 @@ def _sparse_grams(ids, first, rows, lo, hi, d, out):  # type: ignore[no-untyped-
 
 
 @entry
-def _descend(ids, kind, width, rows, lo, hi, y, c, rho, b, f, step, steps, limit, norms):  # type: ignore[no-untyped-def]
+def _descend(ids, kind, shape, rows, lo, hi, y, c, rho, b, f, step, steps, limit, norms):  # type: ignore[no-untyped-def]
     """Gradient descent from the minimiser without data, -b/rho, until the gradient norm is at most limit[k]"""
     for k in range(len(ids)):
         first, last = lo[ids[k]], hi[ids[k]]
@@ -66,7 +66,7 @@ def _descend(ids, kind, width, rows, lo, hi, y, c, rho, b, f, step, steps, limit
             x[j] = -b[k, j] / rho[k]
         for _ in range(steps[k] + 1):
             times(rows, first, last, x, z)
-            norms[k] = quasi_newton.gradient(kind, width, rows, first, last, y, c, rho[k], b[k], x, z, s, g)
+            norms[k] = quasi_newton.gradient(kind, shape, rows, first, last, y, c, rho[k], b[k], x, z, s, g)
             if norms[k] <= limit[k]:
                 break
             combine(x, -step[k], g, x)
