@@ -14,15 +14,16 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from tacit.core.jit import entry, kernel
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 
-__all__ = ["HuberHinge", "Logistic", "Loss", "PseudoHuber", "Squared"]
+__all__ = ["HuberHinge", "Logistic", "Loss", "Multinomial", "PseudoHuber", "Squared"]
 
 # Which loss a compiled kernel is to use: an integer, because numba caches no kernel that takes a function.
 _LOGISTIC, _SQUARED, _HUBER_HINGE, _PSEUDO_HUBER = 0, 1, 2, 3
@@ -105,6 +106,11 @@ class _Loss:
     numbers: ClassVar[bool] = False  # whether targets are any numbers, not the labels -1 and +1
 
     @property
+    def roundings(self) -> int:
+        """In the evaluation of a slope, at most."""
+        return 8
+
+    @property
     def shape(self) -> Shape:
         """The parameters as the kernels take them."""
         below, above = getattr(self, "weights", (1.0, 1.0))
@@ -121,6 +127,11 @@ class _Loss:
         out = np.empty(z.shape)
         _each(which, self.kind, self.shape, z.ravel(), y.ravel(), out.reshape(-1))
         return out
+
+    @property
+    def farthest_offset(self) -> float:
+        """How far from zero the prediction of a model of zeros lies."""
+        return float(np.max(np.abs(getattr(self, "offset", 0.0))))
 
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can reveal by noise and Jacobian.
@@ -334,4 +345,68 @@ def _check_width(loss: PseudoHuber | HuberHinge) -> None:
         raise InputError(f"{type(loss).__name__} needs a positive width, not {loss.width}")
 
 
-Loss = Logistic | Squared | HuberHinge | PseudoHuber
+@dataclass(frozen=True, repr=False)
+class Multinomial(_Loss):
+    """L(z, y) = ln sum_k exp(z_k) - z_y for a score z_k of each of the K `classes`, y in {0, ..., K-1}.
+
+    With p the softmax of z, the gradient is p - e_y, of norm at most sqrt(2); the Hessian is diag(p) - p p^T, of norm at
+    most 1/2. So a record x moves the gradient of a model by at most sqrt(2) ||x||, however many classes there are: one
+    against the rest, class by class, moves it by up to sqrt(K) ||x||. (Each times the largest weight.)
+
+    `offset` and `weights` have a number for each class; see `centred`.
+
+    >>> Multinomial(3).probability(np.zeros((1, 3))).round(4).tolist()
+    [[0.3333, 0.3333, 0.3333]]
+    """
+
+    classes: int
+    offset: tuple[float, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole("classes", self.classes, 2)
+        for name, usual in (("offset", 0.0), ("weights", 1.0)):
+            given = tuple(float(v) for v in getattr(self, name)) or (usual,) * self.classes
+            if len(given) != self.classes or not all(map(math.isfinite, given)) or (usual and min(given) <= 0):
+                raise InputError(f"{name} has a number for each of {self.classes} classes, not {given}")
+            object.__setattr__(self, name, given)
+
+    def __repr__(self) -> str:
+        chosen = [f"{self.classes}"]
+        chosen += [f"offset={self.offset}"] if any(self.offset) else []
+        chosen += [f"weights={self.weights}"] if set(self.weights) != {1.0} else []
+        return f"Multinomial({', '.join(chosen)})"
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on the norm of the gradient."""
+        return math.sqrt(2.0) * (1 + 2.0**-50) * max(self.weights)
+
+    @property
+    def max_curvature(self) -> float:
+        """The bound on the norm of the Hessian."""
+        return 0.5 * max(self.weights)
+
+    @property
+    def roundings(self) -> int:
+        """In the evaluation of a slope: K terms are added up."""
+        return 16 + self.classes
+
+    def centred(self, shares: Sequence[float]) -> Multinomial:
+        """The same loss with the offsets at which a model of zeros predicts these shares of the classes."""
+        if len(shares) != self.classes or not all(0 < share < 1 for share in shares):
+            raise InputError(f"{self.classes} shares between 0 and 1 are needed, one for each class, not {shares}")
+        return replace(self, offset=tuple(math.log(s * w) for s, w in zip(shares, self.weights, strict=True)))
+
+    def scores(self, X: Any, F: np.ndarray) -> np.ndarray:
+        """z of every row, (rows, K), for a model F, (K, d)."""
+        return np.asarray(X @ F.T) + np.asarray(self.offset)
+
+    def probability(self, z: np.ndarray) -> np.ndarray:
+        """Of each class, (rows, K), for scores without the offset."""
+        log_p = np.asarray(z) + np.asarray(self.offset) - np.log(self.weights)
+        p = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
+        return p / p.sum(axis=-1, keepdims=True)
+
+
+Loss = Logistic | Squared | HuberHinge | PseudoHuber | Multinomial

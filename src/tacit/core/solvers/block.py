@@ -96,12 +96,13 @@ class RowStore:
     """
 
     def __init__(
-        self, loss: losses.Loss, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, dimension: int
+        self, loss: Any, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, features: int
     ) -> None:
         self.hi = np.cumsum(sizes)
         self.lo = self.hi - sizes
-        self.sizes, self.rows, self.y, self.c, self.dimension = sizes, rows, y, c, dimension
-        self.data = (loss.kind, loss.shape, rows, self.lo, self.hi, y, c)  # as the kernels take it
+        self.sizes, self.rows, self.y, self.c = sizes, rows, y, c
+        self.features = self.dimension = features
+        self.data = () if loss is None else (loss.kind, loss.shape, rows, self.lo, self.hi, y, c)  # for the kernels
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
@@ -150,7 +151,7 @@ class RowStore:
         if not isinstance(self.rows, SparseRows):
             return self.rows
         places = (self.rows.indices.astype(np.int32), self.rows.indptr.astype(np.int64))
-        return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.dimension))
+        return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.features))
 
     @cached_property
     def grams(self) -> tuple[np.ndarray, np.ndarray | None]:
