@@ -59,7 +59,7 @@ test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy ma
 	$(HARD)/bin/python tools/test_hard.py
 
 test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
-	$(FLOWER)/bin/python -m pytest tests/agent/test_agent.py
+	$(FLOWER)/bin/python -m pytest tests/agent/test_loop.py
 
 smoke:            ## the wheel by itself, without extras and with all of them
 	PYTHON=$(PYTHON) tools/smoke.sh

@@ -1,13 +1,13 @@
-"""What talking costs an agent: a round without computation beside a bare gRPC ping-pong over the same TLS, in one run.
+"""The cost of communication: a round without computation against a bare gRPC ping-pong over the same TLS.
 
     python benchmarks/agents.py [AGENTS ...]
 
-Processes on a ring, all on this machine, on one disk. A round is what `tacit agent run` does at a tick: speak, one
-commit that reaches the disk, ask both neighbours, listen. The bare ping-pong has the same processes ask the same
-neighbours for as many bytes, without a store, a schedule or an algorithm: gRPC's own cost for this traffic. Both are
-medians over rounds of the slowest process, in the same processes one after the other; a commit is the time of one
-synchronous SQLite transaction alone. Bytes are counted in a run of their own, by a relay in front of one of the agents,
-from its tenth round on: all that passes in both directions, with what TLS, HTTP/2 and the questions take.
+The processes are on a ring, on one machine and one disk. A round is what `tacit agent run` does at a tick: speak, one
+commit that reaches the disk, ask both neighbours, listen. In the bare ping-pong the same processes ask the same
+neighbours for as many bytes, without a store, a schedule or an algorithm: gRPC's own cost for this traffic. Both times
+are medians over rounds of the slowest process, in the same processes one after the other. A commit is the time of one
+synchronous SQLite transaction alone. A relay in front of one agent counts bytes in a separate run, from its tenth round
+on: everything in both directions, including TLS, HTTP/2 and the questions.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.agent.federation import SUMS, Federation, Member, Plain
+from tacit.agent.federation import SUMS, Federation, Member
 from tacit.agent.identity import Identity
+from tacit.agent.method import ExactMethod
 from tacit.agent.store import status
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
@@ -44,7 +45,7 @@ DIMENSION, ROUNDS, TURNS = 104, 150, 3
 
 
 class State(NamedTuple):
-    """Nothing but the sum of what was heard."""
+    """The sum of the messages heard."""
 
     f: np.ndarray
 
@@ -87,7 +88,7 @@ def made(folder: Path, agents: int) -> Federation:
         columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(DIMENSION)),
     )
     edges = tuple((members[a].name, members[b].name) for a, b in Graph.ring(agents).edges)
-    return Federation("talk", tuple(members), edges, Plain("admm", 1.0, 1.0, "logistic"), ROUNDS, schema)
+    return Federation("talk", tuple(members), edges, ExactMethod("admm", 1.0, 1.0, "logistic"), ROUNDS, schema)
 
 
 def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None = None) -> list[float]:
@@ -118,7 +119,7 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
 
 def ping(federation: Federation, folder: Path, me: int, together: Any) -> list[float]:
     """The same traffic by gRPC alone; the times of its rounds."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # not a line for each connection that ends
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # no log line for each connection that ends
     import grpc
 
     identity, members = Identity.load(folder / federation.names[me]), federation.members
@@ -159,7 +160,7 @@ def ping(federation: Federation, folder: Path, me: int, together: Any) -> list[f
 
 
 def measured(federation: Federation, folder: Path, me: int, stores: Path, together: Any, results: Any) -> None:
-    """Ping-pong, a run, and ping-pong again, in one process: the machine may be faster at one time than at another."""
+    """Ping-pong, a run, and ping-pong again, in one process: the speed of the machine may change over time."""
     bare = ping(federation, folder, me, together)
     took = talk(federation, folder, me, stores)
     together.wait()
@@ -185,7 +186,7 @@ async def relay(source: str, target: str, counted: Counter[str]) -> asyncio.Serv
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             there, back = await asyncio.open_connection(*target.split(":"))
-        except ConnectionRefusedError:  # it is not up yet: the caller will try again
+        except ConnectionRefusedError:  # the agent has not started yet: the caller will try again
             writer.close()
             return
         await asyncio.gather(passed(reader, back), passed(there, writer))
@@ -206,7 +207,7 @@ def network(context: Any, federation: Federation, work: Any, arguments: list[tup
 
 
 async def counted_run(context: Any, federation: Federation, folder: Path, hidden: str) -> float:
-    """The same again, with a relay in front of agent 1: bytes a message."""
+    """Another run, with a relay in front of agent 1; gives the bytes of a message."""
     counted, again, begun = Counter[str](), folder / "again", (0, 0)
     server = await relay(federation.members[1].address, hidden, counted)
     arguments = [(folder, i, again, hidden if i == 1 else None) for i in range(len(federation.members))]

@@ -1,9 +1,9 @@
-"""Speed of DP-ADMM, as ratios measured in one run; what is compared runs in turns, and the least time counts.
+"""Speed of DP-ADMM, as ratios measured in one run. The compared programs run in turns; the smallest time counts.
 
     python benchmarks/composite.py [--data-dir DIR]
 
-Without a folder that holds ijcnn1, made-up rows of its shape take its place: 49,990 x 22, 13 values a row. All have
-one thread.
+Without a folder that holds ijcnn1, the benchmark uses made-up rows of the same shape: 49,990 x 22, 13 values a row. All
+programs use one thread.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tacit
 from tacit.algorithms import DPADMM
 from tacit.composite import Term, clipped, graph_from_public_sample, graph_guided
 from tacit.data import a9a, load
+from tacit.privacy.noise import Noise
 
 ALONE = tacit.Graph.ring(1)
 BUDGET = tacit.Gaussian(50.0)
@@ -35,7 +36,7 @@ def one_iteration(rounds: int = 200, repeats: int = 7) -> None:
     x = np.zeros(X.shape[1])
     assert y is not None
 
-    def private(noise: tacit.noise.Noise) -> None:
+    def private(noise: Noise) -> None:
         tacit.simulate(method, problem, ALONE, rounds=rounds, noise=noise, measure_every=rounds)
 
     def ours() -> None:
@@ -52,7 +53,7 @@ def one_iteration(rounds: int = 200, repeats: int = 7) -> None:
         for seconds in interleaved(
             repeats, lambda: private(tacit.SeededNoise(0)), lambda: private(tacit.SecureNoise()), ours, by_scipy, of=min
         )
-    )  # fmt: skip
+    )
     print(f"a9a, 32,561 x 123: one gradient pass over the CSR rows: {own:.2f} ms (scipy: {scipys:.2f} ms)")
     print(f"one DP-ADMM iteration / one gradient pass: {seeded / own:.2f} seeded, {secure / own:.2f} secure (limit 3)")
     print(f"                      / one pass by scipy: {seeded / scipys:.2f} seeded, {secure / scipys:.2f} secure")
@@ -103,7 +104,7 @@ def many_iterations(X: scipy.sparse.csr_array, y: np.ndarray, row_norm: float, w
 
 
 def ijcnn1(data_dir: str | None) -> tuple[scipy.sparse.csr_array, np.ndarray, float, str]:
-    """The training rows, or made-up ones of the same shape; the norm to clip them to; and what they are."""
+    """The training rows, or made-up ones of the same shape; their labels; the norm to clip them to; a name."""
     if data_dir is not None:
         train, _ = load("ijcnn1", data_dir)
         assert train.y is not None
@@ -118,9 +119,9 @@ def ijcnn1(data_dir: str | None) -> tuple[scipy.sparse.csr_array, np.ndarray, fl
 
 
 def main() -> None:
-    """Prints one line a figure."""
+    """Prints the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", help="where ijcnn1 lies")
+    parser.add_argument("--data-dir", help="the folder of ijcnn1")
     data_dir = parser.parse_args().data_dir
     train, _ = a9a()
     assert train.y is not None

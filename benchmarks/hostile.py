@@ -1,8 +1,8 @@
-"""What one member that lies does to the others' models, without and with robust listening (docs/results.md).
+"""What one lying member does to the models of the others, without and with robust listening (docs/results.md).
 
     python benchmarks/hostile.py [SEEDS]
 
-Adult, five members on a complete graph, (1, 1e-5) for everybody's records, the recommended method. Each entry is the
+Adult, five members on a complete graph, (1, 1e-5) for every record, the recommended method. Each entry is the
 mean over the seeds of the honest members' test error, each with its own model.
 """
 

@@ -3,8 +3,7 @@
     python benchmarks/local_solver.py
 
 The private regime: 40,000 training rows, scale 1750, penalty 1, a random linear term of norm 50 redrawn in every
-round, gradient norm at most 1e-9. Times are medians; what is compared runs interleaved, so that a busy machine
-slows both sides alike.
+round, gradient norm at most 1e-9. Times are medians. The compared programs run in turns, so a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -33,20 +32,21 @@ class PrivateRounds:
         self.problem = tacit.Problem(parts, scale=SCALE, l2=L2)
         self.f = np.zeros((self.problem.agents, self.problem.dimension))
         self.rng = np.random.default_rng(0)
-        self.round()  # compiles, and builds what depends on the data alone
+        self.round()  # compiles, and computes what depends on the data alone
 
     def draw(self) -> np.ndarray:
+        """A random linear term of the same norm for each agent."""
         noise = self.rng.normal(size=self.f.shape)
         return noise * NOISE / np.linalg.norm(noise, axis=1, keepdims=True)
 
     def round(self) -> None:
-        """Everybody's exact minimiser, on a ring (two neighbours each)."""
+        """The exact minimisers of all agents, on a ring (two neighbours each)."""
         centre = self.f.mean(axis=0)
         self.f = self.problem.argmin(self.draw(), 2 * PENALTY, centre, start=self.f)
 
 
 def lbfgs_round(parts: list[tuple[Any, Any]], linear: np.ndarray, centre: np.ndarray, f: np.ndarray) -> float:
-    """The script a researcher would write: scipy's L-BFGS-B for each agent, dense; returns the worst gradient norm."""
+    """The script that a researcher would write: dense, L-BFGS-B for each agent. Gives the largest gradient norm."""
     worst = 0.0
     for i, (X, y) in enumerate(parts):
         weight = SCALE / len(y)
@@ -58,10 +58,8 @@ def lbfgs_round(parts: list[tuple[Any, Any]], linear: np.ndarray, centre: np.nda
             gradient = X.T @ (-weight * y / (1 + np.exp(m))) + L2 * x + linear[i] + 4 * PENALTY * (x - centre)
             return value, gradient
 
-        found = scipy.optimize.minimize(
-            objective, f[i], jac=True, method="L-BFGS-B",
-            options={"maxiter": 10_000, "maxfun": 10_000, "gtol": 1e-10, "ftol": 0.0, "maxls": 50},
-        )  # fmt: skip
+        options = {"maxiter": 10_000, "maxfun": 10_000, "gtol": 1e-10, "ftol": 0.0, "maxls": 50}
+        found = scipy.optimize.minimize(objective, f[i], jac=True, method="L-BFGS-B", options=options)
         worst = max(worst, float(np.linalg.norm(objective(found.x)[1])))
     return worst
 
@@ -81,7 +79,7 @@ def many_agents() -> None:
 
 
 def main() -> None:
-    """Prints one line a ratio."""
+    """Prints the ratios."""
     train, _ = adult("paper").split(train=40_000, seed=0)
     X: Any = train.X
     y: Any = train.y

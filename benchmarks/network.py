@@ -1,4 +1,4 @@
-"""What agents learn of each other from a token: the table and the picture of docs/privacy.md.
+"""What agents learn about each other from a token: the table and the picture of docs/privacy.md.
 
 python benchmarks/network.py docs/images/network-privacy.png
 """

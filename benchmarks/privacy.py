@@ -1,8 +1,8 @@
-"""Speed of the privacy core: noise in coordinates a second, the ledger in durable releases a second.
+"""Speed of the privacy core: noise in coordinates per second, the ledger in durable releases per second.
 
     python benchmarks/privacy.py
 
-Medians of several passes. The ledger's figure is that of the disk it lies on: each release is two synchronous commits.
+Medians of several passes. The ledger is as fast as its disk: each release is two synchronous commits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from tacit.privacy.events import Pure
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.privacy.noise import Law, SecureNoise, SeededNoise
+from tacit.privacy.noise import LawName, SecureNoise, SeededNoise
 
 D = 104
 
 
 def rate(work: Callable[[], int], passes: int = 7) -> float:
-    """Median of (how many things were done) / (seconds it took)."""
+    """The median of (the number that `work` returns) / (the seconds it takes)."""
     found = []
     for _ in range(passes):
         begin = time.perf_counter()
@@ -35,7 +35,7 @@ def rate(work: Callable[[], int], passes: int = 7) -> float:
 
 def main() -> None:
     """Prints one line a figure."""
-    laws: tuple[Law, ...] = ("spherical", "gaussian", "laplace")
+    laws: tuple[LawName, ...] = ("spherical", "gaussian", "laplace")
     for law in laws:
         secure, seeded = SecureNoise(), SeededNoise(0)
         few, many = np.arange(40), np.arange(4000)

@@ -1,10 +1,10 @@
-"""Secret-shared sums beside plain ones: ten agents on a complete graph, 100,000 numbers each.
+"""Secret-shared sums against plain sums: ten agents on a complete graph, 100,000 numbers each.
 
     python benchmarks/secret_sharing.py
 
-Both run interleaved, in one process that does the work of all agents; medians. The plain sum is `Inbox.sum` for
-everybody. The secret-shared one is given twice: as a simulation does it, where agents with the same neighbourhood share
-one sum, and with all that ten processes would do together, where each of them opens and adds for itself.
+Both run in turns, in one process that does the work of all agents; times are medians. The plain sum is `Inbox.sum` for
+all agents. The secret-shared sum is measured twice: as in a simulation, where agents with the same neighbourhood share
+one sum; and with the work of ten processes together, where each of them opens and adds for itself.
 """
 
 from __future__ import annotations

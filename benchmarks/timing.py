@@ -10,7 +10,7 @@ from collections.abc import Callable
 def interleaved(
     times: int, *works: Callable[[], object], of: Callable[[list[float]], float] = statistics.median
 ) -> list[float]:
-    """Median (or else) seconds of each piece of work, run in turn, so that a busy machine slows all of them alike."""
+    """The median seconds (or `of`) of each piece of work. They run in turns: a busy machine slows all of them."""
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(times):
         for work, seconds in zip(works, taken, strict=True):

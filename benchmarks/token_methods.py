@@ -1,10 +1,10 @@
-"""Speed of a tick of incremental ADMM, measured in one run beside the bare arithmetic.
+"""Speed of a tick of incremental ADMM, against the bare arithmetic in the same run.
 
     python benchmarks/token_methods.py
 
 Ridge regression of paper 002 (N = 100 agents with 30 rows in two dimensions, penalty 10), exact updates. "Bare" is the
-same method in a loop of plain numpy calls without a class, a check or a count. The compiled loop serves runs that draw
-nothing; a run that is overheard, or perturbed, goes tick by tick. What is compared runs interleaved, times are medians.
+same method in a loop of plain numpy calls without a class, a check or a count. The compiled loop serves runs without
+random numbers; a run that is overheard or perturbed goes tick by tick. All run in turns; times are medians.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ N, ROWS, D, RHO, TICKS, LONG = 100, 30, 2, 10.0, 2_000, 100_000
 
 
 def bare(parts: list[tuple[np.ndarray, np.ndarray]], order: tuple[int, ...], ticks: int) -> np.ndarray:
-    """(4a), (4b) and (5) of paper 002 for (22), with what can be known beforehand computed beforehand."""
+    """(4a), (4b) and (5) of paper 002 for (22); what does not change is computed once."""
     hessians = [2 / ROWS * o.T @ o + RHO * np.eye(D) for o, _ in parts]
     linear = [2 / ROWS * o.T @ t for o, t in parts]
     x, y, z = np.zeros((N, D)), np.zeros((N, D)), np.zeros(D)

@@ -1,10 +1,10 @@
-"""The private token beside recycled ADMM, both by their recipes, on synthetic records that the tuning has not seen.
+"""The private token against recycled ADMM, both by their recipes, on synthetic records that the tuning did not use.
 
     python benchmarks/token_recipe.py
 
-The 40,000 records of `tuning.py`, of other seeds, shared out among 5 and among 10 agents on a ring; epsilon = 1,
-delta = 1e-5. Printed are mean test errors over data sets and noise seeds: of the agents' average model, and of their
-own models, which is what each has at the end of a federation's run.
+40,000 records as in `tuning.py`, with other seeds, divided among 5 and among 10 agents on a ring; epsilon = 1,
+delta = 1e-5. It prints mean test errors over data sets and noise seeds: of the agents' average model, and of their own
+models, which each member has at the end of a federation's run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import tacit
 from tacit.workflows.recipes import RECIPES
 
 TOTAL = AGENTS * ROWS
-DATA_SETS, NOISES = range(2, 5), range(3)  # the tuning has the data sets 0 and 1
+DATA_SETS, NOISES = range(2, 5), range(3)  # the tuning uses the data sets 0 and 1
 
 
 def errors(name: str, agents: int, sets: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float, int]:
-    """Of the average model, of the agents' own, and the number of messages."""
+    """The error of the average model, the mean error of the agents' models, and the number of messages."""
     graph, share = tacit.Graph.ring(agents), TOTAL // agents
     setting = RECIPES[name].setting([share] * agents, sets[0][0].shape[1], graph, 1.0, 1e-5)
     facts, average, own, messages = setting.facts, [], [], 0

@@ -1,11 +1,11 @@
-"""How the recipes were chosen: on synthetic records, never on those that results are reported for.
+"""How the recipes were chosen: on synthetic records, never on the data that results are reported for.
 
     python benchmarks/tuning.py [METHOD ...]
 
 Records with eight categorical attributes of 2 to 40 values (shares by a Dirichlet law) and four numbers, labels from a
 logistic model with a quarter of positives, rows of norm at most 1: like a census, but made up. Five agents with 8,000
-rows each on a random graph with six edges, or, for a token, on a ring. For every method a grid of losses, noisy steps
-and reach; printed is the mean test error over data sets and noise seeds at epsilon = 1 and 0.1, delta = 1e-5.
+rows each on a random graph with six edges, or, for a token, on a ring. Every method has a grid of losses, noisy steps
+and reach. It prints the mean test error over data sets and noise seeds at epsilon = 1 and 0.1, delta = 1e-5.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GRIDS = {
     "mr-admm": ([16, 32], [1.0, 1.4, 2.0]),
     "pi-admm": ([32, 64], [1.0, 1.4, 2.0]),
 }
-GRAPHS = {"pi-admm": tacit.Graph.ring(AGENTS)}  # a token goes round a cycle, which the random graph does not have
+GRAPHS = {"pi-admm": tacit.Graph.ring(AGENTS)}  # a token needs a cycle, which the random graph does not have
 
 
 def records(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,8 @@
-"""A member that may say anything, against one honest agent: what tests and `benchmarks/adversary.py` share.
+"""A member that may say anything, against one honest agent: what tests and `tests/adversary_runs.py` share.
 
-The honest agent runs the real code on one of two data sets that differ in one record. Its neighbours are the
-adversary's: at every tick they say rows of their choice, knowing everything that is public, which is the agent's whole
-state as far as it was released. `converse` is the loop of an agent process without the network.
+The honest agent runs the real code on one of two data sets that differ in one record. The adversary
+controls its neighbours: at every tick they say rows of their choice, and know everything that is public: the agent's
+whole state as far as it was released. `converse` is the loop of an agent process without the network.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def neighbours_in_one_record(B: int, d: int, seed: int = 0, radius: float = 64.0
 
 @dataclass
 class Said:
-    """One thing that the agent said."""
+    """One message of the agent."""
 
     tick: int
     before: Any  # the agent's state before
@@ -105,7 +105,7 @@ class Said:
 
 
 def converse(method, problem, noise, liar: Liar, ticks: int, *, radius=None, summed=False, spoken=None):
-    """What the honest agent says while its neighbours lie; `radius` in place of the problem's, for the code of old."""
+    """What the honest agent says while its neighbours lie; `radius` replaces the problem's, for the old code."""
     schedule, view = method.schedule(GRAPH), GRAPH.view(np.array([ME]))
     start = np.zeros((1, problem.dimension))
     near = GRAPH.neighbours(ME)
@@ -140,7 +140,7 @@ def noiseless(method, problem, said: Said) -> np.ndarray:
 
 
 def private(said: Said) -> bool:
-    """Whether records had a say in it."""
+    """Whether it depends on records."""
     return not isinstance(said.event, Free)
 
 
@@ -175,8 +175,8 @@ def public_pull(method, state, view, step: int = 1) -> np.ndarray:
 
 
 def swallowing(method, size: float, seed: int = 0) -> Liar:
-    """The attack of old: numbers so large that noise would be rounded away, then the row that cancels them; in turn, as
-    often as the agent listens."""
+    """The attack on the old code: numbers so large that noise would be rounded away, then the row that cancels them; in
+    turn, as often as the agent listens."""
     view = GRAPH.view(np.array([ME]))
     rng = np.random.default_rng(seed)
     times = itertools.count()
@@ -210,7 +210,7 @@ def _cancelling(method, state, view, t, d) -> np.ndarray:
     return np.repeat(np.nan_to_num(row, nan=0.0, posinf=1e300, neginf=-1e300)[None], 2, axis=0)
 
 
-def objective_perturbed_of_old(problem, noise, law, *, linear, weight, centre, start, factor, ids, t):
+def old_objective_perturbed(problem, noise, law, *, linear, weight, centre, start, factor, ids, t):
     """The mechanism as it was: noise added to what neighbours chose, in floating point, and a fixed tolerance."""
     from tacit.privacy import mechanisms as m
 

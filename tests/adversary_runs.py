@@ -3,18 +3,18 @@
     python tests/adversary_runs.py [--tries 1000] [--guesses 40] [--agents 10] [--seed 0] [--only agents]
 
 *Guesses.* For every private method, and for secret-shared sums, neighbours say numbers of size 1e3, 1e6, ..., 1e300 and
-then the row that cancels them; from what leaves they name one of two data sets. Right answers are compared with what
-the step's own cost allows; a false alarm has a probability of at most 1e-6 over the whole table.
+then the row that cancels them; from what leaves they guess one of two data sets. The right answers are compared with
+what the step's own cost allows; a false alarm has a probability of at most 1e-6 over the whole table.
 
 *Failures.* Agents of 10 to 10,000 records and 2 to 1,000 features, at epsilon from 0.01 to 10, under rows that are
-chosen to flatten the slopes of all records, or of all but one, or to sit on an edge. Under either data set the same has
-to happen: a release, or a refusal from public numbers before noise is drawn. Exits with 1 if anything differs.
+chosen to flatten the slopes of all records, or of all but one, or to sit on an edge. Under both data sets the same must
+happen: a release, or a refusal from public numbers before noise is drawn. Exits with 1 if anything differs.
 
 *Agents.* The guesses again, over the network, for every private method that a federation can name: the victim is a real
-agent in a process of its own, with TLS, a store and a ledger; its two neighbours have real keys, and know it through
-its releases alone. The whole run is worth (0.1, 1e-6). The first victim of every size is lied to until its run is over.
-Every ledger has to have what was planned, and nothing else. The last row is the attack on the mechanism of old, which
-it has to break.
+agent in a process of its own, with TLS, a store and a ledger; its two neighbours have real keys, and see only its
+releases. The whole run is worth (0.1, 1e-6). The neighbours of the first victim of every size lie until its run is
+over. Every ledger must have what was planned, and nothing else. The last row is the attack on the old mechanism, which
+it must break.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import tacit
 from tacit.workflows.recipes import RECIPES
 
 SIZES = [10.0**k for k in (*range(3, 22, 3), 50, 100, 200, 300)]
-MULTIPLIER = 10.0  # of one step: N(0, 1) against N(1/10, 1), which nobody tells apart better than Phi(1/20) of the time
+MULTIPLIER = 10.0  # of one step: nobody tells N(0, 1) and N(1/10, 1) apart with a higher probability than Phi(1/20)
 
 
 def guesses(name: str, method, per_size: int, alarm: float, summed: bool = False) -> tuple[int, int, bool]:
@@ -56,7 +56,7 @@ def guesses(name: str, method, per_size: int, alarm: float, summed: bool = False
 
 
 def outcome(method, problem, noise, liar) -> str:
-    """What becomes of three ticks."""
+    """What happens in three ticks."""
     try:
         said = list(converse(method, problem, noise, liar, ticks_of_the_attack(method)))
     except tacit.TacitError as error:
@@ -105,11 +105,13 @@ def over_agents(name: str, identities, per_size: int, old: bool = False) -> tupl
     federation, sizes = hostile.agreed(identities, name), [1e19] if old else SIZES
     tries = per_size * len(SIZES)
 
-    def tell(done: int) -> None:
+    def progress(done: int) -> None:
         print(f"\r{name}: {done} of {tries} agents ", end="" if done < tries else "\r", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
-        right = hostile.guesses(Path(folder), identities, federation, sizes, tries // len(sizes), old=old, tell=tell)
+        right = hostile.guesses(
+            Path(folder), identities, federation, sizes, tries // len(sizes), old=old, progress=progress
+        )
     return sum(right), tries
 
 
@@ -142,7 +144,7 @@ def failure_table(tries: int, seed: int) -> int:
 
 
 def agent_table(per_size: int) -> int:
-    """Over real agents; gives the number of methods with too many right answers, and one if the code of old stands."""
+    """Over real agents; gives the number of methods with too many right answers, plus one if the old code holds."""
     best, bad = (math.exp(hostile.EPSILON) + hostile.DELTA) / (1 + math.exp(hostile.EPSILON)), 0
     print(f"\nagents, epsilon = {hostile.EPSILON}: best possible share of right answers: {best:.4f}\n")
     print("| method | right | of | share | too many | seconds |\n| --- | --- | --- | --- | --- | --- |")
@@ -153,7 +155,7 @@ def agent_table(per_size: int) -> int:
             right, tries = over_agents(name, identities, per_size, old)
             many = adversary.too_many(right, tries, hostile.EPSILON, hostile.DELTA, alarm=1e-6 / len(RECIPES))
             bad += many != old
-            text = f"{name}, mechanism of old, 1e19" if old else name
+            text = f"{name}, old mechanism, 1e19" if old else name
             took = time.perf_counter() - begin
             print(
                 f"| {text} | {right} | {tries} | {right / tries:.3f} | {'YES' if many else 'no'} | {took:.0f} |",

@@ -1,4 +1,4 @@
-"""Five agents that tests start, kill and start again: fixtures of the test_agent files."""
+"""Five agents that tests start, kill and start again: fixtures for tests/agent."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ class Network:
             self.lives[i].start()
 
     def ended(self, i, within=120):
-        """The code with which an agent ends. A busy machine is slow: it fails if nobody moves for so many seconds."""
+        """The exit code of an agent. Fails if no agent makes progress for so many seconds: a busy machine is slow."""
         self.wait(lambda: self.lives[i].exitcode is not None, within, f"{NAMES[i]} does not end", i)
         return self.lives[i].exitcode
 
@@ -122,7 +122,7 @@ class Network:
 
     @contextmanager
     def held(self):
-        """Nobody who is slow gets any further."""
+        """Agents that are slow get no further."""
         (self.folder / "hold").touch()
         yield
         (self.folder / "hold").unlink()
@@ -145,8 +145,8 @@ class Network:
         return Counter((tick, agent) for tick, agent, _ in lines)
 
 
-class OnTheLine:
-    """Somebody between an agent and all others, with an event loop of its own: `_open` and `_close` are coroutines."""
+class Intermediary:
+    """Stands between an agent and all others, with an event loop of its own: `_open` and `_close` are coroutines."""
 
     def __enter__(self):
         self._loop = asyncio.new_event_loop()
@@ -172,8 +172,8 @@ class OnTheLine:
         self._loop.close()
 
 
-class Relay(OnTheLine):
-    """A bad line in front of an agent: it can be cut, so that connections break and nobody answers; or held, so that
+class Relay(Intermediary):
+    """A bad connection to an agent. It can be cut, so that connections break and nobody answers; or held, so that
     connections stay but nothing passes. It is never faster than one piece in 20 ms. It records the first connection."""
 
     def __init__(self, address, hidden):
@@ -217,19 +217,19 @@ class Relay(OnTheLine):
     def cut(self):
         self._run(self._broken())
 
-    def mend(self):
+    def reconnect(self):
         self._run(self._open())
 
     def hold(self):
         self._run(self._held(True))
 
-    def let_go(self):
+    def resume(self):
         self._run(self._held(False))
 
     _close = _broken
 
 
-class Meddler(OnTheLine):
+class Meddler(Intermediary):
     """Has everybody's keys and sits in front of an agent: every question is passed on twice, after delays that bring
     those of one neighbour out of order; and every third answer is first that of an earlier question."""
 
@@ -271,7 +271,7 @@ class Meddler(OnTheLine):
             return await self._channels[caller].unary_unary(f"/tacit.Agent/{method}")(raw, wait_for_ready=True)
 
         try:
-            if method == "Leave":  # who has left does not answer twice
+            if method == "Leave":  # an agent that has left does not answer twice
                 return await pass_on()
             answer, again = await asyncio.gather(pass_on(), pass_on())
         except grpc.aio.AioRpcError as error:
@@ -347,7 +347,7 @@ def assert_as_simulated(net):
     heard = net.said()
     assert heard.keys() == said.keys()
     for key, row in said.items():
-        if len(heard[key]):  # who keeps silent sends no row
+        if len(heard[key]):  # an agent that is silent sends no row
             np.testing.assert_allclose(heard[key], row, rtol=0, atol=1e-9)
     silent = sum(len(row) == 0 for row in heard.values())
     assert silent == (15 if net.kind == "silent" else 0)

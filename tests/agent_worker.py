@@ -1,5 +1,5 @@
-"""Agents in processes of their own, for test_agent.py. They are forked from a server that has tacit loaded but not gRPC
-(which does not survive a fork), so that a life is cheap. Not a test."""
+"""Agents in processes of their own, for tests/agent. They are forked from a server that has tacit loaded but not gRPC
+(which does not survive a fork), so that starting one is cheap. Not a test."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def facts(sizes: list[int]) -> Facts:
 
 def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], identities: Path) -> Any:
     """Writes the file that all hold."""
-    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member, Plain, Private
+    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member
+    from tacit.agent.method import ExactMethod, PrivateMethod
 
     certificates = [(identities / name / "certificate.pem").read_text() for name in NAMES]
     members = [
@@ -122,14 +123,14 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
     exchange = SUMS if kind in SHARED else ROWS
     if kind in GOING_ON:
         method, rounds = GOING_ON[kind]
-        agreed = Private(*method) if kind in PRIVATE else Plain(*method)
+        agreed = PrivateMethod(*method) if kind in PRIVATE else ExactMethod(*method)
         edges = COMPLETE if kind == "going on, complete" else EDGES
         made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
         made = made.with_rounds()  # and with the radius of its recipe
     else:
-        plain = Plain("admm", 0.5, L2, "logistic")
+        exact = ExactMethod("admm", 0.5, L2, "logistic")
         rounds, robust = SETTINGS[kind][1], ROBUST.get(kind, NONE)
-        made = Federation(kind, tuple(members), EDGES, plain, rounds, SCHEMA, exchange, robust=robust)
+        made = Federation(kind, tuple(members), EDGES, exact, rounds, SCHEMA, exchange, robust=robust)
     (folder / "fed.toml").write_text(made.to_toml())
     return made
 
@@ -175,12 +176,13 @@ def agent(
     compute. Every number of a life has its own noise."""
     from tacit.agent import handshakes
 
-    assert "grpc" not in sys.modules  # it would not trace, and nobody that fails in the handshake would be seen
+    assert "grpc" not in sys.modules  # it would not trace failed handshakes
     handshakes.trace()
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
     from tacit.agent import report
-    from tacit.agent.run import _Part, take_part
+    from tacit.agent.loop import AgentLoop
+    from tacit.agent.run import take_part
     from tacit.agent.store import Store
     from tacit.agent.transport import Peer, Server
     from tacit.agent.wire_pb2 import Question
@@ -190,7 +192,7 @@ def agent(
     algorithm = type(loaded(folder, kind).setting.algorithm)
     answered, computed = Server._ask, algorithm.speak
     uncommitted: dict[int, bytes] = {}
-    answers, left = itertools.count(), itertools.count()
+    answers, sent = itertools.count(), itertools.count()
 
     async def witnessed(self: Any, stream: Any, context: Any) -> bytes:
         """What the world sees: lines in a plain file, on the disk before the answer is."""
@@ -204,7 +206,7 @@ def agent(
             os.fsync(seen.fileno())
         if question.tick in uncommitted or (fault == ("answering", next(answers))):
             os.kill(os.getpid(), signal.SIGKILL)
-        if fault is not None and fault[0] == "answered" and fault[1] == next(left):
+        if fault is not None and fault[0] == "answered" and fault[1] == next(sent):
             asyncio.get_running_loop().call_later(0.005, os.kill, os.getpid(), signal.SIGKILL)
         return answer
 
@@ -242,8 +244,8 @@ def agent(
             "paid": (Ledger, "reserve_run"),
             "computed": (algorithm, "speak"),
             "committed": (Store, "commit"),
-            "told the ledger": (Ledger, "store"),
-            "may leave": (_Part, "_open_all"),
+            "stored in the ledger": (Ledger, "store"),
+            "may leave": (AgentLoop, "_publish"),
             "asked": (Peer, "ask"),
             "finished": (Store, "finish"),
         }[point]

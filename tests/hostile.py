@@ -1,7 +1,7 @@
-"""Members of a federation that somebody else has hold of: they have real keys, speak gRPC, and say what they like.
+"""Members of a federation that an attacker controls: they have real keys, speak gRPC, and send what they like.
 
 `Hostile` is one of them. `Swallower` is all neighbours of one agent together: they make the attack of `adversary.py`
-on a real agent that they know through its releases alone.
+on a real agent, of which they see only the releases.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tacit.privacy.ledger.entries import canonical
 NAMES = ("alder", "birch", "cedar", "dogwood")
 ROWS, D = 2000, 3
 EPSILON, DELTA = 0.1, 1e-6
-FAR = 1e301  # a radius that keeps nothing out: there was none of old
+FAR = 1e301  # a radius that clips nothing: the old code had none
 SCHEMA = Schema(
     label=Classes("ill", positive=("yes",), negative=("no",)),
     columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(D)),
@@ -57,14 +57,17 @@ class Identities(dict[str, Any]):
 
 
 def agreed(identities: Identities, method: str, *, epsilon: float = EPSILON, rows: int = ROWS, **settings: Any) -> Any:
-    """A federation in which everybody is everybody's neighbour."""
-    from tacit.agent.federation import Federation, Member, Private
+    """A federation in which all members are neighbours."""
+    from tacit.agent.federation import Federation, Member
+    from tacit.agent.method import PrivateMethod
 
     members = tuple(
         Member(name, f"127.0.0.1:{k + 1}", rows, i.certificate) for k, (name, i) in enumerate(identities.items())
     )
     edges = tuple(itertools.combinations(identities, 2))
-    return Federation(method, members, edges, Private(method, epsilon, DELTA), 1, SCHEMA, **settings).with_rounds()
+    return Federation(
+        method, members, edges, PrivateMethod(method, epsilon, DELTA), 1, SCHEMA, **settings
+    ).with_rounds()
 
 
 def elsewhere(federation: Any, title: str) -> Any:
@@ -72,7 +75,7 @@ def elsewhere(federation: Any, title: str) -> Any:
     ports = worker.free_ports(len(federation.members))
     members = tuple(replace(m, address=f"127.0.0.1:{p}") for m, p in zip(federation.members, ports, strict=True))
     moved = replace(federation, title=title, members=members)
-    moved.__dict__["setting"] = federation.setting  # depends on neither, and takes a second to find
+    moved.__dict__["setting"] = federation.setting  # depends on neither, and takes a second to compute
     return moved
 
 
@@ -85,7 +88,7 @@ class Refused(Exception):  # noqa: N818 (a state of affairs, not a mistake)
 
 
 class Hostile:
-    """One member that is not what it seems. `answer` gets (method, caller, bytes) and gives bytes."""
+    """One hostile member. `answer` gets (method, caller, bytes) and gives bytes."""
 
     def __init__(self, federation: Any, identity: Any, answer: Callable[[str, str, bytes], Awaitable[bytes]]) -> None:
         self.federation, self._identity, self._answer = federation, identity, answer
@@ -94,7 +97,7 @@ class Hostile:
         self._channels: dict[str, Any] = {}
 
     def met(self) -> Any:
-        """That it has met its neighbours, signed."""
+        """A signed statement that it has met its neighbours."""
         from tacit.agent.meeting import _signed
         from tacit.agent.wire_pb2 import Met
 
@@ -175,8 +178,8 @@ def after_speaking(method: Any, before: Any, value: np.ndarray, view: Any) -> An
 
 
 class Swallower:
-    """All neighbours of one agent, whose releases are all that they see of it. They say numbers of a size, then the row
-    that cancels them, and so on to the end of the run; and they name the agent's data set."""
+    """All neighbours of one agent; they see only its releases. They say numbers of a size, then the row that cancels
+    them, and so on to the end of the run. Then they guess the agent's data set."""
 
     def __init__(self, federation: Any, identities: Identities, size: float, seed: int, radius: float) -> None:
         from tacit.agent.participant import planned
@@ -197,7 +200,7 @@ class Swallower:
         until the run is over, if it is to be `whole`."""
         loop = asyncio.get_running_loop()
         self._rows = {t: loop.create_future() for t in range(self.federation.rounds)}
-        self._left: set[int] = set()
+        self._finished: set[int] = set()
         for member in self._members.values():
             await member.open()
         view, start = GRAPH.view(np.array([ME])), np.zeros((1, D))
@@ -242,21 +245,21 @@ class Swallower:
             name, parts = self.federation.names[me], self.federation.parts
             return Greeting(name=name, parts=parts, met=met).SerializeToString()
         if method == "Leave":
-            self._left.add(me)
+            self._finished.add(me)
             return Nothing().SerializeToString()
         tick = Question.FromString(raw).tick
         rows = await self._rows[tick]
         return packed_row(self.federation.run, me, tick, rows[me])
 
     async def leave(self) -> None:
-        """They have heard all, say so, and stay until the victim has, too."""
+        """They say that they need no more, and stay until the victim says so, too."""
         from tacit.agent.wire_pb2 import Question
 
         for i, member in self._members.items():
             await member.call(
                 self.federation.names[ME], "Leave", Question(run=member.run, sender=i).SerializeToString()
             )
-        while len(self._left) < len(self._others):
+        while len(self._finished) < len(self._others):
             await asyncio.sleep(0.02)
 
     async def close(self) -> None:
@@ -271,14 +274,14 @@ def new_ledger(path: Path, dataset: str, epsilon: float = 1.0) -> None:
 
 
 def charged(path: Path) -> dict[tuple[str, int], Any]:
-    """What a ledger has reserved, by run and tick; refused is one that does not add up."""
+    """What a ledger has reserved, by run and tick. Refuses a ledger that does not add up."""
     with Ledger(path, cost=filters.epsilon) as ledger:
         ledger.verify()
         return {(each.run, each.tick): each.body for each in ledger.entries() if each.kind == "reserve"}
 
 
 def plan_of(federation: Any, me: int) -> dict[tuple[str, int], Any]:
-    """The same, as it was planned."""
+    """The same from the plan."""
     from tacit.agent.participant import planned
 
     return {(federation.run, t): canonical(to_plain(event)) for t, event in planned(federation, me).items()}
@@ -316,13 +319,13 @@ class Victim:
 
 
 @contextmanager
-def code_of_old() -> Iterator[None]:
+def old_code() -> Iterator[None]:
     """The mechanism whose noise could be swallowed, and no radius."""
     from tacit.agent import reading
     from tacit.algorithms import consensus
 
     with (
-        patch.object(consensus, "objective_perturbed", adversary.objective_perturbed_of_old),
+        patch.object(consensus, "objective_perturbed", adversary.old_objective_perturbed),
         patch.object(reading, "Listening", lambda radius, robust, period: Listening(FAR, robust, period)),
     ):
         yield
@@ -332,7 +335,7 @@ def victims(all_of_them: Sequence[Victim], old: bool) -> None:
     """One life after the other, in a process of its own."""
     os.dup2(os.open(all_of_them[0].folder.parent / "victims.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     logging.basicConfig(format="%(message)s")
-    with code_of_old() if old else nullcontext():
+    with old_code() if old else nullcontext():
         for each in all_of_them:
             asyncio.run(each.live())
 
@@ -345,12 +348,12 @@ def guesses(
     per_size: int,
     *,
     old: bool = False,
-    tell: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[bool]:
-    """Whether the neighbours name the data set of a victim, one victim after the other.
+    """Whether the neighbours guess the data set of each victim, one victim after the other.
 
-    The first victim of every size goes through its whole run. Every ledger has what was planned. Not so with `old`
-    code: its run may fail.
+    The first victim of every size goes through its whole run. Every ledger must have what was planned, except with
+    `old` code, whose run may fail.
     """
     made = []
     for k, size in itertools.product(range(per_size), sizes):
@@ -362,8 +365,8 @@ def guesses(
     process = PROCESSES.Process(target=victims, args=(made, old))
     process.start()
     try:
-        with code_of_old() if old else nullcontext():  # the neighbours know which code the victim runs
-            right = asyncio.run(_attacked(made, identities, FAR if old else federation.radius, tell))
+        with old_code() if old else nullcontext():  # the neighbours know which code the victim runs
+            right = asyncio.run(_attacked(made, identities, FAR if old else federation.radius, progress))
         process.join(60)
         assert process.exitcode == 0, (folder / "victims.log").read_text()
     finally:
@@ -378,7 +381,7 @@ def guesses(
 
 
 async def _attacked(
-    made: Sequence[Victim], identities: Identities, radius: float, tell: Callable[[int], None]
+    made: Sequence[Victim], identities: Identities, radius: float, progress: Callable[[int], None]
 ) -> list[bool]:
     right = []
     for n, each in enumerate(made):
@@ -393,5 +396,5 @@ async def _attacked(
         finally:
             await liars.close()
         right.append(adversary.told_apart(said, federation.setting.algorithm, problems_of(federation)) == each.which)
-        tell(n + 1)
+        progress(n + 1)
     return right

@@ -17,7 +17,7 @@ def released(ledger, rounds, payload=b"payload %d"):
 
 
 def tamper(path, *changes):
-    """Edits the file as somebody would who knows SQL: without its triggers, which are put back afterwards."""
+    """Edits the file with SQL: without its triggers, which are put back afterwards."""
     db = sqlite3.connect(path, isolation_level=None)
     triggers = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
     for name, _ in triggers:

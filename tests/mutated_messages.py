@@ -4,8 +4,8 @@
 
 Three organisations run `tacit agent run`, each in a process of its own; a fourth, everybody's neighbour, is hostile. It
 greets, asks and leaves with messages that are valid, or damaged, or well-formed lies; and it answers so when it is
-asked. Now and then it says what an honest member would say, so that the run goes on under fire from the first greeting
-to the last tick. Its last word at every tick is a row, maybe of 1e300. Exits with 1 unless
+asked. Now and then it says what an honest member would say, so that the run goes on, from the first greeting to
+the last tick. Its last answer at every tick is a row, maybe of 1e300. Exits with 1 unless
 
 - every honest agent ends by itself, with exit code 0, a model of finite numbers, and a report that can be verified,
 - every ledger has what was planned, each entry once, and nothing else,
@@ -160,15 +160,15 @@ DAMAGE: dict[str, Callable[[random.Random, bytes], bytes]] = {
 class Enemy:
     """The hostile member."""
 
-    def __init__(self, federation: Any, identities: Identities, messages: int, seed: int, tell: bool) -> None:
-        self.federation, self._messages, self._tell = federation, messages, tell
+    def __init__(self, federation: Any, identities: Identities, messages: int, seed: int, verbose: bool) -> None:
+        self.federation, self._messages, self._verbose = federation, messages, verbose
         self._rng = random.Random(seed)
         self._identity = identities[ENEMY]
         self._me = Hostile(federation, self._identity, self._answer)
         self.sent: Counter[str] = Counter()  # by kind
         self.got: Counter[str] = Counter()  # what became of what it sent
         self._answered: Counter[Any] = Counter()  # nonsense that an agent has got to a question
-        self._left: set[str] = set()
+        self._finished: set[str] = set()
         self._most = largest_question(federation)
         self._seen: list[bytes] = []  # honest greetings, to be replayed
         self._ticks = dict.fromkeys(HONEST, 0)  # how far each has asked
@@ -186,29 +186,29 @@ class Enemy:
 
     # What it sends
 
-    async def fire(self, at: Callable[[float], None]) -> None:
+    async def send_all(self, at: Callable[[float], None]) -> None:
         """All messages; `at` is called with the share of them that is sent."""
         await self._me.open()
         for name in HONEST:  # they are there
             await self._until_taken(name, "Greet", self._greeting())
-        begin, told = time.monotonic(), 0.0
+        begin, shown = time.monotonic(), 0.0
 
-        async def fire_on() -> None:
+        async def send_on() -> None:
             while self.count < self._messages:
                 if self.count >= self.warm * self._messages and not self.begun:
                     await asyncio.sleep(0.05)  # until all have loaded, or compiled, the solver for their first step
                 else:
                     await self._one()
 
-        shooters = [asyncio.create_task(fire_on()) for _ in range(AT_ONCE)]
-        while not all(each.done() for each in shooters):
-            await asyncio.wait(shooters, timeout=0.2)
+        senders = [asyncio.create_task(send_on()) for _ in range(AT_ONCE)]
+        while not all(each.done() for each in senders):
+            await asyncio.wait(senders, timeout=0.2)
             at(share := min(1.0, self.count / self._messages))
-            if self._tell and share >= told + 0.05:
-                told = share
+            if self._verbose and share >= shown + 0.05:
+                shown = share
                 took = time.monotonic() - begin
                 print(f"{self.count:,} messages, {took:.0f} s, ticks {self._ticks}", file=sys.stderr, flush=True)
-        for each in shooters:
+        for each in senders:
             each.result()
 
     async def end(self) -> None:
@@ -224,9 +224,9 @@ class Enemy:
             try:
                 await self._me.call(to, method, message.SerializeToString(), timeout=5)
                 return
-            except grpc.aio.AioRpcError:  # it may have ended meanwhile, if it was told before
+            except grpc.aio.AioRpcError:  # it may have ended meanwhile, if it has got this before
                 await asyncio.sleep(0.05)
-                if to in self._left and method == "Leave":
+                if to in self._finished and method == "Leave":
                     return
 
     async def _one(self) -> None:
@@ -336,16 +336,19 @@ class Enemy:
         without = [rng.randrange(6) for _ in range(rng.choice([0, 0, 1, 3]))]
         size = rng.choice([0, 70, 72, 73, 200])
         return Absence(
-            witness=rng.choice([0, 1, 2, 3, 99, 2**32 - 1]), absent=rng.choice([0, 1, 2, 3, 4, 2**32 - 1]),
-            without=without, tick=rng.choice(ticks), signature=rng.randbytes(size),
-        )  # fmt: skip
+            witness=rng.choice([0, 1, 2, 3, 99, 2**32 - 1]),
+            absent=rng.choice([0, 1, 2, 3, 4, 2**32 - 1]),
+            without=without,
+            tick=rng.choice(ticks),
+            signature=rng.randbytes(size),
+        )
 
     # What it answers
 
     async def _answer(self, method: str, caller: str, raw: bytes) -> bytes:
         rng = self._rng
         if method == "Leave":
-            self._left.add(caller)
+            self._finished.add(caller)
             return Nothing().SerializeToString()
         if method == "Ask":
             tick = Question.FromString(raw).tick
@@ -416,11 +419,11 @@ def kind_of_line(line: str) -> str:
 
     >>> kind_of_line("dogwood: its shape is (3, 4) with 24 bytes")
     'dogwood: its shape is # with # bytes'
-    >>> kind_of_line("dogwood: it goes on without alder, birch, which was not agreed upon")
-    'dogwood: it goes on without ..., which was not agreed upon'
+    >>> kind_of_line("dogwood: it goes on without alder, birch, which the federation file does not allow")
+    'dogwood: it goes on without ..., which the federation file does not allow'
     """
     who, rest = line[: len(ENEMY)], line[len(ENEMY) :]
-    rest = re.sub(r"(answers|another federation file): .*?(; asking again)?$", r"\1: ...\2", rest)
+    rest = re.sub(r"(answers|differs from ours in): .*?(; asking again)?$", r"\1: ...\2", rest)
     rest = re.sub(rf"({'|'.join(NAMES)})(, ({'|'.join(NAMES)}))*", "...", rest)
     return who + re.sub(r"\(?[-+]?\d[-+\d.e]*(, ?\d+)*(,?\))?", "#", rest)
 
@@ -432,7 +435,7 @@ class Honest:
         self.folder = folder
         self.identities = Identities(folder, NAMES)
         made = hostile.agreed(self.identities, "mr-admm", epsilon=1.0, rows=ROWS, go_on_after=600.0)
-        self.federation = hostile.elsewhere(made, "under fire")
+        self.federation = hostile.elsewhere(made, "with an enemy")
         (folder / "fed.toml").write_text(self.federation.to_toml())
         rng = np.random.default_rng(0)
         for name in HONEST:
@@ -497,10 +500,10 @@ class Honest:
             life.join()
 
 
-def fuzz(folder: Path, messages: int, seed: int, tell: bool = False) -> tuple[list[str], str]:
+def fuzz(folder: Path, messages: int, seed: int, verbose: bool = False) -> tuple[list[str], str]:
     """What went wrong, and a table of what happened."""
     honest = Honest(folder)
-    enemy = Enemy(honest.federation, honest.identities, messages, seed, tell)
+    enemy = Enemy(honest.federation, honest.identities, messages, seed, verbose)
     stages = [
         enemy.warm,
         *(share for share in (0.25, 0.5, 0.75) if share > enemy.warm),
@@ -513,7 +516,7 @@ def fuzz(folder: Path, messages: int, seed: int, tell: bool = False) -> tuple[li
             memory.append(honest.memory())
 
     async def everything() -> None:
-        await enemy.fire(at)
+        await enemy.send_all(at)
         await enemy.end()
         deadline = time.monotonic() + 180
         while any(life.exitcode is None for life in honest.lives.values()) and time.monotonic() < deadline:
@@ -569,7 +572,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        complaints, table = fuzz(Path(folder), args.messages, args.seed, tell=True)
+        complaints, table = fuzz(Path(folder), args.messages, args.seed, verbose=True)
     print(table, *(f"\nWRONG: {each}" for each in complaints), sep="\n")
     return 1 if complaints else 0
 

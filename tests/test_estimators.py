@@ -1,4 +1,4 @@
-"""The scikit-learn front: that it is one, that it is DP-ADMM, and that it says what it spends."""
+"""The scikit-learn classifier: it keeps scikit-learn's rules, it is DP-ADMM, and it says what it spends."""
 
 import importlib
 import math
@@ -121,9 +121,9 @@ def test_any_two_labels_and_classes_that_are_public():
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         np.testing.assert_array_equal(model.classes_, labels)
         np.testing.assert_array_equal(model.predict(X) == labels[1], expected.predict(X) == "yes")
-    alike = seeded(classes=["no", "yes"]).fit(X, np.full(400, "no"))  # what y holds is not for all to know
+    alike = seeded(classes=["no", "yes"]).fit(X, np.full(400, "no"))  # the labels in y are private
     assert alike.intercept_[0] < 0
-    with pytest.raises(tacit.InputError, match="none of the classes"):
+    with pytest.raises(tacit.InputError, match="not one of the classes"):
         seeded(classes=["no", "perhaps"]).fit(X, Y)
 
 
@@ -180,17 +180,17 @@ def test_it_works_where_scikit_learn_looks_for_parameters():
         ({"graph": [(1, 1)]}, "two different features"),
         ({"graph": ["ab"]}, "pairs of features"),
         ({"graph": np.zeros((3, 3))}, "for 3 features, X has 4"),
-        ({"graph": np.zeros((4, 4)), "sparsity": 0.0}, "nothing is left"),
+        ({"graph": np.zeros((4, 4)), "sparsity": 0.0}, "the penalty would be zero"),
         ({"graph": "private", "graph_share": 1.0}, "graph_share"),
         ({"graph": "private", "threshold": 2.0}, "threshold"),
         ({"classes": ["no"]}, "two different labels"),
-        ({"classes": [None, 1]}, "two labels of one kind"),
+        ({"classes": [None, 1]}, "two labels of the same type"),
         ({"row_norm": 1e300}, "row_norm is squared"),
         ({"row_norm": 1e-300}, "row_norm is squared"),
         ({"graph": [(0, 1, 2), (1, 2, 3)]}, "pairs of features"),
         ({"graph": [0, 1, 2, 3]}, "pairs of features"),
         ({"graph": [[0, 1, 0], [1, 0, 1], [0, 1, 0]]}, "pairs of features"),
-        ({"graph": None, "sparsity": 0.0}, "nothing is left"),
+        ({"graph": None, "sparsity": 0.0}, "the penalty would be zero"),
         ({"graph": "private", "sparsity": 0.0}, "without edges"),
         (
             {"graph": graph_as_printed(tacit.Problem([(clipped(X, 1.0), np.ones(400))]), 0.3, as_printed=True)},

@@ -1,4 +1,4 @@
-"""What stands on what: a module imports from its own layer and from those below it, never from above."""
+"""A module imports from its own layer and from those below it, never from above."""
 
 import sys
 from pathlib import Path
@@ -34,5 +34,5 @@ def test_a_module_that_is_in_no_layer_is_seen():
 
 
 def test_the_picture_is_that_of_the_imports():
-    """`python tools/layers.py` draws it anew."""
+    """`python tools/layers.py` draws it again."""
     assert layers.PICTURE.read_text(encoding="utf-8") == layers.picture()

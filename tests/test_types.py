@@ -1,4 +1,4 @@
-"""What a consumer relies on: the names that are public, and their types, as his own type checker sees them."""
+"""What users rely on: the public names, and their types, as their own type checker sees them."""
 
 import importlib
 import inspect
@@ -40,11 +40,15 @@ def test_the_consumers_script_runs(capsys):
 
 def test_mypy_strict_finds_nothing(scripts):
     """Errors inside tacit are silenced, as mypy silences those of any installed package."""
+    options = ["--strict", "--config-file=", "--follow-imports=silent", "--cache-dir=cache"]
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", "--cache-dir=cache",
-         "consumer.py", "readme.py"],
-        cwd=scripts, env=os.environ | {"MYPYPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "mypy", *options, "consumer.py", "readme.py"],
+        cwd=scripts,
+        env=os.environ | {"MYPYPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert checked.stdout == "Success: no issues found in 2 source files\n", checked.stdout + checked.stderr
 
 
@@ -55,8 +59,10 @@ def test_pyright_finds_nothing(scripts):
     )
     checked = subprocess.run(
         [PYRIGHT, "--outputjson", "--pythonpath", sys.executable, "--project", str(scripts)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     found = json.loads(checked.stdout)
     assert found["summary"]["filesAnalyzed"] == 2
     assert [d["message"] for d in found["generalDiagnostics"] if d["severity"] == "error"] == []
@@ -79,7 +85,7 @@ def test_public_names_exist_and_say_what_they_are(name):
 
 
 def test_the_versions_of_files_are_those_that_the_code_writes():
-    from tacit.agent import federation, report
+    from tacit.agent import federation_toml, report
     from tacit.data import schema
     from tacit.privacy.ledger import file as ledger_file
     from tacit.simulation import run
@@ -91,7 +97,7 @@ def test_the_versions_of_files_are_those_that_the_code_writes():
         "model": f"`{model._FORMAT}`, {model._VERSION}",
         "saved run": f"{run._FORMAT}",
         "ledger": f"{ledger_file.FORMAT}",
-        "federation file": f"{federation._VERSION}",
+        "federation file": f"{federation_toml.VERSION}",
         "report": f"`{report._FORMAT}`",
     }
 

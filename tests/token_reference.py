@@ -84,7 +84,7 @@ def parallel(f, way, x, rho, tau, M, exact=True):
 
 
 def censored(f, neighbours, x, c, alpha, ratio, exact=True):
-    """COCA; who speaks is in "spoke"."""
+    """COCA; "spoke" has the agents that speak."""
     N, k = len(x), 0
     x, said, dual = [v.copy() for v in x], [v.copy() for v in x], [np.zeros_like(v) for v in x]
     while True:

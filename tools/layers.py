@@ -1,6 +1,6 @@
-"""What stands on what: the layers of the package, read from its imports, and the picture of them in docs/design.md.
+"""The layers of the package, read from its imports, and the picture of them in docs/design.md.
 
-python tools/layers.py    # draws docs/images/layers.svg anew
+python tools/layers.py    # draws docs/images/layers.svg again
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import networkx as nx
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tacit"
 PICTURE = ROOT / "docs" / "images" / "layers.svg"
-# From the ground up. The privacy of a whole run is found by running methods, so four modules of privacy stand above.
+# From the bottom up. The privacy of a whole run is computed by running methods: four modules of privacy are above them.
 LAYERS = [
     ["tacit", "tacit.errors", "tacit.files"],
     ["tacit.core", "tacit.losses", "tacit.data"],
@@ -29,7 +29,7 @@ LAYERS = [
     ["tacit.cli", "tacit.__main__"],
 ]
 _HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
-# What these show lies elsewhere.
+# These only re-export what is defined elsewhere.
 _FRONTS = {"tacit", "tacit.losses", "tacit.model", "tacit.__main__"}
 
 
@@ -43,7 +43,7 @@ def place(module: str) -> str:
 
 
 def layer(module: str) -> int:
-    """How high a module stands."""
+    """The number of the module's layer; 0 is the lowest."""
     return _HEIGHT[place(module)]
 
 
@@ -57,7 +57,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(text: str, known: dict[str, Path]) -> Iterator[str]:
-    """The modules of ours that a file imports when it runs: not what is there for the type checker alone."""
+    """The modules of tacit that a file imports when it runs; not those for the type checker alone."""
     tree = ast.parse(text)
     guards = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
     only_types = {id(inner) for guard in guards for inner in ast.walk(guard)}

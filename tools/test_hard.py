@@ -2,7 +2,7 @@
 
     python tools/test_hard.py [WORD ...]
 
-runs the cases below whose names have one of the words, or all of them, and prints a table for docs/test-hard.md. The
+runs the cases below whose names contain one of the words (by default all) and prints a table for docs/test-hard.md. The
 exit code is 1 if a test has failed. OpenBLAS, numpy and numba are told to use their code for older processors.
 """
 
@@ -22,11 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-BUSY = 10  # processes that never wait, beside the tests
+BUSY = 10  # processes that never wait, while the tests run
 SIMD = " ".join(np.show_config(mode="dicts")["SIMD Extensions"]["found"])  # type: ignore[index]
 
 
 class Case(NamedTuple):
+    """One way to run the test suite."""
+
     environment: dict[str, str]
     shuffled: bool = False
     busy: int = 0
@@ -54,7 +56,7 @@ if "avx512f" in Path("/proc/cpuinfo").read_text():
 
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """So many processes that use up a core each."""
+    """So many processes that use a core each."""
     started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
     try:
         yield
@@ -76,6 +78,7 @@ def run(case: Case) -> tuple[int, str]:
 
 
 def main() -> int:
+    """Runs the cases and prints the table; gives the exit code."""
     wanted = [name for name in CASES if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     worst = 0
     print(f"Python {platform.python_version()}, numpy {np.__version__}, {os.cpu_count()} cores\n")

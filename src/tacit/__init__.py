@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tacit.simulation.simulate import simulate
 
 __version__ = "0.1.0"
-# Where each name lives, in the order of the imports above. It is imported when it is first asked for: the compiler
+# The module of each name, in the order of the imports above. It is imported when the name is first used: the compiler
 # alone takes half a second, and `tacit --version` must not wait for it.
-_HOMES = {
+_MODULES = {
     "tacit": ("algorithms", "composite", "data", "exchange", "losses"),
     "tacit.core.graph": ("Graph",),
     "tacit.core.problem": ("Problem",),
@@ -34,7 +34,7 @@ _HOMES = {
     "tacit.simulation.run": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "CannotKeep",
@@ -65,11 +65,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'tacit' has no attribute {name!r}")
-    home = _HOME_OF[name]
-    value = import_module(f"tacit.{name}") if home == "tacit" else getattr(import_module(home), name)
-    globals()[name] = value  # from now on without this function
+    module = _MODULE_OF[name]
+    value = import_module(f"tacit.{name}") if module == "tacit" else getattr(import_module(module), name)
+    globals()[name] = value  # the next access does not call this function
     return value
 
 

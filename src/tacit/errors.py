@@ -1,4 +1,4 @@
-"""What can go wrong, by name. Every message says which rule was broken, by which value, and what to do."""
+"""The errors. Every message says which rule was broken, by which value, and what to do."""
 
 import math
 from numbers import Integral, Real
@@ -12,7 +12,7 @@ class TacitError(Exception):
 
 
 class InputError(TacitError):
-    """A file, an argument or a data set is not what it has to be."""
+    """A file, an argument or a data set is not valid."""
 
 
 class GraphError(TacitError):
@@ -20,7 +20,7 @@ class GraphError(TacitError):
 
 
 class NotConnected(GraphError):  # noqa: N818 (a state of affairs, not a mistake)
-    """The graph falls apart; `components` says into which groups of agents."""
+    """The graph is not connected; `components` lists its groups of agents."""
 
     def __init__(self, components: list[list[int]], names: list[str] | None = None) -> None:
         self.components = components
@@ -30,7 +30,7 @@ class NotConnected(GraphError):  # noqa: N818 (a state of affairs, not a mistake
 
 
 class NotConverged(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
-    """A local minimiser did not reach the gradient norm it must state; `reached` is the point where it stopped."""
+    """A local solver did not reach the gradient norm that it must guarantee; `reached` is where it stopped."""
 
     def __init__(self, message: str, reached: Any) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Dropout(ExchangeError):  # noqa: N818 (a state of affairs, not a mistake)
 
 
 def whole(name: str, value: Any, least: int) -> None:
-    """Refuses what is not a whole number, `least` or more; True and 2.0 are none.
+    """Raises an error if the value is not a whole number, `least` or more; True and 2.0 are not whole numbers.
 
     >>> whole("rounds", 1.5, 0)
     Traceback (most recent call last):
@@ -62,6 +62,6 @@ def whole(name: str, value: Any, least: int) -> None:
 
 
 def number(name: str, value: Any, *, zero: bool = False) -> None:
-    """Refuses what is not one positive, finite number (or zero, if that is allowed)."""
+    """Raises an error if the value is not a positive, finite number (or zero, if that is allowed)."""
     if not (isinstance(value, Real) and (float(value) > 0 or (zero and value == 0)) and math.isfinite(value)):
         raise InputError(f"{name} must be {'zero or ' if zero else ''}a positive number, not {value!r}")

@@ -1,4 +1,4 @@
-"""A scikit-learn front for DP-ADMM: `PrivateFusedLogisticRegression`. It needs the extra `tacit-learn[sklearn]`.
+"""A scikit-learn classifier that uses DP-ADMM: `PrivateFusedLogisticRegression`. Needs `tacit-learn[sklearn]`.
 
 >>> rng = np.random.default_rng(0)
 >>> X = rng.normal(size=(2000, 4))
@@ -47,18 +47,18 @@ _ALONE = Graph.ring(1)
 
 @dataclass(frozen=True)
 class Privacy:
-    """What a fit has spent, and what that relies on."""
+    """What a fit has spent, and under which assumptions."""
 
     private: bool  # whether the fitted model may be called private
-    epsilon: float  # of the whole fit, by the accountant that gives the least
+    epsilon: float  # of the whole fit, by the accountant with the smallest total
     delta: float
-    totals: Totals  # by every accountant
-    events: Counter[Event]  # how often which release left
+    totals: Totals  # of the whole fit, by every accountant
+    events: Counter[Event]  # how many releases of each kind there were
     assumptions: tuple[str, ...]
 
     @property
     def statement(self) -> str:
-        """In a sentence."""
+        """The guarantee, in one sentence."""
         guarantee = (
             f"({rounded_up(self.epsilon):g}, {self.delta:g})-differentially private, one record replaced by another"
         )
@@ -70,23 +70,23 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
 
         min 1/n sum_i log(1 + exp(-y_i x_i.w)) + strength (sum over edges |w_j - s_jk w_k| + sparsity ||w||_1),
 
-    by `DPADMM` or `AcceleratedDPADMM`. All that leaves is noisy gradients, whose noise is calibrated for the total.
+    by `DPADMM` or `AcceleratedDPADMM`. The fit releases noisy gradients only, with noise calibrated for the total.
 
-    Every parameter is public: choose it without looking at the records. So is the number of records.
+    All parameters are public: choose them without looking at the records. The number of records is public, too.
 
     epsilon, delta : the total of a fit; a second fit on the same records costs as much again.
-    classes : the two labels. If they are left out, `fit` takes them from y, which tells that both occur.
-    row_norm : rows longer than this are shortened to it, with the constant 1 of the intercept as one of their entries;
-        so are the rows of a prediction. Features should be of like size, so that a row is about as long as this.
+    classes : the two labels. If you leave them out, `fit` takes them from y, which reveals that both occur.
+    row_norm : rows longer than this are shortened to it, including the constant 1 of the intercept; the rows of a
+        prediction as well. Scale the features so that they have similar sizes and a row is about this long.
     fit_intercept : whether rows get that constant. The intercept is not penalised.
-    graph : which features belong together. "path": each and the next; pairs of places, [(0, 3), (1, 2)]; a symmetric
-        matrix of weights; a `FeatureGraph`, such as `tacit.composite.graph_from_public_sample` and
-        `inverse_covariance_graph` make; "private": estimated from the records under `graph_share` of epsilon; None.
+    graph : which features belong together. "path": each feature and the next; pairs of features, [(0, 3), (1, 2)]; a
+        symmetric matrix of weights; a `FeatureGraph`, for example from `tacit.composite.graph_from_public_sample` or
+        `inverse_covariance_graph`; "private": estimated from the records with `graph_share` of epsilon; None.
     strength, sparsity : of the fused lasso, and of the lasso in it.
-    rounds, penalty, step, accelerated, average : T, rho, eta/gamma, and the kind of `DPADMM`. Momentum adds noise up:
-        it pays where T is small.
+    rounds, penalty, step, accelerated, average : T, rho, eta/gamma, and the kind of `DPADMM`. Momentum adds up noise:
+        use `accelerated` if T is small.
     graph_share, threshold : for the private graph, its share of epsilon and the correlation that makes an edge.
-    random_state : None for noise that protects. Any other makes the fit repeatable, and *not private*.
+    random_state : None for noise that protects. Anything else makes the fit repeatable, and *not private*.
 
     After `fit`: `coef_` (1, features), `intercept_` (1,), `classes_`, `privacy_`, `feature_graph_`, `n_features_in_`.
     """
@@ -132,12 +132,12 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # few records and a small epsilon leave little to learn
+        tags.classifier_tags.poor_score = True  # with few records and a small epsilon there is little to learn
         tags.non_deterministic = self.random_state is None
         return tags
 
     def fit(self, X: Any, y: Any) -> PrivateFusedLogisticRegression:
-        """Spends (epsilon, delta) of the records."""
+        """Fits the model; this spends (epsilon, delta) of the records."""
         _checked(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         self.classes_, signs = self._signs(y)
@@ -152,10 +152,14 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         budget = gaussian_steps(self.rounds, self.epsilon, self.delta, besides={term.cost: 1})
         method = AcceleratedDPADMM if self.accelerated else DPADMM
         algorithm = method(
-            term=term, penalty=self.penalty, step=self.step, row_norm=self.row_norm, average=self.average,
+            term=term,
+            penalty=self.penalty,
+            step=self.step,
+            row_norm=self.row_norm,
+            average=self.average,
             budget=budget,
-        )  # fmt: skip
-        rounds = algorithm.first + self.rounds  # a graph that cost something is paid for in a round of its own
+        )
+        rounds = algorithm.first + self.rounds  # a private graph is paid for in a round of its own
         run = simulate(algorithm, problem, _ALONE, rounds=rounds, noise=noise, measure_every=rounds)
         features = self.n_features_in_
         self.coef_ = run.model[None, :features]
@@ -176,12 +180,12 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         return np.stack([1 - positive, positive], axis=1)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likelier of `classes_` for each row, (n,)."""
+        """The more probable of `classes_` for each row, (n,)."""
         positive = self.decision_function(X) > 0
         return self.classes_[positive.astype(int)]
 
     def _signs(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The labels there are, and -1 or +1 for each record."""
+        """The two labels, and -1 or +1 for each record."""
         check_classification_targets(y)
         if self.classes is None:
             kind = type_of_target(y, input_name="y", raise_unknown=True)
@@ -189,20 +193,20 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
             known = np.unique(y)
             if len(known) < 2:
-                raise ValueError("two classes are needed, y has one class only; name both by `classes`")
+                raise ValueError("two classes are needed, y has one class only; give both as `classes`")
         else:
             try:
                 known = np.unique(np.asarray(self.classes))
             except (TypeError, ValueError):
-                raise InputError(f"classes are two labels of one kind, not {self.classes!r}") from None
+                raise InputError(f"classes must be two labels of the same type, not {self.classes!r}") from None
             if len(known) != 2:
-                raise InputError(f"classes are two different labels, not {self.classes!r}")
+                raise InputError(f"classes must be two different labels, not {self.classes!r}")
             if not np.all(np.isin(y, known)):
-                raise InputError(f"y holds a label that is none of the classes {known.tolist()}")
+                raise InputError(f"y has a label that is not one of the classes {known.tolist()}")
         return known, np.where(np.asarray(y) == known[1], 1.0, -1.0)
 
     def _rows(self, X: Any) -> Any:
-        """The rows, with the intercept's constant, none longer than `row_norm`."""
+        """The rows, with the intercept's constant, shortened to `row_norm`."""
         if self.fit_intercept:
             ones = np.ones((X.shape[0], 1))
             X = scipy.sparse.hstack([X, ones], format="csr") if scipy.sparse.issparse(X) else np.hstack([X, ones])
@@ -232,7 +236,9 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         """The fused lasso on the features, nothing on the intercept."""
         d = self.n_features_in_
         if (graph is None or graph.W.nnz == 0) and not self.sparsity:
-            raise InputError("the graph has no edges and sparsity is 0: nothing is left of the fused lasso")
+            raise InputError(
+                "the graph has no edges and sparsity is 0: the penalty would be zero; give edges or a sparsity"
+            )
         if graph is None:
             term = lasso(d, self.strength * self.sparsity)
         else:
@@ -248,8 +254,8 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
             "one record replaced by another; the number of records is public",
             f"rows are shortened to norm {self.row_norm:g}" + (", intercept included" if self.fit_intercept else ""),
             "all parameters were chosen without looking at the records",
-            *(("the labels were taken from y: that both occur is told",) if self.classes is None else ()),
-            *(() if run.private else ("random_state was given: who knows it can take the noise away",)),
+            *(("the labels were taken from y, which reveals that both occur",) if self.classes is None else ()),
+            *(() if run.private else ("random_state was given: whoever knows it can remove the noise",)),
         )
         return Privacy(run.private, total.best, self.delta, total, events, assumptions)
 
@@ -267,60 +273,60 @@ def inverse_covariance_graph(X: Any, alpha: float) -> FeatureGraph:
     hyper.number("alpha", alpha)
     dense = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X, dtype=float)
     if not np.all(np.ptp(dense, axis=0) > 0):
-        raise InputError("a feature of the sample is constant, and has no place in a graph: leave it out")
+        raise InputError("a feature of the sample is constant, so it has no correlations: leave it out")
     try:
         precision = GraphicalLasso(alpha=alpha).fit(dense).precision_
     except FloatingPointError:
         raise InputError(
-            f"the graphical lasso finds no precision of this sample with alpha={alpha}: raise it"
+            f"the graphical lasso does not converge on this sample with alpha={alpha}: raise alpha"
         ) from None
     W = -np.sign(np.triu(precision, 1))
     return FeatureGraph(W + W.T, Free("public: the graph of features is from a public sample"))
 
 
 def _checked(model: PrivateFusedLogisticRegression) -> None:
-    """Parameters, before anything looks at the records."""
+    """Checks the parameters, before anything reads the records."""
     for name in ("epsilon", "row_norm", "penalty", "strength"):
         hyper.number(name, getattr(model, name))
     if not 0 < float(model.row_norm) * float(model.row_norm) < np.inf:
-        raise InputError(f"row_norm is squared, which {model.row_norm!r} is too large or too small for")
+        raise InputError(f"row_norm is squared, and {model.row_norm!r} is too large or too small for that")
     hyper.number("sparsity", model.sparsity, zero=True)
     if model.sparsity == 0 and isinstance(model.graph, str) and model.graph == "private":
-        raise InputError("a private graph may come out without edges: it needs a sparsity above 0")
+        raise InputError("a private graph can turn out without edges: give a sparsity above 0")
     if model.step is not None:
         hyper.number("step", model.step)
     for name in ("delta", "graph_share", "threshold"):
         value = getattr(model, name)
         if not (isinstance(value, int | float | np.number) and 0 < value < 1):
-            raise InputError(f"{name} must lie between 0 and 1, not at {value!r}")
+            raise InputError(f"{name} must lie between 0 and 1, not {value!r}")
     whole("rounds", model.rounds, 1)
 
 
 def _from_list(given: Any, features: int) -> FeatureGraph:
-    """A matrix, row by row, or pairs; in two features, where both are two by two, pairs are tuples."""
+    """A matrix, row by row, or pairs. With two features both are two by two: then pairs must be tuples."""
     if len(given) == features and all(isinstance(row, list) and len(row) == features for row in given):
         return public_graph(given)
     return _from_edges(given, features)
 
 
 def _from_edges(pairs: Any, features: int) -> FeatureGraph:
-    """Public, with an edge of weight 1 for each pair."""
+    """A public graph with an edge of weight 1 for each pair."""
     try:
         places = np.asarray(pairs, dtype=float) if len(pairs) else np.empty((0, 2))
         if places.shape != (len(pairs), 2):
             raise ValueError
     except (TypeError, ValueError):
         raise InputError(
-            f"edges are pairs of features, such as [(0, 1), (1, 2)], and a matrix has a row and a column for each of "
-            f"{features}; neither is {pairs!r}"
+            f"graph must be pairs of features, such as [(0, 1), (1, 2)], or a matrix with a row and a column for each "
+            f"of {features} features; not {pairs!r}"
         ) from None
     if not np.all((places == np.floor(places)) & (places >= 0) & (places < features)) or np.any(
         places[:, 0] == places[:, 1]
     ):
-        raise InputError(f"edges join two different features from 0 to {features - 1}, not {pairs!r}")
+        raise InputError(f"an edge must join two different features from 0 to {features - 1}; not {pairs!r}")
     i, j = places.astype(int).T
     W = scipy.sparse.csr_array((np.ones(len(i)), (np.minimum(i, j), np.maximum(i, j))), shape=(features, features))
-    W.data[:] = 1.0  # a pair that is named twice is one edge
+    W.data[:] = 1.0  # a pair that occurs twice is one edge
     return public_graph(W + W.T)
 
 

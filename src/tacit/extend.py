@@ -1,14 +1,14 @@
-"""All that a method of one's own needs, in one place.
+"""All that you need to write your own method, in one place.
 
 A method is a frozen dataclass of hyper-parameters with six methods (`Algorithm`); its state is a NamedTuple of arrays
-whose first axis is "the agents of this block". Nothing leaves but in a `Release`, and the mechanisms here make it: each
-states what its leaving costs.
+whose first axis is "the agents of this block". Values leave an agent only in a `Release`. The mechanisms below make
+releases, and each states what its release costs.
 
 >>> from dataclasses import dataclass
 >>> from typing import NamedTuple
 >>> import numpy as np
 >>> from tacit.extend import Broadcast, Gaussian, Graph, Inbox, Noise, Problem, Release, View
->>> from tacit.extend import gradient_perturbed, needed  # a mechanism, and a check that there is noise
+>>> from tacit.extend import gradient_perturbed, needed  # a mechanism, and a check that noise was given
 >>> class State(NamedTuple):
 ...     f: np.ndarray
 >>> @dataclass(frozen=True)
@@ -21,15 +21,15 @@ states what its leaving costs.
 ...         return State(start)  # public, and known to the neighbours
 ...     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
 ...         release = gradient_perturbed(problem, needed(noise), self.budget, s.f, self.step, ids=view.ids, t=t)
-...         return State(release.value), release  # what is kept comes from what was released
+...         return State(release.value), release  # the state comes from what was released
 ...     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
 ...         return State(inbox.with_own(s.f).mean())
 ...     def estimate(self, s: State) -> np.ndarray:
 ...         return s.f
 ...     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
-...         return np.full(len(s.f), np.nan), np.full(len(s.f), np.nan)  # not known: no run stops by them
+...         return np.full(len(s.f), np.nan), np.full(len(s.f), np.nan)  # unknown: no run stops by them
 
-It can be planned, calibrated and run like any other:
+You can plan, calibrate and run it like any other method:
 
 >>> import tacit
 >>> from tacit.core.losses import HuberHinge
@@ -41,7 +41,7 @@ It can be planned, calibrated and run like any other:
 >>> tacit.simulate(method, *facts, rounds=20, noise=tacit.SecureNoise())
 Run(2 agents, 20 rounds, private=True)
 
-`CONTRIBUTING.md` says what each of the six has to keep to, and how to test it.
+`CONTRIBUTING.md` has the rules for each of the six methods, and how to test them.
 """
 
 from __future__ import annotations
@@ -68,29 +68,27 @@ from tacit.privacy.events import (
     SampledGaussian,
     Unprotected,
 )
-from tacit.privacy.mechanisms import (
+from tacit.privacy.laws import (
     Budget,
     BudgetTooSmall,
     Law,
     Normal,
-    NoRoom,
     OutputLaw,
     Spherical,
     TwoSided,
-    charged,
     coordinate_law_within,
+    law_within,
+    output_law_within,
+)
+from tacit.privacy.mechanisms import (
+    charged,
     coordinate_step_perturbed,
     gradient_perturbed,
-    gradient_sensitivity,
     independent,
     instead,
-    law_within,
-    layer_sensitivity,
     minimiser_perturbed,
-    minimiser_sensitivity,
     noisy_gradient,
     objective_perturbed,
-    output_law_within,
     post_processed,
     private_argmin,
     second_moment_perturbed,
@@ -98,6 +96,7 @@ from tacit.privacy.mechanisms import (
     unprotected,
 )
 from tacit.privacy.noise import Noise, RecordedNoise, SecureNoise, SeededNoise
+from tacit.privacy.sensitivity import NoRoom, gradient_sensitivity, layer_sensitivity, minimiser_sensitivity
 
 __all__ = [
     "ZCDP",

@@ -1,4 +1,4 @@
-"""Files: results that a crash or a full disk never leaves half written, and fingerprints of data."""
+"""Files: a crash or a full disk never leaves a result half written; fingerprints of data."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tacit.errors import InputError
 
 
 def writable(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]] = ()) -> Path:
-    """Checks, before any long work, that a file can be written there and is none of the inputs; writes nothing."""
-    path = Path(path).resolve()  # a link stays a link: what it leads to is replaced
+    """Checks, before any long work, that a file can be written there and is not one of the inputs; writes nothing."""
+    path = Path(path).resolve()  # a link stays a link: its target is replaced
     folder = path.parent
     if not folder.is_dir():
-        raise InputError(f"{path} cannot be written: the folder {folder} does not exist; make it first")
+        raise InputError(f"{path} cannot be written: the folder {folder} does not exist; create it first")
     if path.is_dir():
         raise InputError(f"{path} cannot be written: it is a folder; name a file")
     if path.exists() and not path.is_file():
         raise InputError(f"{path} cannot be written: it is a device or a pipe; name a file")
     for source in inputs:
         if Path(source).resolve() == path:
-            raise InputError(f"{path} is read here; writing to it would destroy it; name another file")
+            raise InputError(f"{path} is an input, and writing to it would destroy it; name another file")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path} cannot be written: the folder {folder} is read-only")
     return path
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
-    """What tells a file's bytes from all others, whatever the file is called.
+    """The SHA-256 of a file's bytes, whatever the name of the file.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as empty:
@@ -38,7 +38,7 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
     'sha256:e3b0c44298fc1'
     """
     if not os.path.isfile(path):
-        raise InputError(f"{path} is not there, or no file; name a file of data")
+        raise InputError(f"{path} does not exist or is not a file; name a file of data")
     try:
         with open(path, "rb") as file:
             return f"sha256:{file_digest(file, 'sha256').hexdigest()}"
@@ -48,7 +48,7 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Gives a path beside the wanted one to write to; what was there before is replaced only when all went well.
+    """Gives a path to write to, in the same folder. An existing file is replaced only if all went well.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, replacing(Path(folder) / "x.txt") as draft:
@@ -60,8 +60,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield draft
         draft.replace(path)
     except OSError as error:
-        raise InputError(
-            f"{path} could not be written: {error.strerror or error}; what was there is unchanged"
-        ) from None
+        raise InputError(f"{path} could not be written: {error.strerror or error}; the old file is unchanged") from None
     finally:
         draft.unlink(missing_ok=True)

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from conftest import make_parts
+from private_case import CONSTANT, GAMMA, GRAPH, RHO, ROUNDS, START, D, run
 
 import tacit
-from tacit.algorithms import ConsensusADMM
+from tacit.algorithms import ConsensusADMM, DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPerturbedADMM, RecycledADMM
+from tacit.privacy.events import Gaussian, Pure
 
 ETA, SCALE, L2 = 0.7, 3.0, 0.5
-GRAPH = tacit.Graph.random(5, 6, seed=2)
 
 
 def newton(X, y, linear, points):
@@ -116,3 +117,25 @@ def test_nothing_of_it_is_private():
 def test_penalty_must_be_positive(penalty):
     with pytest.raises(tacit.InputError, match="penalty must be a positive number, not"):
         ConsensusADMM(penalty=penalty)
+
+
+def test_without_noise_all_are_consensus_admm():
+    """Sizes that leave Phi = 0; the penalty and the dual step of all are one number."""
+    big = tacit.Problem(make_parts(sizes=(150, 90, 120, 200, 100)), scale=3.0, l2=RHO, tolerance=1e-11)
+    silent = tacit.RecordedNoise(np.zeros((ROUNDS, 5, D)))
+    admm = tacit.simulate(ConsensusADMM(penalty=0.7), big, GRAPH, rounds=ROUNDS, start=START, record=True).trajectory
+    for settings in ({"alpha": 2.0}, {"alpha": None}, {"budget": Pure(2.0)}, {"budget": Gaussian(1.0)}):
+        for method in (
+            DualPerturbedADMM(penalty=0.7, **settings),
+            PrimalPerturbedADMM(penalty=0.7, **settings),
+            PrimalPerturbedADMM(penalty=0.7, centre="printed", **settings),
+            PrimalPerturbedADMM(penalty=0.7, final=2, **settings),
+            PenaltyPerturbedADMM(penalty=0.7, dual_step=0.7, **settings),
+            PenaltyPerturbedADMM(penalty=CONSTANT, dual_step=0.7, **settings),
+        ):
+            np.testing.assert_allclose(run(method, silent, p=big).trajectory, admm, rtol=0, atol=1e-8)
+        recycled = RecycledADMM(0.7, GAMMA, **settings)
+        plain = run(RecycledADMM(0.7, GAMMA), silent, 2 * ROUNDS, big).trajectory
+        np.testing.assert_allclose(run(recycled, silent, 2 * ROUNDS, big).trajectory, plain, rtol=0, atol=1e-8)
+        assert np.abs(plain[1:3] - admm[1:3]).max() > 1e-3  # an even step is no step of ADMM
+        np.testing.assert_allclose(plain[1], admm[1], rtol=0, atol=1e-8)

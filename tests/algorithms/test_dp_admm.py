@@ -32,7 +32,7 @@ from tacit.composite import (
 from tacit.core.losses import HuberHinge, Logistic, Squared
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import SampledGaussian, Unprotected
-from tacit.privacy.mechanisms import gradient_sensitivity
+from tacit.privacy.sensitivity import gradient_sensitivity
 
 PLAIN = {
     "plain": DPADMM(term=FUSED, penalty=0.1),
@@ -57,10 +57,14 @@ def l1_optimum(loss, A, strength):
         lambda v: smooth(loss, v[:d])[0] + strength * v[d:].sum(),
         np.concatenate([np.zeros(d), np.ones(m)]),
         jac=lambda v: np.concatenate([smooth(loss, v[:d])[1], np.full(m, strength)]),
-        constraints={"type": "ineq", "fun": lambda v: np.concatenate([v[d:] - A @ v[:d], v[d:] + A @ v[:d]]),
-                     "jac": lambda v: np.block([[-A, np.eye(m)], [A, np.eye(m)]])},
-        method="SLSQP", options={"ftol": 1e-13, "maxiter": 1000},
-    )  # fmt: skip
+        constraints={
+            "type": "ineq",
+            "fun": lambda v: np.concatenate([v[d:] - A @ v[:d], v[d:] + A @ v[:d]]),
+            "jac": lambda v: np.block([[-A, np.eye(m)], [A, np.eye(m)]]),
+        },
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 1000},
+    )
     x = found.x[:d]
     zero = np.abs(A @ x) < 1e-4
     free = scipy.linalg.null_space(A[zero]) if zero.any() else np.eye(d)
@@ -129,9 +133,13 @@ def test_terms_that_other_solvers_know(method):
     boxed = run(method(term=Term(np.eye(D), Box(-1.0, 2.0), c=0.5), penalty=0.1), 20_000, tolerance=1e-10).model
     bounds = [(-0.5, 2.5)] * D  # x - c in the box
     best = scipy.optimize.minimize(
-        lambda x: smooth(Logistic(), x)[:2], np.zeros(D), jac=True, bounds=bounds, method="L-BFGS-B",
+        lambda x: smooth(Logistic(), x)[:2],
+        np.zeros(D),
+        jac=True,
+        bounds=bounds,
+        method="L-BFGS-B",
         options={"ftol": 1e-16, "gtol": 1e-10},
-    ).x  # fmt: skip
+    ).x
     np.testing.assert_allclose(boxed, best, atol=1e-6)
 
 
@@ -217,7 +225,7 @@ def test_zero_noise_is_the_plain_method(method):
 @pytest.mark.parametrize("learnt", [False, True], ids=["public graph", "private graph"])
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_nothing_leaves_but_noisy_gradients(method, learnt, rate):
-    """If every gradient's noise hid it altogether, two different data sets could not be told apart by anything."""
+    """If noise hid every gradient completely, nothing could separate two different data sets."""
     results = []
     for seed in (0, 1):
         ((rows, labels),) = make_parts(sizes=(50,), d=D, seed=seed)
@@ -261,7 +269,7 @@ def test_replacing_a_record_moves_the_gradient_by_up_to_the_sensitivity():
     assert 1.99 * 1.0 / 10 < moved <= gradient_sensitivity(a)[0, 0] == pytest.approx(2.0 / 10)
 
 
-def test_printed_u_tells_the_gradient_and_is_never_called_private():
+def test_printed_u_reveals_the_gradient_and_is_never_called_private():
     """With u_0 of the paper, y_1 is a function of the data without any noise in it."""
     algorithm = DPADMM(term=FUSED, penalty=0.1, budget=G, as_printed=True)
     first, second = (run(algorithm, 1, noise=tacit.SeededNoise(seed)) for seed in (0, 1))
@@ -291,10 +299,11 @@ def test_lemma_4_needs_full_row_rank(term, holds):
 @methods
 def test_a_plan_is_what_the_run_spends_and_calibration_meets_the_total(method):
     facts = tacit.Facts(sizes=[80], dimension=D)
-    best = tacit.calibrate(
-        lambda b: method(term=FUSED, budget=b, noise_schedule=Geometric(1.0, 0.98)),
-        facts, ALONE, 40, epsilon=1.0, delta=1e-5,
-    )  # fmt: skip
+
+    def make(budget):
+        return method(term=FUSED, budget=budget, noise_schedule=Geometric(1.0, 0.98))
+
+    best = tacit.calibrate(make, facts, ALONE, 40, epsilon=1.0, delta=1e-5)
     done = run(best, 40, noise=tacit.SeededNoise(0))
     assert done.spent == tacit.plan(best, facts, ALONE, 40).spent
     assert 0.9999 < epsilon(done.spent[0], 1e-5) <= 1.0

@@ -1,5 +1,6 @@
 """Dual variable perturbation: against the paper's iterations, its cost, and an audit that catches the printed one."""
 
+import functools
 import json
 import math
 from collections import Counter
@@ -7,6 +8,26 @@ from collections import Counter
 import numpy as np
 import pytest
 from conftest import make_parts
+from private_case import (
+    ALPHAS,
+    DEGREE,
+    GRAPH,
+    NOISE,
+    PENALTIES,
+    RHO,
+    ROUNDS,
+    SCALE,
+    SIZES,
+    START,
+    D,
+    asked,
+    dual_perturbed_step,
+    each,
+    problem,
+    run,
+    stepped,
+    zeta_and_phi,
+)
 
 import tacit
 from tacit.algorithms import ConsensusADMM, DualPerturbedADMM
@@ -14,11 +35,10 @@ from tacit.core.losses import Squared
 from tacit.privacy.audit import audit_dual_perturbed, epsilon_lower_bound
 from tacit.privacy.events import Pure
 
-ETA, C, RHO = 0.7, 3.0, 0.5
-GRAPH = tacit.Graph.random(5, 6, seed=2)
+ETA, C = 0.7, 3.0
 
 
-def zeta_and_phi(alpha, B, degree, c1=0.25, half=True):
+def by_algorithm_2(alpha, B, degree, c1=0.25, half=True):
     """Algorithm 2's parameters, by hand."""
     curvature = RHO + 2 * ETA * degree
     alpha_hat, phi = alpha - 2 * math.log(1 + c1 / (B / C * curvature)), 0.0
@@ -35,7 +55,7 @@ def paper(parts, eps, alpha, start):
         new = np.empty_like(f)
         for p, (X, y) in enumerate(parts):
             N, B = GRAPH.neighbours(p), len(y)
-            _, phi = zeta_and_phi(alpha, B, len(N))
+            _, phi = by_algorithm_2(alpha, B, len(N))
             mu = lam[p] + C / (2 * B) * e[p]
             x = np.zeros(X.shape[1])
             for _ in range(60):
@@ -67,9 +87,48 @@ def test_trajectory_is_that_of_the_paper(alpha):
         record=True,
     )
     np.testing.assert_allclose(run.trajectory, paper(parts, eps, alpha, start), atol=1e-8)
-    assert any(zeta_and_phi(alpha, len(y), d)[1] > 0 for (_, y), d in zip(parts, GRAPH.degree, strict=True)) == (
+    assert any(by_algorithm_2(alpha, len(y), d)[1] > 0 for (_, y), d in zip(parts, GRAPH.degree, strict=True)) == (
         alpha < 1
     )
+
+
+def dual_perturbed(printed=False):
+    f, lam, path = START, np.zeros((5, D)), [START]
+    for t, e in enumerate(NOISE):
+        f = each(functools.partial(dual_perturbed_step, f, lam, e, t, printed=printed))
+        lam = stepped(lam, f, PENALTIES[t])
+        path.append(f)
+    return np.array(path)
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_trajectory_with_a_penalty_for_every_agent_and_step(printed):
+    method = DualPerturbedADMM(penalty=PENALTIES, alpha=ALPHAS, as_printed=printed)
+    np.testing.assert_allclose(run(method).trajectory, dual_perturbed(printed), rtol=0, atol=1e-8)
+
+
+def test_the_trajectories_reach_both_branches():
+    """Some agent has Phi > 0 in some step and none in another; the graph is not regular; no two agents are alike."""
+    phis = [zeta_and_phi(ALPHAS[t, i], i, PENALTIES[t, i])[1] for t in range(ROUNDS) for i in range(5)]
+    assert 0 < np.count_nonzero(phis) < len(phis)
+    assert len(set(DEGREE)) > 1
+    assert len(set(SIZES)) == 5
+
+
+def test_dual_perturbation_as_printed_has_half_of_the_noise():
+    """zeta = alpha_hat instead of half of it, and Phi only where alpha_hat is below 0."""
+    p, method = problem(), {"penalty": PENALTIES, "alpha": ALPHAS}
+    ((kind, _, scale, _),) = asked(DualPerturbedADMM(**method, as_printed=True))
+    assert kind == "draw"
+    alpha_hat = [zeta_and_phi(ALPHAS[0, i], i, PENALTIES[0, i], printed=True)[0] for i in range(5)]
+    np.testing.assert_allclose(scale, 1 / np.array(alpha_hat), rtol=1e-12)
+    tight = {"penalty": 0.2, "alpha": 0.01}
+    ((_, _, scale, _),) = asked(DualPerturbedADMM(**tight, as_printed=True))
+    hats = [0.01 - 2 * math.log(1 + 0.25 * SCALE[i] / SIZES[i] / (RHO + 0.4 * DEGREE[i])) for i in range(5)]
+    np.testing.assert_allclose(scale, [1 / (h if h > 0 else 0.005) for h in hats], rtol=1e-12)
+    assert min(hats) <= 0
+    shipped, printed = (run(DualPerturbedADMM(**method, as_printed=a), p=p) for a in (False, True))
+    assert np.abs(shipped.trajectory - printed.trajectory).max() > 1e-3  # Phi
 
 
 def test_without_noise_it_is_consensus_admm():
@@ -88,7 +147,7 @@ def test_every_step_costs_its_closed_form():
         DualPerturbedADMM(penalty=ETA, alpha=0.4), problem, GRAPH, rounds=3, noise=tacit.SeededNoise(1)
     )
     for (_, y), degree, counter in zip(parts, GRAPH.degree, run.spent, strict=True):
-        zeta, phi = zeta_and_phi(0.4, len(y), degree)
+        zeta, phi = by_algorithm_2(0.4, len(y), degree)
         x = 0.25 * C / (len(y) * (RHO + phi + 2 * ETA * degree))
         ((event, count),) = counter.items()
         assert count == 3

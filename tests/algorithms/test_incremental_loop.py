@@ -17,7 +17,7 @@ GRAPH = tacit.Graph.random_with_cycle(5, 7, seed=3)
 
 
 def nobody(t, turn, release):
-    """Somebody who listens makes the loop go tick by tick."""
+    """An eavesdropper makes the loop go tick by tick."""
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -17,7 +17,8 @@ from tacit.core.losses import Squared
 from tacit.privacy.accounting import totals
 from tacit.privacy.audit import epsilon_lower_bound
 from tacit.privacy.events import Free, Gaussian, Laplace, LaplaceVector, Pure, Unprotected
-from tacit.privacy.mechanisms import TwoSided, step_perturbed
+from tacit.privacy.laws import TwoSided
+from tacit.privacy.mechanisms import step_perturbed
 from tacit.privacy.transcript import realised_events
 
 C, L2, D, N = 3.0, 0.5, 15, 5
@@ -340,7 +341,7 @@ class Halved(tacit.SeededNoise):
 
 def steepest(samples, noise, other):
     """Released values of an agent with one record, at a point where replacing it moves the gradient most: by 2 on the
-    diagonal, so that both coordinates of the Laplace mechanism tell all they can."""
+    diagonal, so that both coordinates of the Laplace mechanism reveal all they can."""
     s, turn = 0.02, np.array([[1.0, -1.0], [1.0, 1.0]]) / math.sqrt(2)
     row = turn @ np.array([-s, -math.sqrt(1 - s * s) if other else math.sqrt(1 - s * s)])
     at = turn @ np.array([1000.0, 0.0])
@@ -395,7 +396,7 @@ def test_refusals():
     for settings, message in (({"seed": -1}, "whole number"), ({"beta": 0.0}, "beta must be a positive number")):
         with pytest.raises(tacit.InputError, match=message):
             RandomCoordinateDescent(**settings)
-    with pytest.raises(tacit.InputError, match="random weights are drawn"):
+    with pytest.raises(tacit.InputError, match="random weights need noise"):
         run(RandomAggregationADMM(penalty=3.0), noise=None)
     with pytest.raises(tacit.InputError, match="needs noise"):
         run(RandomAggregationADMM(penalty=3.0, own=(0.5, 0.5), beta=1.0), noise=None)

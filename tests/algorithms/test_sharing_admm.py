@@ -31,14 +31,11 @@ def test_consensus_is_algorithm_1(graph, exact, penalty):
     """With the same noise, and 1 - w for the share of rho: to the last digits, one round later."""
     p = problem(tolerance=1e-12)
     settings = {"penalty": penalty, "dual_step": 0.6, "exact": exact, "beta": 1.0}
-    ours = tacit.simulate(
-        SharingADMM.consensus(graph, D, **settings), p, graph, rounds=ROUNDS + 1, start=START, record=True,
-        noise=tacit.RecordedNoise(RECORDED, uniform=1 - WEIGHTS),
-    )  # fmt: skip
-    theirs = tacit.simulate(
-        RandomAggregationADMM(**settings), p, graph, rounds=ROUNDS, start=START, record=True,
-        noise=tacit.RecordedNoise(RECORDED, uniform=WEIGHTS),
-    )  # fmt: skip
+    sharing, aggregation = SharingADMM.consensus(graph, D, **settings), RandomAggregationADMM(**settings)
+    noise = tacit.RecordedNoise(RECORDED, uniform=1 - WEIGHTS)
+    ours = tacit.simulate(sharing, p, graph, rounds=ROUNDS + 1, start=START, record=True, noise=noise)
+    noise = tacit.RecordedNoise(RECORDED, uniform=WEIGHTS)
+    theirs = tacit.simulate(aggregation, p, graph, rounds=ROUNDS, start=START, record=True, noise=noise)
     np.testing.assert_allclose(ours.trajectory[1:], theirs.trajectory, atol=1e-10)
     np.testing.assert_array_equal(ours.trajectory[0], ours.trajectory[1])
     for mine, other in zip(ours.spent, theirs.spent, strict=True):
@@ -50,11 +47,9 @@ def test_the_step_is_that_of_the_paper():
     d, m, D_i, zeta = 6, 2, 5.0, 0.2
     A, c = RNG.normal(size=(N, m, d)) / 3, RNG.normal(size=m)
     p, low, high = problem(d), (0.1, 0.2, 0.1, 0.0, 0.3), 0.6
-    run = tacit.simulate(
-        SharingADMM(A=A, c=c, penalty=D_i, dual_step=zeta, rho=(low, high), beta=1.0), p, tacit.Graph.complete(N),
-        rounds=11, start=START[:, :d], record=True,
-        noise=tacit.RecordedNoise(RECORDED[:, :, :d], uniform=WEIGHTS[:, :, :m]),
-    )  # fmt: skip
+    method = SharingADMM(A=A, c=c, penalty=D_i, dual_step=zeta, rho=(low, high), beta=1.0)
+    noise = tacit.RecordedNoise(RECORDED[:, :, :d], uniform=WEIGHTS[:, :, :m])
+    run = tacit.simulate(method, p, tacit.Graph.complete(N), rounds=11, start=START[:, :d], record=True, noise=noise)
     x, dual = START[:, :d], np.zeros(m)
     for k in range(10):
         gradients, new = p.gradient(x), np.empty_like(x)
@@ -143,10 +138,11 @@ def test_what_leaves_is_a_times_x_and_x_is_charged():
     p, said = problem(d), []
     method = SharingADMM(A=A, c=np.zeros(2), penalty=5.0, budget=tacit.Gaussian(4.0))
     graph = tacit.Graph.complete(N)
-    run = tacit.simulate(
-        method, p, graph, rounds=4, start=START[:, :d], noise=NOISE, record=True,
-        overheard=lambda t, turn, release: said.append(release.value),
-    )  # fmt: skip
+
+    def hear(t, turn, release):
+        said.append(release.value)
+
+    run = tacit.simulate(method, p, graph, rounds=4, start=START[:, :d], noise=NOISE, record=True, overheard=hear)
     for t in range(4):
         np.testing.assert_allclose(said[t], np.einsum("nmd,nd->nm", A, run.trajectory[t + 1]), atol=1e-12)
     assert tacit.plan(method, tacit.Facts.of(p), graph, 4).spent == run.spent
@@ -173,7 +169,7 @@ def test_refusals():
         ({"A": eye * 1e-200, "c": zero}, "largest entry of A is 1e-200"),
         ({"A": eye, "c": zero, "rho": 1.0}, "rho is two numbers"),
         ({"A": eye, "c": zero, "rho": (1.0,)}, "rho is two numbers"),
-        ({"A": eye * [[1.0], [0.0]], "c": np.ones(2)}, "nobody takes part in row 1 of the constraint"),
+        ({"A": eye * [[1.0], [0.0]], "c": np.ones(2)}, "row 1 of the constraint is zero for all agents"),
         ({"A": np.ones((N, 2, 2)), "c": np.arange(2.0)}, "contradict each other"),
         ({"A": eye, "c": zero, "penalty": 0.0}, "penalty must be"),
         ({"A": eye, "c": zero, "dual_step": -1.0}, "dual_step must be"),
@@ -183,7 +179,7 @@ def test_refusals():
             SharingADMM(**settings)
     for graph, penalty, message in (
         (tacit.Graph.ring(N), (1.0, 2.0), "penalty is given for 2 agents, the graph has 5"),
-        (tacit.Graph.ring(1), 1.0, "nobody to agree with"),
+        (tacit.Graph.ring(1), 1.0, "consensus needs at least two"),
     ):
         with pytest.raises(tacit.InputError, match=message), np.errstate(all="raise"):
             SharingADMM.consensus(graph, 2, penalty=penalty)

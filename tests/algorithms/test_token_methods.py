@@ -85,9 +85,12 @@ INCREMENTAL = {
     "offset": {"offset": 5.0},
     "offset, random start and noise": {"offset": 5.0, "initial": 3.0, "deviation": 0.01},
     "offset, random start and gamma, as printed": {
-        "offset": 5.0, "initial": 3.0, "gamma": Between(0.9, 1.1), "as_printed": True,
+        "offset": 5.0,
+        "initial": 3.0,
+        "gamma": Between(0.9, 1.1),
+        "as_printed": True,
     },
-}  # fmt: skip
+}
 variants = pytest.mark.parametrize("options", INCREMENTAL.values(), ids=list(INCREMENTAL))
 orders = pytest.mark.parametrize("order", [None, RandomWalk(2), RandomWalk(1, choice=2)], ids=["cycle", "walk", "rwc"])
 
@@ -188,7 +191,7 @@ def test_censored_admm_equals_the_plain_loops(loss, exact, alpha):
     assert heard == ({True} if alpha == 0 else {True, False})
 
 
-def test_without_a_threshold_nobody_is_censored():
+def test_without_a_threshold_no_agent_is_censored():
     problem, _ = make("logistic")
     options = {"rounds": 30, "start": starts(), "record": True}
     plain = tacit.simulate(ConsensusADMM(penalty=0.8), problem, GRAPH, **options)
@@ -364,7 +367,7 @@ def test_the_censored_send_nothing():
 
 
 def test_a_walk_with_choice_visits_more_evenly():
-    """Each walk goes from neighbour to neighbour; the choice is for who was visited least."""
+    """Each walk goes from neighbour to neighbour; the choice is the agent that was visited least."""
     graph = tacit.Graph.random_with_cycle(30, 90, seed=0)
     spread = {}
     for choice in (1, 3):

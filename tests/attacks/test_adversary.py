@@ -29,17 +29,20 @@ from hypothesis import strategies as st
 import tacit
 from tacit.algorithms import consensus
 from tacit.core.rounding import Solved, most_pull
-from tacit.privacy import mechanisms
 from tacit.privacy.events import Gaussian, ObjectiveGaussian
+from tacit.privacy.sensitivity import slope_change
 
 MULTIPLIER, RADIUS = 20.0, 64.0
 METHODS = methods(tacit.Gaussian(MULTIPLIER))
 VIEW = GRAPH.view(np.array([ME]))
 each_method = pytest.mark.parametrize("name", METHODS)
 thorough = settings(
-    max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True,
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
     phases=[Phase.explicit, Phase.generate, Phase.target],  # a smaller example takes minutes to find
-)  # fmt: skip
+)
 
 
 class Spy(tacit.SeededNoise):
@@ -171,13 +174,16 @@ def test_what_goes_into_the_noise_is_paid_for_whatever_was_said(name, data):
 def _three(problem):
     """The facts of three agents like this one."""
     return tacit.Facts(
-        sizes=np.repeat(problem.sizes, 3), dimension=problem.dimension, loss=problem.loss, l2=problem.l2,
+        sizes=np.repeat(problem.sizes, 3),
+        dimension=problem.dimension,
+        loss=problem.loss,
+        l2=problem.l2,
         radius=problem.radius,
-    )  # fmt: skip
+    )
 
 
 def test_lock_step_sees_a_solver_that_is_not_paid_for(monkeypatch):
-    """Planted: the promise of a gradient norm that nobody keeps."""
+    """Planted: a promised gradient norm that the solver does not reach."""
     method, problems = METHODS["mr-admm"], neighbours_in_one_record(40, 3, radius=RADIUS)
     (said, *_) = converse(method, problems[0], tacit.SeededNoise(0), lambda t, s: np.zeros((2, 3)), 1)
     assert in_lock_step(method, problems, said, 0) <= 1.0
@@ -190,7 +196,7 @@ def test_lock_step_sees_rounding_that_is_not_paid_for():
     """Planted: a step that is rounded before the noise comes, towards a point far out, as it was. The records pull by
     just over half a unit in its last place, either way: rounded, by a whole one."""
     step, problems, at = 1e-5, neighbours_in_one_record(40, 3), np.zeros((1, 3))
-    paid = step * float(mechanisms._slope_change(problems[0])[0, 0])
+    paid = step * float(slope_change(problems[0])[0, 0])
     towards = np.full((1, 3), 1.5 * 2.0**31)
     pulls = [-step * problem.data_gradient(at) for problem in problems]
     assert np.linalg.norm(pulls[0] - pulls[1]) <= paid
@@ -223,17 +229,15 @@ def test_no_neighbour_switches_the_noise_off(name):
 
 
 @pytest.mark.parametrize("name", ["r-admm", "mr-admm", "pvp final"])
-def test_the_attack_breaks_the_code_of_old(name, monkeypatch):
+def test_the_attack_breaks_the_old_code(name, monkeypatch):
     from tacit.algorithms import primal_perturbed_admm  # noqa: F401 (its final step goes through consensus, too)
 
-    monkeypatch.setattr(consensus, "objective_perturbed", adversary.objective_perturbed_of_old)
+    monkeypatch.setattr(consensus, "objective_perturbed", adversary.old_objective_perturbed)
     method = methods(tacit.Gaussian(1 / EPSILON))[name]
     problems = neighbours_in_one_record(2000, 3, radius=RADIUS)
     right = 0
     for k in range(60):
-        *_, last = converse(
-            method, problems[k % 2], tacit.SecureNoise(), swallowing(method, 1e19, k), 3, radius=1e301
-        )  # fmt: skip
+        *_, last = converse(method, problems[k % 2], tacit.SecureNoise(), swallowing(method, 1e19, k), 3, radius=1e301)
         right += adversary.told_apart(last, method, problems) == k % 2
     assert adversary.too_many(right, 60, 0.0, delta=0.08)
 
@@ -244,8 +248,8 @@ def test_the_attack_breaks_the_code_of_old(name, monkeypatch):
 @each_method
 @thorough
 @given(data=st.data())
-def test_nobody_fails_whatever_was_said(name, data):
-    """Rows far out flatten every slope of a hinge, or all but one; one finite message ends nobody's run."""
+def test_no_agent_fails_whatever_was_said(name, data):
+    """Rows far out flatten every slope of a hinge, or all but one; one finite message ends no run."""
     method = methods(tacit.Gaussian(data.draw(st.sampled_from([0.5, 20.0, 2000.0]))), penalty=0.5)[name]
     B, d = data.draw(st.sampled_from([(10, 2), (50, 5), (60, 100)]))
     problems = neighbours_in_one_record(B, d, radius=data.draw(st.sampled_from([1.0, 64.0, 4096.0])))

@@ -1,4 +1,4 @@
-"""The command line, as a user meets it."""
+"""The command line, as a user sees it."""
 
 import csv
 import json
@@ -12,10 +12,9 @@ from tacit.workflows.model import Model
 
 
 def test_train_then_predict(tacit, patients, tmp_path):
-    code, out, err = tacit(
-        "train", patients, "--label", "died", "--site", "hospital", "--graph", "ring", "--algorithm", "admm",
-        "--rounds", 300, "--penalty", 0.05, "--l2", 0.01, "--out", "model.json",
-    )  # fmt: skip
+    who = ["--label", "died", "--site", "hospital", "--graph", "ring", "--algorithm", "admm"]
+    how = ["--rounds", 300, "--penalty", 0.05, "--l2", 0.01, "--out", "model.json"]
+    code, out, err = tacit("train", patients, *who, *how)
     assert code == 0, err
     assert "alder alone" in out
     assert "not private" in out
@@ -42,10 +41,9 @@ def test_train_then_predict(tacit, patients, tmp_path):
 
 
 def test_together_comes_as_close_to_the_optimum_as_it_says(tacit, patients):
-    code, out, _ = tacit(
-        "train", patients, "--label", "died", "--agents", 4, "--graph", "random:5", "--json",
-        "--penalty", 0.05, "--l2", 0.01, "--rounds", 1000, "--tolerance", 1e-8,
-    )  # fmt: skip
+    who = ["--label", "died", "--agents", 4, "--graph", "random:5", "--json"]
+    how = ["--penalty", 0.05, "--l2", 0.01, "--rounds", 1000, "--tolerance", 1e-8]
+    code, out, _ = tacit("train", patients, *who, *how)
     result = json.loads(out)
     assert code == 0
     assert result["converged"]

@@ -1,4 +1,4 @@
-"""`tacit identity`, `federation`, `agent`: the way that docs/deploy.md shows, and what is refused on it."""
+"""`tacit identity`, `federation`, `agent`: the steps of docs/deploy.md, and what is refused in each of them."""
 
 import base64
 import csv
@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from tacit.agent import identity
-from tacit.agent.federation import PLAIN_METHODS, Federation, Plain, Private, difference
+from tacit.agent.federation import Federation, difference
 from tacit.agent.identity import Identity, check_dates, read_certificate
+from tacit.agent.method import EXACT_METHODS, ExactMethod, PrivateMethod
 from tacit.agent.participant import planned
 from tacit.agent.store import Store
 from tacit.core.graph import Graph
@@ -75,7 +76,7 @@ def hospitals(tmp_path, monkeypatch):
 
 
 def with_free_ports(command):
-    """Ports of the docs may be in use here."""
+    """The ports in the docs may be in use on this machine."""
     sockets = [socket.socket() for _ in ROWS]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -101,10 +102,12 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     agents = [
         subprocess.Popen(
             [sys.executable, "-m", "tacit", *(word.replace("alder", name) for word in run[1:])],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         for name in ROWS
-    ]  # fmt: skip
+    ]
     said = [agent.communicate(timeout=240)[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0, 0], said
     assert "64 releases, 32 with noise: epsilon = 2 at delta = 1e-05" in said[0].replace("\n", " ")
@@ -121,7 +124,7 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     report = Path("alder.report.json")
     report.write_text(report.read_text().replace('"rounds": 64', '"rounds": 63'))
     assert "was changed, or alder has not signed it" in tacit(*verify[1:])[2]
-    again = tacit(*run[1:])  # a run that is over costs nothing more, and gives the same model
+    again = tacit(*run[1:])  # a finished run costs nothing more, and gives the same model
     assert again[0] == 0, again
 
 
@@ -144,8 +147,8 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
 
     assert agreed(tacit, "--rounds", 5)[0] == 0
     own = ("--data", "alder.csv")
-    assert "exact values, which protects nobody" in run(*own)
-    assert "promises 400 rows of alder; the data has 250" in run("--data", "birch.csv", "--exact")
+    assert "exact values, which is not private" in run(*own)
+    assert "says that alder has 400 rows; the data has 250" in run("--data", "birch.csv", "--exact")
     assert "schema.toml" in run("--data", "schema.toml", "--exact")
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
@@ -153,9 +156,9 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
         port = busy.getsockname()[1]
         assert "the port is in use" in run(*own, "--exact", "--listen", f"127.0.0.1:{port}")
     assert "patience must be a positive number" in run(*own, "--exact", "--patience", "nan")
-    assert "waiting for birch, cedar for 0.2 s in vain" in run(*own, "--exact", "--patience", "0.2")
+    assert "waiting for birch, cedar for 0.2 s without success" in run(*own, "--exact", "--patience", "0.2")
     os.chmod("alder/key.pem", 0o644)
-    assert "can be read by others" in run(*own, "--exact")
+    assert "can be read by other users" in run(*own, "--exact")
 
 
 def test_a_federation_file_does_not_destroy_what_it_is_made_from(hospitals, tacit):
@@ -176,12 +179,12 @@ def test_a_ledger_that_cannot_pay(hospitals, tacit):
 
 
 def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
-    """Nobody had paid for the run with cedar; the one without it has taken all that the ledger allows."""
+    """The run with cedar was not paid for; the run without cedar has used all that the ledger allows."""
     assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5, "--go-on-after", 60)[0] == 0
     tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 2, "--delta", 1e-5)
     start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
     start += ("--ledger", "alder.ledger", "--listen", "127.0.0.1:0", "--patience", 0.2)
-    assert "in vain" in tacit(*start)[2]
+    assert "without success" in tacit(*start)[2]
     federation = Federation.load(Path("federation.toml"))
     left = federation.without(["cedar"])
     (path,) = Path("alder").glob("*.store")
@@ -191,7 +194,7 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
     code, out, err = tacit(*start)
     assert left.run[:16] in out
     assert code == 2
-    assert "waiting for birch for 0.2 s in vain" in err
+    assert "waiting for birch for 0.2 s without success" in err
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
     [
         (5, "is not a report of an agent"),
         ([["cedar"]], "is not a report of an agent"),
-        (["cedar"], "a run without cedar, which was not agreed upon"),
+        (["cedar"], "a run without cedar, which the federation file does not allow"),
     ],
 )
 def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
@@ -215,7 +218,7 @@ def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
 def test_names_keys_and_dates(hospitals, tacit, monkeypatch):
     assert "stays as it is" in tacit("identity", "new", "alder")[2]
     assert "small letters" in tacit("identity", "new", "St. Alder")[2]
-    with pytest.raises(InputError, match="is that of birch"):
+    with pytest.raises(InputError, match="belongs to birch"):
         Federation.from_toml(_file(tacit).replace('name = "birch"', 'name = "dogwood"').replace("birch", "dogwood"))
     alder = read_certificate(Path("alder/certificate.pem").read_text(), "alder's")
     check_dates(alder)
@@ -230,7 +233,7 @@ def test_names_keys_and_dates(hospitals, tacit, monkeypatch):
     Path("alder").rename("old")
     made = Identity.new("alder", hospitals, days=1)
     assert made.certificate != Path("old/certificate.pem").read_text()
-    assert "another certificate for alder than the identity" in tacit(*start)[2]
+    assert "the certificate of alder in the federation file is not that of the identity" in tacit(*start)[2]
 
 
 def _clock(off):
@@ -287,7 +290,7 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         ("rounds = 5", "", "must set rounds"),
         ("rounds = 5", "rounds = 5\ncolour = 1", "got 'colour'"),
         ("dimension = 4", "dimension = 5", "does not fit the schema"),
-        ('["alder", "birch"]', '["alder", "zebra"]', "which is no member"),
+        ('["alder", "birch"]', '["alder", "zebra"]', "which is not a member"),
         ('["alder", "birch"], ["alder", "cedar"], ', "", "not connected"),
         ('name = "admm"', 'name = "mr-admm"', "private ones need epsilon"),
         ("rows = 400", "rows = 4.5", "rows of a member has the wrong type"),
@@ -326,7 +329,7 @@ def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
 
 
 def test_the_quorum_is_shown_to_all(hospitals, tacit):
-    assert "neighbours" not in agreed(tacit, "--quorum", 2)[1]  # nobody is left out
+    assert "neighbours" not in agreed(tacit, "--quorum", 2)[1]  # no member is left out
     out = agreed(tacit, "--go-on-after", 60)[1]
     assert "after 60 s without a member the others start again without it" in out
     assert "if more than half of its neighbours have signed that it is away" in out
@@ -347,7 +350,7 @@ def test_a_private_token_needs_a_cycle(hospitals, tacit):
         assert len(planned(federation, me)) == RECIPES["pi-admm"].solves
     with pytest.raises(GraphError, match="no Hamiltonian cycle"):
         replace(federation, edges=federation.edges[:2]).with_rounds()
-    two = federation.without(["cedar"])  # who pass it to and fro
+    two = federation.without(["cedar"])  # two members hand the token to and fro
     assert two.rounds == 2 * RECIPES["pi-admm"].solves
     code, _, err = agreed(tacit, "--epsilon", 2, "--method", "pi-admm", "--graph", "path")
     assert code == 2
@@ -358,8 +361,8 @@ def test_a_private_token_needs_a_cycle(hospitals, tacit):
 
 
 def test_a_token_has_nothing_to_compare(hospitals, tacit):
-    """One member speaks at a time: refused before anybody gets the file, and in a file that somebody wrote by hand."""
-    complaint = "robust listening compares rows: it is for methods in which all speak at once, in the open"
+    """One member speaks at a time: `new` refuses it, and so does a file that was written by hand."""
+    complaint = "robust listening compares rows: it is for methods in which all members speak at once"
     for method in (["--method", "i-admm"], ["--method", "pi-admm", "--epsilon", 2]):
         code, _, err = agreed(tacit, *method, "--robust", "clipping")
         assert (code, " ".join(err.split()).count(complaint)) == (2, 1), err
@@ -369,7 +372,7 @@ def test_a_token_has_nothing_to_compare(hospitals, tacit):
         assert (code, "robust is one of clipping" in err) == (2, True), err
     assert agreed(tacit, "--method", "admm", "--robust", "clipping", "--rounds", 5)[0] == 0
     text = Path("federation.toml").read_text()
-    with pytest.raises(InputError, match="all speak at once"):
+    with pytest.raises(InputError, match="all members speak at once"):
         Federation.from_toml(text.replace('name = "admm"', 'name = "i-admm"'))
 
 
@@ -378,9 +381,9 @@ def test_which_methods_have_a_token():
     graph, rows = Graph.complete(3), np.array([400, 250, 150])
     for name, recipe in RECIPES.items():
         setting = recipe.setting(rows, 4, graph, 2.0, 1e-5)
-        assert Private(name, 2.0, 1e-5).token != isinstance(setting.algorithm.schedule(graph), Broadcast)
-    for name, made in PLAIN_METHODS.items():
-        assert Plain(name, 1.0, 1.0, "logistic").token != isinstance(made(1.0).schedule(graph), Broadcast)
+        assert PrivateMethod(name, 2.0, 1e-5).token != isinstance(setting.algorithm.schedule(graph), Broadcast)
+    for name, made in EXACT_METHODS.items():
+        assert ExactMethod(name, 1.0, 1.0, "logistic").token != isinstance(made(1.0).schedule(graph), Broadcast)
 
 
 def test_a_file_is_not_written_before_its_radius_is_settled(hospitals, tacit):
@@ -394,7 +397,7 @@ def test_a_file_is_not_written_before_its_radius_is_settled(hospitals, tacit):
 def test_a_private_federation_needs_public_bounds(hospitals, tacit):
     for setting, reason in {
         'missing = "drop"': "depend on the records",
-        "drafted = true": "read off records",
+        "drafted = true": "read from records",
         "row_norm = 2.0": "norm at most 1",
     }.items():
         text = SCHEMA if "row_norm" not in setting else SCHEMA.replace("row_norm = 1.0\n", "")

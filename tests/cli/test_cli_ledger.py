@@ -1,4 +1,4 @@
-"""`tacit ledger`, as a user meets it."""
+"""`tacit ledger`, as a user sees it."""
 
 import json
 import sys
@@ -55,9 +55,8 @@ def test_cap_then_show_then_verify(tacit, tmp_path):
     assert "spent: epsilon = 1.75; cap: epsilon = 2 at delta = 1e-06" in out
     shown = json.loads(tacit("show", "ledger", "--json")[1])
     assert shown["spent"] == 1.75
-    assert shown["runs"][0] == {
-        "run": "spring", "rounds": 3, "stored": 3, "events": {"Pure(epsilon=0.5)": 3}, "epsilon": 1.5,
-    }  # fmt: skip
+    events = {"Pure(epsilon=0.5)": 3}
+    assert shown["runs"][0] == {"run": "spring", "rounds": 3, "stored": 3, "events": events, "epsilon": 1.5}
     code, out, _ = tacit("verify", "ledger", "--head", head)
     assert code == 0
     assert "adds up: 4 reservations, 3 payloads" in out
@@ -71,7 +70,7 @@ def test_errors_are_one_line_and_exit_code_2(tacit, tmp_path):
         released(ledger, 3)
     (tmp_path / "text").write_text("no database " * 100)
     for args, reason in [
-        (("show", "absent"), "is not there"),
+        (("show", "absent"), "does not exist"),
         (("verify", "text"), "not a database"),
         (("verify", "ledger", "--head", "0" * 64), "rows were lost"),
         (("cap", "ledger", "--epsilon", 1, "--delta", 1e-6), "epsilon = 1.5 is spent already"),
@@ -109,10 +108,9 @@ def test_new_then_check(tacit, tmp_path):
         "7 of its rounds would still fit\n"
     )
     code, out, _ = tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 8, "--json")
-    assert (code, json.loads(out)) == (1, {
-        "cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.25, "would": 2.25, "fits": False, "rounds_that_fit": 7,
-        "counted_by": "accountant",
-    })  # fmt: skip
+    budget = {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.25}
+    answer = {"would": 2.25, "fits": False, "rounds_that_fit": 7, "counted_by": "accountant"}
+    assert (code, json.loads(out)) == (1, budget | answer)
     with Ledger(tmp_path / "w.ledger", cost=cost) as ledger:
         assert ledger.head() == head  # asking spends nothing
         ledger.store(RUN, 0, b"payload")
@@ -132,22 +130,22 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
         head = ledger.head()
     (tmp_path / "text").write_text("no database " * 100)
     for args, reason in [
-        (("new", "ledger", "--dataset", "ward 7"), "exists and stays as it is"),
-        (("new", "text", "--dataset", "ward 7"), "exists and stays as it is"),
+        (("new", "ledger", "--dataset", "ward 7"), "exists and is not changed"),
+        (("new", "text", "--dataset", "ward 7"), "exists and is not changed"),
         (("new", "x"), "either --data FILE or --dataset NAME"),
         (("new", "x", "--data", "text", "--dataset", "ward 7"), "either --data FILE or --dataset NAME"),
-        (("new", "x", "--data", "absent"), "absent is not there"),
-        (("new", "x", "--data", "."), "is not there, or no file"),
+        (("new", "x", "--data", "absent"), "absent does not exist"),
+        (("new", "x", "--data", "."), "does not exist or is not a file"),
         (("new", "x", "--dataset", ""), "needs a name"),
         (("new", "x", "--dataset", "two\nlines"), "needs a name"),
-        (("new", "no/x", "--dataset", "ward 7"), "does not exist; make it first"),
+        (("new", "no/x", "--dataset", "ward 7"), "does not exist; create it first"),
         (("new", "x", "--dataset", "ward 7", "--epsilon", 1), "give both or neither"),
         (("new", "x", "--dataset", "ward 7", "--delta", 0.1), "give both or neither"),
         (("new", "x", "--dataset", "ward 7", "--epsilon", 0, "--delta", 0.1), "positive"),
         (("new", "x", "--dataset", "ward 7", "--epsilon", "nan", "--delta", 0.1), "positive"),
         (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 1), "between 0 and 1"),
         (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 0), "between 0 and 1"),
-        (("check", "absent", "--event", "pure:1", "--rounds", 1), "is not there"),
+        (("check", "absent", "--event", "pure:1", "--rounds", 1), "does not exist"),
         (("check", "text", "--event", "pure:1", "--rounds", 1), "not a database"),
         (("check", "ledger", "--event", "pure:1", "--rounds", 1, "--data", "text"), "is the ledger of the data set"),
         (("verify", "ledger", "--data", "text"), "is the ledger of the data set 'ward 7', not of 'sha256:"),

@@ -1,4 +1,4 @@
-"""Planning, comparing and training under a budget, as a user meets them."""
+"""Planning, comparing and training under a budget, as a user sees them."""
 
 import csv
 import json
@@ -40,10 +40,9 @@ def schema(tmp_path):
 @pytest.mark.parametrize("method", ["dvp", "pvp", "m-admm", "r-admm"])
 @pytest.mark.parametrize("law", ["gaussian", "pure"])
 def test_a_plan_keeps_to_its_total(tacit, method, law):
-    code, out, err = tacit(
-        "plan", method, "--rows", "4000,8000,6000", "--graph", "path", "--rounds", 6, "--penalty", 0.5,
-        "--epsilon", 0.8, "--delta", 1e-6, "--law", law, "--json",
-    )  # fmt: skip
+    run = ["--rows", "4000,8000,6000", "--graph", "path", "--rounds", 6, "--penalty", 0.5]
+    total = ["--epsilon", 0.8, "--delta", 1e-6, "--law", law]
+    code, out, err = tacit("plan", method, *run, *total, "--json")
     assert code == 0, err
     found = json.loads(out)
     assert 0.79 < found["epsilon"] <= 0.8
@@ -90,7 +89,7 @@ def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
         (["dvp", "--epsilon", 1, "--rows", "5,0"], "1 or more each"),
         (["dvp", "--epsilon", 1, "--rows", "5,6", "--agents", 3], "leave --agents out"),
         (["dvp", "--epsilon", 1, "--penalty", 1, "--rounds", 0], "--rounds must be 1 or more"),
-        (["dvp", "--epsilon", 1, "--rounds", 9], "--rounds is for a run of your own"),
+        (["dvp", "--epsilon", 1, "--rounds", 9], "--rounds needs --penalty"),
         (["dvp", "--epsilon", 1, "--penalty", 1, "--loss", "squared"], "no bound on its slope"),
         (["dvp", "--epsilon", 1, "--penalty", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
         (["mr-admm", "--epsilon", 1, "--penalty", 1], "must be one of dvp, pvp, m-admm, r-admm"),
@@ -142,7 +141,9 @@ def test_compare(tacit, patients, schema, tmp_path):
     assert {method["messages"] % 6 for method in json.loads(out)["methods"]} == {0}  # three hospitals on a ring
     code, out, err = tacit(*args, "--seeds", 1, "--graph", "path", "--json")
     assert code == 0, err
-    assert {m["name"] for m in json.loads(out)["methods"]} == methods.keys() - {"pi-admm"}  # no way for a token
+    assert {m["name"] for m in json.loads(out)["methods"]} == methods.keys() - {
+        "pi-admm"
+    }  # a path has no cycle for a token
 
 
 @pytest.mark.parametrize(
@@ -204,12 +205,12 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
     args = ("train", patients, "--schema", schema, "--site", "hospital", "--epsilon", 3, "--delta", 1e-3)
     code, out, err = tacit(*args, "--algorithm", "pi-admm")
     assert code == 0, err
-    assert "not above L" not in err  # that would tell about the records
+    assert "not above L" not in err  # that would reveal something about the records
     model = Model.load(tmp_path / "model.json")
     assert model.privacy["private"] is True
     assert 2.9 < model.privacy["epsilon"] <= 3
     assert model.training["algorithm"] == "IncrementalADMM"
-    assert model.training["rounds"] == RECIPES["pi-admm"].solves  # in which everybody spoke once
+    assert model.training["rounds"] == RECIPES["pi-admm"].solves  # in each of them every agent speaks once
     (tmp_path / "model.json").unlink()
     code, out, err = tacit(*args, "--algorithm", "pi-admm", "--graph", "star")
     assert (code, out) == (2, "")
@@ -228,11 +229,11 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
         (["--schema", "draft.toml"], "drafted = true"),
         (["--schema", "dropping.toml"], 'missing = "drop" would let the number of rows'),
         (["--schema", "long.toml"], "row_norm = 2; write 1.0"),
-        (["--schema", "public.toml", "--skew", 1], "--skew shares rows out by their labels"),
+        (["--schema", "public.toml", "--skew", 1], "--skew divides the rows by their labels"),
         (["--schema", "public.toml", "--site", "died"], "both the label and the site"),
         (["--schema", "two.toml"], "one of the schema's sites; patients.csv line 24, column 'hospital' holds 'cedar'"),
         (["--schema", "four.toml"], "every agent needs a row; 'dogwood' has none"),
-        (["--schema", "four.toml", "--site", "ward"], "contradicts the schema, whose sites are in 'hospital'"),
+        (["--schema", "four.toml", "--site", "ward"], "contradicts the schema, whose sites are in column 'hospital'"),
     ],
 )
 def test_private_training_refuses(tacit, patients, schema, tmp_path, args, says):

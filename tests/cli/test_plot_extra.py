@@ -1,4 +1,4 @@
-"""Without the extra `plot`: results come without pictures, and what is asked for its picture is refused."""
+"""Without the extra `plot`: results come without plots, and a command that only draws plots is refused."""
 
 import csv
 import importlib
@@ -56,10 +56,10 @@ def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path):
 
 
 def test_the_demo_saves_its_model(missing, tacit, tmp_path, monkeypatch):
-    module = sys.modules["tacit.cli.demo"]
+    module = importlib.import_module("tacit.cli.demo")
     train = module.run
     monkeypatch.setattr(module, "run", lambda *args, **settings: train(*args, **settings | {"rounds": 5}))
-    for name in ("compare_all", "recommended", "show_comparison"):  # the second half, which takes its time
+    for name in ("compare_all", "recommended", "show_comparison"):  # the second half, which is slow
         monkeypatch.setattr(module, name, lambda *args, **settings: None)
     code, _, err = tacit("demo", "--out", "demo")
     assert code == 0, err

@@ -1,4 +1,4 @@
-"""Nothing but what is released with noise depends on the records.
+"""Only what is released with noise depends on the records.
 
 Every command runs on two files that differ in one record. Exit code, all that is printed and all that is written must
 be the same, but for what stands in `NOISY` or is marked as not covered. Options are read off the command line itself: a
@@ -27,7 +27,7 @@ from tacit.workflows.recipes import RECIPES
 
 train_module = import_module("tacit.cli.train")  # the package has a function of that name
 
-# Released with noise, or drawn at random: all that may differ.
+# Only these may differ: released with noise, or drawn at random.
 NOISY = re.compile(
     r"[\w-]+\.json: weights\.\d+"  # of the model
     r"|\w+\.report\.json: report\.(model|releases\.\d+\.sha256)"  # hashes of what was released
@@ -71,7 +71,7 @@ SCHEMAS = {
 }
 HOSPITALS = {"alder": 24, "birch": 16, "cedar": 12}
 
-# One record, and by what it is replaced.
+# One record, and its replacements.
 RECORD = {"age": "61", "stay": "5", "ward": "surgery", "hospital": "alder", "died": "yes"}
 CHANGES = {
     "its label is flipped": {"died": "no"},
@@ -104,7 +104,7 @@ def write(path, rows):
 
 
 def flat(name, plain):
-    """Every number and string of JSON by the way that leads to it."""
+    """Every number and string of JSON, by its path."""
     if isinstance(plain, dict | list):
         inside = plain.items() if isinstance(plain, dict) else enumerate(plain)
         mark = " " if name.endswith(":") else "."
@@ -114,7 +114,7 @@ def flat(name, plain):
 
 
 def seen(code, out, err, folder, inputs):
-    """Everything that somebody who runs a command gets to see, without what may differ."""
+    """Everything that the user of a command sees, without what may differ."""
     found = {"exit code": code}
     texts = {"standard output": out, "standard error": err}
     for path in sorted(folder.iterdir()):
@@ -139,7 +139,7 @@ def differences(one, other):
 
 @pytest.fixture
 def run(tacit, tmp_path, monkeypatch):
-    """Runs a command on the records in a folder of their own, and gives what is seen of it."""
+    """Runs a command on the records in a separate folder, and gives what the user sees."""
 
     def in_a_folder(change, args):
         folder = tmp_path / "folder"
@@ -176,9 +176,7 @@ def leaks(run, args, changes=None):
 
 
 # Every option of every command, with cases that exercise it, or why it cannot matter.
-TRAIN = [
-    "train", "records.csv", "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3, "--algorithm", "one-shot",
-]  # fmt: skip
+TRAIN = ["train", "records.csv", "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3, "--algorithm", "one-shot"]
 PLAN = ["plan", "dvp", "--rows", "24,16,12", "--epsilon", 1]
 MEMBERS = [
     word
@@ -191,7 +189,7 @@ ALL = "every case has it"
 REFUSED = "--epsilon refuses it before the file is read"
 EMBEDDED = "reads no file: the embedded records are public"
 AGENTS = "in test_agents"
-OWN = ["--penalty", 1, "--rounds", 3]  # a run of one's own
+OWN = ["--penalty", 1, "--rounds", 3]  # a run with own settings
 
 OPTIONS = {
     ("train",): {
@@ -284,7 +282,7 @@ OPTIONS = {
 
 
 def commands_below(*path):
-    """The commands that there are, each with its options."""
+    """All commands, each with its options."""
     command = cli.load(path[0])
     for name in path[1:]:
         command = command.commands[name]
@@ -357,7 +355,7 @@ def test_the_statement_says_what_is_public(run):
 
 
 def test_noise_is_fresh_wherever_records_may_show(run, tmp_path):
-    """What is left out of the comparison is not the same twice: it is no function of the records."""
+    """What the comparison leaves out changes from run to run: it is not a function of the records."""
     models = []
     for _ in range(2):
         run(None, TRAIN)
@@ -369,7 +367,7 @@ def test_noise_is_fresh_wherever_records_may_show(run, tmp_path):
 
 
 def test_skew_would_be_seen(run, monkeypatch):
-    def skewed(table, data, site, agents, skew, seed, sites=None):
+    def skewed(table, data, division, seed, sites=None):
         return partition.dirichlet(data.y, 3, 0.5, seed), ["a", "b", "c"]
 
     monkeypatch.setattr(train_module, "share_out", skewed)
@@ -464,7 +462,7 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
         kept |= {f"{name}.{kind}" for name in HOSPITALS for kind in ("out", "err")}  # are in `shown`
         found.append({f"{k}: {n}": s for k, v in shown.items() for n, s in seen(*v, folder, inputs | kept).items()})
 
-        # The salted hash of the ledger is left out above: so here, that nothing else of the ledger is written.
+        # The comparison above leaves out the salted hash of the ledger. Here: nothing else of the ledger is written.
         with Ledger(folder / "alder.ledger", cost=epsilon) as ledger:
             secrets = [ledger.dataset.removeprefix("sha256:"), *(entry.hash for entry in ledger.entries())]
         written = "".join(path.read_text() for path in folder.glob("*.json")) + str(shown)

@@ -104,8 +104,9 @@ def test_clipped_rows_are_short_enough_and_keep_their_direction():
     np.testing.assert_allclose(clipped(scipy.sparse.csr_array(rows), 0.3).toarray(), short, rtol=1e-15)
     assert np.linalg.norm(short, axis=1).max() <= 0.3
     np.testing.assert_allclose(short[0], rows[0])
-    np.testing.assert_allclose(short / np.linalg.norm(short, axis=1, keepdims=True),
-                               rows / np.linalg.norm(rows, axis=1, keepdims=True))  # fmt: skip
+    np.testing.assert_allclose(
+        short / np.linalg.norm(short, axis=1, keepdims=True), rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    )
     tacit.Problem([(short, np.ones(50))]).require_row_norm(0.3)
 
 

@@ -46,7 +46,7 @@ def test_known_cycles(graph):
     assert is_one(graph, hamiltonian_cycle(graph))
 
 
-def test_the_same_for_everybody_who_asks():
+def test_every_agent_finds_the_same_cycle():
     graph = Graph.random_with_cycle(50, 120, seed=3)
     again = Graph.from_edges(reversed(graph.edges))
     assert hamiltonian_cycle(graph) == hamiltonian_cycle(again)

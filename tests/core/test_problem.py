@@ -88,16 +88,25 @@ def test_many_features_many_rows():
 
 HARD = {
     "a hinge whose second derivative jumps": (
-        lambda r: (r.normal(size=(400, 300)), r.choice([-1.0, 1.0], 400)), HuberHinge(0.5), 1750.0, 1e-3
+        lambda r: (r.normal(size=(400, 300)), r.choice([-1.0, 1.0], 400)),
+        HuberHinge(0.5),
+        1750.0,
+        1e-3,
     ),
     "separable, hardly regularised": (
-        lambda r: ((X := r.normal(size=(200, 20))), np.sign(X[:, 0])), Logistic(), 1.0, 1e-10
+        lambda r: ((X := r.normal(size=(200, 20))), np.sign(X[:, 0])),
+        Logistic(),
+        1.0,
+        1e-10,
     ),
     "few rows, each many times": (
-        lambda r: (np.repeat(r.normal(size=(2, 40)), 99, axis=0), np.repeat([1.0, -1.0], 99)), Squared(), 1750.0, 1e-10
+        lambda r: (np.repeat(r.normal(size=(2, 40)), 99, axis=0), np.repeat([1.0, -1.0], 99)),
+        Squared(),
+        1750.0,
+        1e-10,
     ),
     "row space out of digits": (lambda r: (r.normal(size=(10, 40)), r.choice([-1.0, 1.0], 10)), Squared(), 1.0, 1e-16),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HARD)

@@ -40,7 +40,7 @@ def test_one_agent_hears_what_it_hears_in_company():
             np.testing.assert_array_equal(getattr(alone, name)()[0], getattr(INBOX, name)()[k])
 
 
-def test_who_heard_nothing_has_a_sum_only():
+def test_a_listener_that_heard_nothing_has_only_a_sum():
     quiet = Inbox(ROWS, [0, 1, 1], [2])
     np.testing.assert_array_equal(quiet.sum(), [[5.0, 3.0], [0.0, 0.0]])
     for name in ("mean", "min", "max", "farthest_pair"):

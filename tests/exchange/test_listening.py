@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tacit
-from tacit.agent.federation import FAR
+from tacit.agent.federation import EXACT_RADIUS
 from tacit.attacks.poisoning import KINDS, Hostile
 from tacit.core.problem import LARGEST_RADIUS
 from tacit.core.release import Inbox, clipped
@@ -33,7 +33,7 @@ def test_what_is_heard_lies_within_the_radius(rows, radius):
     assert np.all(np.linalg.norm(heard, axis=1) <= radius * (1 + 1e-12))
     for before, after in zip(rows, heard, strict=True):
         if math.hypot(*before) < radius * (1 - 1e-9):
-            np.testing.assert_array_equal(before, after)  # not a bit changes
+            np.testing.assert_array_equal(before, after)  # no bit changes
     np.testing.assert_allclose(clipped(heard, radius), heard, rtol=1e-12)
     total = SummedInbox(rows, np.full((3, 1), 2)).within(radius)
     assert np.all(np.linalg.norm(total.sum(), axis=1) <= 2 * radius * (1 + 1e-12))
@@ -129,7 +129,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("radius", [FAR, LARGEST_RADIUS])
+@pytest.mark.parametrize("radius", [EXACT_RADIUS, LARGEST_RADIUS])
 def test_no_number_ends_an_exact_run(name, radius):
     """Members say the largest numbers that there are, at any tick: every honest step is done, and is finite."""
     rng, largest = np.random.default_rng(1), np.finfo(float).max
@@ -149,7 +149,7 @@ def test_no_number_ends_an_exact_run(name, radius):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", EXACT)
 def test_no_attack_ends_an_exact_run(kind, name):
-    """A liar that answers what it has brought about itself, for long enough to leave the range of numbers."""
+    """A liar whose answers grow with the effect of its own lies, until they leave the range of numbers."""
     rng = np.random.default_rng(1)
     problem = tacit.Problem([_rows(rng, 100) for _ in range(5)], l2=3e-5)
     liars = replace(Hostile.parse(f"{kind}:1", agents=5), radius=2.0**12)
@@ -181,15 +181,13 @@ def test_a_liar_spoils_the_model_and_robust_members_hardly_notice(kind, trial):
     undisturbed = error(None, None)
     assert error("clipping", None) <= undisturbed + 0.01
     assert error("clipping", f"{kind}:1") <= undisturbed + 0.03
-    if kind != "labels":  # a fifth of the records with false labels does no great harm by itself
+    if kind != "labels":  # false labels in a fifth of the records do little harm by themselves
         assert error(None, f"{kind}:1") > undisturbed + 0.04
 
 
 def test_a_simulated_attack_is_marked_as_one(tacit, tmp_path):
-    code, out, err = tacit(
-        "train", "adult", "--graph", "complete", "--epsilon", 1, "--robust", "clipping", "--hostile", "constant:1",
-        "--json",
-    )  # fmt: skip
+    options = ["--graph", "complete", "--epsilon", 1, "--robust", "clipping", "--hostile", "constant:1"]
+    code, out, err = tacit("train", "adult", *options, "--json")
     assert code == 0, err
     found = json.loads(out)
     assert found["robust"] == "clipping"

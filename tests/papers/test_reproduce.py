@@ -13,9 +13,16 @@ from tacit.attacks import listen_in
 from tacit.cli.reproduce import PAPERS, run
 from tacit.core.graph import Graph
 from tacit.errors import InputError
-from tacit.papers import dp_admm, dynamic_dp, incremental_admm, recycled_admm
-from tacit.papers.experiment import FULL, QUICK, Claim, Lab, Runs, Setting, Size, claims_page
-from tacit.papers.incremental_admm import PI1, PLAIN, PRINTED, RIDGE, STRONG, Measured
+from tacit.papers import (
+    dp_admm,
+    dynamic_dp,
+    incremental_admm,
+    incremental_admm_methods,
+    recycled_admm,
+    recycled_admm_exact,
+)
+from tacit.papers.experiment import FULL, QUICK, Claim, Lab, ProblemSpec, Runs, Size, claims_page
+from tacit.papers.incremental_admm_methods import PI1, PLAIN, PRINTED, RIDGE, STRONG, Measured
 from tacit.papers.recycled_admm import FIVE
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import plan
@@ -58,7 +65,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
     [
         (["radmm"], "paper must be one of recycled-admm, dynamic-dp, dp-admm, incremental-admm, local-dp; not"),
         (["dynamic-dp", "fig1"], "figure of dynamic-dp must be one of fig3, fig4, fig5; not 'fig1'"),
-        (["dynamic-dp", "--out", "file"], "cannot be made"),
+        (["dynamic-dp", "--out", "file"], "cannot be created"),
         (["dynamic-dp", "fig3", "--out", "taken"], "it is a folder"),
         (["dynamic-dp", "--data-dir", "nowhere"], "--data-dir nowhere is not a folder"),
     ],
@@ -78,22 +85,22 @@ def test_errors_are_one_line_and_come_before_the_work(args, message, tmp_path, m
     assert err.count("\n") == 1
 
 
-class Told(Lab):
-    """A lab whose experiments come out as somebody says: `loss(algorithm)` in the mean, one more and one less."""
+class PrescribedLab(Lab):
+    """A lab with prescribed results: `loss(algorithm)` in the mean, in one run 0.5 more and in one 0.5 less."""
 
     def __init__(self, loss):
         super().__init__(TINY)
         self.loss = loss
 
-    def runs(self, algorithm, setting, rounds):
+    def runs(self, algorithm, spec, rounds):
         value = 2.0 if isinstance(algorithm, ConsensusADMM) else self.loss(algorithm)
         curve = np.array([[value - 0.5], [value + 0.5]]) * np.ones(rounds + 1)
         return Runs(curve, curve, np.zeros((rounds + 1, 104)))
 
 
 def test_a_claim_follows_what_was_measured():
-    better_with_growth = Told(lambda a: 10 - a.penalty.ratio * (2 if a.alpha == 1 else 1))
-    worse_with_growth = Told(lambda a: 10 + a.penalty.ratio * (2 if a.alpha == 1 else 1))
+    better_with_growth = PrescribedLab(lambda a: 10 - a.penalty.ratio * (2 if a.alpha == 1 else 1))
+    worse_with_growth = PrescribedLab(lambda a: 10 + a.penalty.ratio * (2 if a.alpha == 1 else 1))
     holds = {c.text: c.holds for c in recycled_admm.fig4(better_with_growth).claims}
     fails = {c.text: c.holds for c in recycled_admm.fig4(worse_with_growth).claims}
     accuracy = [text for text in holds if "better the accuracy" in text or "improvement" in text]
@@ -104,7 +111,7 @@ def test_a_claim_follows_what_was_measured():
 
 @pytest.mark.parametrize(("dual_is_better", "verdict"), [(True, "holds"), (False, "does not hold")])
 def test_dvp_against_pvp(dual_is_better, verdict):
-    lab = Told(lambda a: (3 if type(a).__name__.startswith("Dual") == dual_is_better else 5) - a.alpha)
+    lab = PrescribedLab(lambda a: (3 if type(a).__name__.startswith("Dual") == dual_is_better else 5) - a.alpha)
     robust = [c for c in dynamic_dp.fig3(lab).claims if "more robust" in c.text]
     assert [c.verdict for c in robust] == [verdict] * 2
 
@@ -118,7 +125,7 @@ def test_the_token_that_needs_less_communication_wins(rate, holds):
         error = 10 ** (-units / 4000 * (rate if name == PLAIN else 1.0))
         return [Measured(units, error, error)]
 
-    names = incremental_admm.methods(RIDGE, 0)
+    names = incremental_admm_methods.methods(RIDGE, 0)
     runs = [{name: falling(name) for name in names}] * 3
     claims = incremental_admm._comparison_claims(runs, [(100, 0.3), (100, 0.5), (200, 0.3)], "Fig. 3")
     assert [c.holds for c in claims if "least communication" in c.text] == [holds] * 3
@@ -129,38 +136,40 @@ def test_the_token_that_needs_less_communication_wins(rate, holds):
 
 
 def test_a_weak_eavesdropper_bears_out_the_paper():
-    """The claims on privacy follow the attack: with the printed one in the place of the recursion y stays hidden."""
+    """The claims on privacy follow the attack: with the printed attack in place of the recursion, y stays hidden."""
     variants = {PLAIN: "i_admm", PI1: "pi_admm1", "PI-ADMM2": "pi_admm2", "offset": "offset", "both": "pi_admm1_offset"}
-    stages = {}
+    attacked = {}
     for name, make in variants.items():
-        algorithm = getattr(incremental_admm, make)(RIDGE)
-        heard = listen_in(algorithm, RIDGE.problem(5, 0), incremental_admm.graph(5, 0.3, 0), 101, SeededNoise(0))
-        stages[name] = [(heard, incremental_admm.attempts(RIDGE, algorithm, heard))]
+        algorithm = getattr(incremental_admm_methods, make)(RIDGE)
+        heard = listen_in(
+            algorithm, RIDGE.problem(5, 0), incremental_admm_methods.graph(5, 0.3, 0), 101, SeededNoise(0)
+        )
+        attacked[name] = [(heard, incremental_admm_methods.estimates(RIDGE, algorithm, heard))]
 
     def hidden():
         return [
-            c.holds for c in incremental_admm._privacy_claims(RIDGE, stages, "Fig. 4") if "cannot be learnt" in c.text
+            c.holds for c in incremental_admm._privacy_claims(RIDGE, attacked, "Fig. 4") if "cannot be learnt" in c.text
         ]
 
     assert hidden() == [False, False]
-    for _, found in (stage[0] for stage in stages.values()):
+    for _, found in (stage[0] for stage in attacked.values()):
         found[STRONG] = found[PRINTED]
     assert hidden() == [True, True]
 
 
-def outcomes(better_from):
+def faked_runs(better_from):
     """Runs in which the accelerated method is the better one from that epsilon on."""
 
-    def outcome(lab, name, method, rounds, eps=None, delta=dp_admm.PRINTED):
+    def runs(lab, name, method, rounds, eps=None, delta=dp_admm.PRINTED):
         value = 0.4 if method == dp_admm.PLAIN or eps is None else 0.5 if eps < better_from else 0.3
-        return dp_admm.Outcome(np.full(2, value), np.full(2, 1 - value), np.full((2, rounds + 1), value))
+        return dp_admm.CompositeRuns(np.full(2, value), np.full(2, 1 - value), np.full((2, rounds + 1), value))
 
-    return outcome
+    return runs
 
 
 @pytest.mark.parametrize(("better_from", "verdict"), [(0.05, "holds"), (1.0, "does not hold"), (0.0, "does not hold")])
 def test_a_threshold_of_epsilon_is_found_where_it_is(better_from, verdict, lab, monkeypatch):
-    monkeypatch.setattr(dp_admm, "outcome", outcomes(better_from))
+    monkeypatch.setattr(dp_admm, "runs", faked_runs(better_from))
     claims = [c for c in dp_admm.fig2(lab).claims if c.whose == "paper" and "approach" not in c.text]
     at_both_ends = [c.verdict for c in claims if "accuracy" in c.text]
     assert at_both_ends == [verdict]
@@ -178,7 +187,7 @@ def test_without_a_folder_dp_admm_says_what_it_leaves_out(lab):
 
 @pytest.mark.parametrize("figure", ["fig1", "fig2"])
 def test_a_folder_that_lacks_a_data_set_is_refused_at_once(figure, tmp_path, monkeypatch):
-    monkeypatch.setattr(dp_admm, "outcome", None)  # nothing has begun
+    monkeypatch.setattr(dp_admm, "runs", None)  # nothing has begun
     with pytest.raises(InputError, match="bio_train is not in"):
         dp_admm.FIGURES[figure](Lab(TINY, data_dir=tmp_path))
 
@@ -186,8 +195,8 @@ def test_a_folder_that_lacks_a_data_set_is_refused_at_once(figure, tmp_path, mon
 def test_with_a_folder_dp_admm_has_all_data_sets(tmp_path):
     rng = np.random.default_rng(0)
     for name, d in (("a8a", 123), ("ijcnn1", 22)):
-        side = {"data": np.ones(30), "indices": rng.integers(0, d, 30), "indptr": np.arange(31), "shape": (30, d),
-                "y": rng.choice([-1, 1], 30)}  # fmt: skip
+        rows = {"data": np.ones(30), "indices": rng.integers(0, d, 30), "indptr": np.arange(31), "shape": (30, d)}
+        side = rows | {"y": rng.choice([-1, 1], 30)}
         np.savez(tmp_path / f"{name}.npz", **{f"{s}_{part}": v for s in ("train", "test") for part, v in side.items()})
     np.savez(
         tmp_path / "bio_train.npz", X_times_100=rng.integers(1, 9999, (41, 74)), y=np.where(rng.random(41) < 0.5, 1, -1)
@@ -196,21 +205,21 @@ def test_with_a_folder_dp_admm_has_all_data_sets(tmp_path):
     found = dp_admm.fig2(lab)
     assert [panel.title.split(",")[0] for panel in found.panels] == 2 * ["a9a", "a8a", "ijcnn1", "bio_train"]
     assert not any("left out" in note for note in found.notes)
-    case = dp_admm._case(lab, "bio_train")
-    assert case.rows == 21
-    assert np.abs(case.test.X).max() == 1
-    case.composite.problem.require_row_norm(2.0)
+    lasso = dp_admm._lasso(lab, "bio_train")
+    assert lasso.rows == 21
+    assert np.abs(lasso.test.X).max() == 1
+    lasso.composite.problem.require_row_norm(2.0)
 
 
 def test_the_objective_of_dp_admm_is_that_of_its_composite_problem(lab):
-    case = dp_admm._case(lab, "a9a")
-    found = dp_admm.outcome(lab, "a9a", dp_admm.FAST, TINY.rounds, 0.1)
-    method = case.method(dp_admm.FAST, dp_admm._budget(lab, TINY.rounds, 0.1, dp_admm.PRINTED))
-    run = simulate(method, case.composite.problem, Graph.ring(1), rounds=TINY.rounds, noise=SeededNoise(1))
-    assert found.objective[1] == pytest.approx(case.composite.value(run.model), rel=1e-12)
+    lasso = dp_admm._lasso(lab, "a9a")
+    found = dp_admm.runs(lab, "a9a", dp_admm.FAST, TINY.rounds, 0.1)
+    method = lasso.method(dp_admm.FAST, dp_admm._budget(lab, TINY.rounds, 0.1, dp_admm.PRINTED))
+    run = simulate(method, lasso.composite.problem, Graph.ring(1), rounds=TINY.rounds, noise=SeededNoise(1))
+    assert found.objective[1] == pytest.approx(lasso.composite.value(run.model), rel=1e-12)
     assert found.path.shape == (2, TINY.rounds + 1)
     assert found.path[1, -1] == found.objective[1]
-    spent = plan(method, case.composite.problem, Graph.ring(1), TINY.rounds).epsilon(dp_admm.PRINTED)
+    spent = plan(method, lasso.composite.problem, Graph.ring(1), TINY.rounds).epsilon(dp_admm.PRINTED)
     assert 0.0999 < spent <= 0.1
 
 
@@ -246,8 +255,8 @@ def test_the_stopped_control_has_the_noise_of_recycled_admm(lab, growth):
 
 def test_own_dual_steps_lead_to_the_weighted_optimum():
     lab = Lab(Size("small", runs=1, rounds=1, train=100))
-    eta = recycled_admm.ETA_HAT
-    point = recycled_admm._weighted_optimum(lab, eta)
+    eta = recycled_admm_exact.ETA_HAT
+    point = recycled_admm_exact._weighted_optimum(lab, eta)
     gradients = lab.problem(FIVE).gradient(point)
     assert np.linalg.norm((gradients / eta[:, None]).sum(axis=0)) < 1e-6
     assert np.linalg.norm(gradients.sum(axis=0)) > 1e-3
@@ -255,7 +264,7 @@ def test_own_dual_steps_lead_to_the_weighted_optimum():
 
 def test_runs_are_remembered_and_told_apart(lab):
     def losses(alpha):
-        return lab.runs(PenaltyPerturbedADMM(alpha=np.full((1, 5), alpha)), Setting(l2=0.1), 1).loss
+        return lab.runs(PenaltyPerturbedADMM(alpha=np.full((1, 5), alpha)), ProblemSpec(l2=0.1), 1).loss
 
     assert losses(2.0) is losses(2.0)
     assert not np.array_equal(losses(2.0), losses(2.0 + 1e-12))

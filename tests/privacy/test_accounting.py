@@ -9,14 +9,8 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.privacy import accounting
-from tacit.privacy.accounting import (
-    epsilon,
-    gaussian_epsilon,
-    largest_parameter,
-    network_epsilon,
-    renyi_divergence,
-    totals,
-)
+from tacit.privacy.accounting import epsilon, largest_parameter, network_epsilon, totals
+from tacit.privacy.closed_forms import gaussian_epsilon, renyi_divergence
 from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, Pure, Unprotected, from_plain, to_plain
 
 
@@ -245,9 +239,10 @@ def test_more_rounds_never_cost_less():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda p: Pure(p), lambda p: Laplace(1 / p), lambda p: Gaussian(1 / p), lambda p: ZCDP(p)],
+    "make",
+    [lambda p: Pure(p), lambda p: Laplace(1 / p), lambda p: Gaussian(1 / p), lambda p: ZCDP(p)],
     ids=["pure", "laplace", "gaussian", "zcdp"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("target", [0.1, 1.0, 8.0])
 def test_calibration_never_exceeds_and_hardly_wastes(make, target):
     p = largest_parameter(lambda p: Counter({make(p): 50}), target, 1e-5)

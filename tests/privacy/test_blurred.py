@@ -14,7 +14,7 @@ from scipy.integrate import quad
 import tacit
 from tacit.algorithms import Geometric, RandomAggregationADMM, RandomAggregationGD, RandomCoordinateDescent
 from tacit.privacy import accounting, blurred, filters
-from tacit.privacy.accounting import renyi_divergence
+from tacit.privacy.closed_forms import renyi_divergence
 from tacit.privacy.events import BlurredLaplace, Laplace, LaplaceVector, from_plain, to_plain
 from tacit.privacy.ledger.entries import Cap
 from tacit.privacy.transcript import ForOwnEyes, epsilon_of_transcript, realised_events
@@ -53,10 +53,13 @@ def test_density_and_distribution_function(width, shift):
     np.testing.assert_allclose(np.exp(blurred.log_density(x, h)), convolved, rtol=1e-9)
     np.testing.assert_allclose(
         blurred.cdf(x, h),
-        [sum(quad(density, a, b, args=(h,), limit=200)[0] for a, b in ((-h - 60, -h), (-h, 0), (0, h)) if b <= v)
-         + quad(density, max([p for p in (-h - 60, -h, 0, h) if p <= v]), v, args=(h,), limit=200)[0] for v in x],
+        [
+            sum(quad(density, a, b, args=(h,), limit=200)[0] for a, b in ((-h - 60, -h), (-h, 0), (0, h)) if b <= v)
+            + quad(density, max([p for p in (-h - 60, -h, 0, h) if p <= v]), v, args=(h,), limit=200)[0]
+            for v in x
+        ],
         atol=1e-9,
-    )  # fmt: skip
+    )
 
 
 def test_no_interval_is_laplace():
@@ -265,7 +268,7 @@ def test_the_transcripts_epsilon_is_that_of_the_definition():
     assert found.look()[k, i] == pytest.approx(total, rel=1e-7)
 
 
-def test_it_refuses_to_be_told_or_stopped_by(tmp_path):
+def test_it_cannot_be_published_or_used_to_stop(tmp_path):
     secret = ForOwnEyes(np.array([0.25]), "epsilon of a transcript")
     assert "0.25" not in repr(secret) + str(secret)
     for use in (

@@ -8,8 +8,9 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from tacit.privacy import accounting
-from tacit.privacy.accounting import gaussian_epsilon, largest_parameter, renyi_divergence
+from tacit.privacy import accounting, filters
+from tacit.privacy.accounting import largest_parameter
+from tacit.privacy.closed_forms import gaussian_epsilon, renyi_divergence
 from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, ObjectiveGaussian, Pure, Unprotected
 from tacit.privacy.filters import epsilon, filter_epsilon, filter_order
 from tacit.privacy.ledger.entries import Cap
@@ -77,8 +78,8 @@ def test_the_tight_accountant_is_no_filter():
 
 
 def test_tight_for_one_run_and_a_filter_for_two_is_none_either():
-    """If the first run may stop when it likes: it stops, for a second run, where it told little, and goes on where it
-    told much. Hence a plan is paid for as a whole."""
+    """A first run that may stop when it likes stops, for a second run, where it revealed little, and goes on where it
+    revealed much. So a plan is paid for as a whole."""
 
     def by_runs(counts):
         one_run = counts[1] == 0 and accounting.epsilon(pure(KINDS, counts), CAP.delta) <= CAP.epsilon
@@ -175,7 +176,7 @@ def test_a_ledger_that_did_not_begin_with_gaussians_alone_never_has_their_rule()
 
 
 def test_a_divergence_that_is_no_number_costs_without_bound(monkeypatch):
-    monkeypatch.setattr(accounting, "renyi_divergence", lambda event, order: np.full_like(order, math.nan))
+    monkeypatch.setattr(filters, "renyi_divergence", lambda event, order: np.full_like(order, math.nan))
     assert epsilon(NONE, Counter({ZCDP(0.01): 1}), Cap(1.0, 1e-6)) == math.inf
 
 

@@ -196,7 +196,7 @@ def test_a_round_has_one_payload(ledger):
     ledger.store(RUN, 0, b"noisy")
     head = ledger.head()
     ledger.store(RUN, 0, b"noisy")
-    with pytest.raises(LedgerError, match="round 0 of 'spring' has another payload"):
+    with pytest.raises(LedgerError, match="round 0 of 'spring' already has another payload"):
         ledger.store(RUN, 0, b"noisier")
     assert ledger.head() == head
     assert ledger.payload(RUN, 0) == b"noisy"
@@ -366,19 +366,25 @@ def test_rows_are_only_ever_appended(ledger, tmp_path, change):
 @pytest.mark.parametrize(
     ("changes", "row"),
     [
-        (["UPDATE entries SET body = CAST('{\"epsilon\":0.1,\"event\":\"Pure\"}' AS BLOB) WHERE number = 4"], 4),
+        (["""UPDATE entries SET body = CAST('{"epsilon":0.1,"event":"Pure"}' AS BLOB) WHERE number = 4"""], 4),
         (["UPDATE entries SET body = x'00' WHERE number = 5"], 5),
         (["UPDATE entries SET tick = 7 WHERE number = 5"], 5),
         (["UPDATE entries SET run = 'autumn' WHERE number = 4"], 4),
-        (["UPDATE entries SET number = 99 WHERE number = 4", "UPDATE entries SET number = 4 WHERE number = 6",
-          "UPDATE entries SET number = 6 WHERE number = 99"], 4),
+        (
+            [
+                "UPDATE entries SET number = 99 WHERE number = 4",
+                "UPDATE entries SET number = 4 WHERE number = 6",
+                "UPDATE entries SET number = 6 WHERE number = 99",
+            ],
+            4,
+        ),
         (["DELETE FROM entries WHERE number = 4"], 5),
         (["DELETE FROM entries WHERE number = 1"], 2),
         (["UPDATE meta SET dataset = 'ward 8'"], 1),
         (["UPDATE meta SET created = 'yesterday'"], 1),
         (["UPDATE entries SET hash = previous WHERE number = 7"], 7),
     ],
-)  # fmt: skip
+)
 def test_an_edited_row_is_found_and_named(ledger, tmp_path, changes, row):
     released(ledger, 3)
     tamper(tmp_path / "ledger", *changes)
@@ -416,16 +422,19 @@ def forge(path, *rows):
     [
         ([("payload", RUN, 5, b"unpaid")], "row 8: its round was not reserved"),
         ([("reserve", RUN, 9, b'{"epsilon":8.6,"event":"Pure"}')], "row 8: more is spent than the cap"),
-        ([("reserve", RUN, 9, b'{"epsilon":0.5,"event":"Pure"}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":1.9}')],
-         "row 9: more is spent than the cap"),
-        ([("cap", "", 0, b'{"delta":1e-6,"epsilon":1.9}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":9.0}')],
-         None),
-        ([("cap", "", 0, b'{"delta":1e-6,"epsilon":1.4}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":9.0}')],
-         "row 8: more is spent than the cap"),
+        (
+            [("reserve", RUN, 9, b'{"epsilon":0.5,"event":"Pure"}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":1.9}')],
+            "row 9: more is spent than the cap",
+        ),
+        ([("cap", "", 0, b'{"delta":1e-6,"epsilon":1.9}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":9.0}')], None),
+        (
+            [("cap", "", 0, b'{"delta":1e-6,"epsilon":1.4}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":9.0}')],
+            "row 8: more is spent than the cap",
+        ),
         ([("reserve", RUN, 9, b'{"epsilon":0.5,"event":"Pur"}')], "row 8: it cannot be read"),
         ([("cap", "", 0, b'{"delta":2,"epsilon":9.0}')], "row 8: it cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_rule_is_found_though_the_chain_is_whole(ledger, tmp_path, rows, fault):
     released(ledger, 3)
     forge(tmp_path / "ledger", *rows)
@@ -495,7 +504,7 @@ def test_lost_last_rows_are_found_with_a_kept_head_only(ledger, tmp_path):
             shortened.verify(newest)
 
 
-def test_verify_tells_what_it_found(ledger):
+def test_verify_reports_what_it_found(ledger):
     released(ledger, 3)
     ledger.reserve(RUN, 3, Pure(1.0))
     found = ledger.verify()
@@ -508,9 +517,8 @@ def test_verify_tells_what_it_found(ledger):
 
 def test_a_new_ledger_is_for_its_owner_only(ledger, tmp_path):
     released(ledger, 1)
-    assert {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {
-        "ledger": 0o600, "ledger-wal": 0o600, "ledger-shm": 0o600,
-    }  # fmt: skip
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert modes == {"ledger": 0o600, "ledger-wal": 0o600, "ledger-shm": 0o600}
 
 
 def test_of_two_processes_that_make_a_ledger_at_once_the_first_wins(ledger, tmp_path):
@@ -539,7 +547,7 @@ def test_a_new_ledger_takes_the_place_of_no_file(ledger, tmp_path):
     released(ledger, 1)
     (tmp_path / "text").write_text("precious")
     for name in ("ledger", "text"):
-        with pytest.raises(LedgerError, match="exists and stays as it is"):
+        with pytest.raises(LedgerError, match="exists and is not changed"):
             Ledger.new(tmp_path / name, dataset="ward 7", cost=cost)
     assert (tmp_path / "text").read_text() == "precious"
     assert ledger.verify().payloads == 1
@@ -560,7 +568,7 @@ def test_what_is_no_ledger_is_refused(tmp_path):
         Ledger.open(tmp_path, dataset="ward 7", cost=cost)
     with pytest.raises(InputError, match="does not exist"):
         Ledger.open(tmp_path / "no" / "ledger", dataset="ward 7", cost=cost)
-    with pytest.raises(LedgerError, match="is not there"):
+    with pytest.raises(LedgerError, match="does not exist"):
         Ledger(tmp_path / "absent", cost=cost)
 
 
@@ -590,13 +598,13 @@ def test_a_lost_end_of_the_file_is_refused(ledger, tmp_path):
         open_ledger(tmp_path)
 
 
-def test_a_ledger_that_went_away_without_its_log_is_not_made_anew(ledger, tmp_path):
+def test_a_ledger_that_is_missing_beside_its_log_is_not_created_again(ledger, tmp_path):
     released(ledger, 3)
     shutil.copy(tmp_path / "ledger-wal", tmp_path / "log")
     ledger.close()
     (tmp_path / "ledger").unlink()
     (tmp_path / "log").rename(tmp_path / "ledger-wal")
-    with pytest.raises(LedgerError, match="is gone, but its newest rows are in"):
+    with pytest.raises(LedgerError, match="is missing, but its newest rows are in"):
         open_ledger(tmp_path)
 
 

@@ -9,8 +9,9 @@ from tacit.algorithms import GradientDescent, OneShotAveraging, PrimalPerturbedA
 from tacit.core.losses import HuberHinge, Logistic
 from tacit.core.rounding import Solved, most_pull
 from tacit.core.solvers.block import RowStore
-from tacit.privacy import mechanisms
-from tacit.privacy.mechanisms import Normal, Spherical, objective_perturbed
+from tacit.privacy.laws import Normal, Spherical
+from tacit.privacy.mechanisms import objective_perturbed, private_argmin
+from tacit.privacy.sensitivity import NoRoom, slope_change
 
 
 def give_up(self, ids, rho, b, f, tolerance):
@@ -103,13 +104,13 @@ def test_an_objective_that_is_not_strongly_convex_is_refused():
 
 
 def test_a_step_that_has_no_room_is_refused_before_records_are_looked_at(monkeypatch):
-    """The slow solver could take 1e9 steps: nobody starts it to find out."""
+    """The slow solver could take 1e9 steps: it is refused before it starts."""
     looked = []
     monkeypatch.setattr(tacit.Problem, "sure_argmin", lambda self, *rest: looked.append(self))
     flat = tacit.Problem(make_parts(), loss=HuberHinge(0.5), scale=1e6, l2=1e-4)
     weight = np.full((5, 1), 1e-4)
-    with pytest.raises(mechanisms.NoRoom):
-        mechanisms.private_argmin(flat, linear=0.0, weight=weight, centre=np.zeros((5, 15)), start=np.zeros((5, 15)))
+    with pytest.raises(NoRoom):
+        private_argmin(flat, linear=0.0, weight=weight, centre=np.zeros((5, 15)), start=np.zeros((5, 15)))
     assert not looked
 
 
@@ -128,7 +129,7 @@ def test_the_printed_centre_pays_for_the_inexactness_that_it_carries_on():
     graph, penalty = tacit.Graph.ring(3), np.array([[1000.0] * 3, [1e-3] * 3])
     method = PrimalPerturbedADMM(penalty=penalty, alpha=1.0, centre="printed")
     (first, second), *_ = tacit.plan(method, facts, graph, 2).events
-    s = mechanisms._slope_change(facts)[0, 0]
+    s = slope_change(facts)[0, 0]
     weights = penalty[:, :1] * 2
     taus = [Solved(facts, rho, most_pull(facts, rho)).tau[0, 0] for rho in (facts.l2 + 2 * w[:, None] for w in weights)]
     delta = (

@@ -16,8 +16,8 @@ from tacit.algorithms import ConsensusADMM, IncrementalADMM, TokenGradientDescen
 from tacit.core.graph import View
 from tacit.core.schedule import RandomWalk
 from tacit.privacy import network
-from tacit.privacy.accounting import gaussian_epsilon
 from tacit.privacy.audit import audit
+from tacit.privacy.closed_forms import gaussian_epsilon
 from tacit.privacy.network import learnt, pairwise
 from tacit.privacy.plan import Facts, plan
 
@@ -76,13 +76,13 @@ def exact_mu(view, holders, i, by, moved=None, signs="worst"):
     The coalition's own noise is known to it, so it hides nothing: its columns count as zero."""
     moved = np.ones(max(holders) + 1) if moved is None else moved
     noise = view * np.array([0.0 if k in by else GAUSS.multiplier * moved[k] for k in holders])
-    told = view[:, [t for t, k in enumerate(holders) if k == i]] * moved[i]
-    told = told[:, np.any(told != 0, axis=0)]
-    if not told.size:
+    shown = view[:, [t for t, k in enumerate(holders) if k == i]] * moved[i]
+    shown = shown[:, np.any(shown != 0, axis=0)]
+    if not shown.size:
         return 0.0
     size = np.abs(noise).max()
-    noise, told = noise / size, told / size
-    energy = told.T @ np.linalg.pinv(noise @ noise.T, rcond=1e-12) @ told
+    noise, shown = noise / size, shown / size
+    energy = shown.T @ np.linalg.pinv(noise @ noise.T, rcond=1e-12) @ shown
     if signs == "same":
         return float(np.sqrt(energy.sum()))
     every = np.array([(1, *s) for s in itertools.product((1, -1), repeat=len(energy) - 1)])
@@ -96,7 +96,7 @@ def exact_epsilon(mu):
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize(("l2", "equal"), [(0.0, True), (0.3, True), (0.1, False)])
 @pytest.mark.parametrize("method", ["descent", "admm", "stiff admm"])
-def test_no_view_tells_more_than_is_claimed(method, name, l2, equal):
+def test_no_view_reveals_more_than_is_claimed(method, name, l2, equal):
     graph, rng = GRAPHS[name], np.random.default_rng(7)
     rounds = 4 * graph.agents + 1
     order = None if name in ("ring", "complete") else WALK
@@ -125,7 +125,7 @@ def test_no_view_tells_more_than_is_claimed(method, name, l2, equal):
 
 
 def attained(rounds=18, graph=GRAPHS["ring"], step=1.0):
-    """For each pair on a ring, the exact epsilon of the descent that tells most: steps before i's, and i's own, forget
+    """For each pair on a ring, the exact epsilon of the worst descent: steps before i's, and i's own, forget
     where they start (step h = 1), later ones keep everything (h = 0)."""
     algorithm = TokenGradientDescent(step=step, budget=GAUSS)
     holders, last = way(algorithm, graph, rounds)
@@ -150,7 +150,7 @@ def test_one_hop_too_many_is_caught(monkeypatch):
     assert np.any(exact > 1.1 * claimed)
 
 
-def test_memory_tells_more_than_distance():
+def test_memory_reveals_more_than_distance():
     """The price of a visit over the number of noises between i and j is no bound for ADMM: far agents learn more, by
     what the others remember; more still where a record pulls this way and that."""
     graph, cycles, rho = tacit.Graph.ring(10), 5, 1.0
@@ -165,7 +165,7 @@ def test_memory_tells_more_than_distance():
 def test_bending_is_paid_for():
     """With the curvature known (M = l2, nothing bends) what is claimed of the farthest pair is attained but for 5%,
     where the record's pulls have the worst signs. Planted: a claim that takes the middle of the public range for known
-    is below what the view tells at an end of the range."""
+    is below what the view reveals at an end of the range."""
     graph, rho = tacit.Graph.ring(10), 1.5
     middle = (rho / (rho + 1) + 1) / 2  # of the derivatives of proximal steps, for curvatures between 0 and 1
     h = rho / middle - rho
@@ -248,14 +248,16 @@ def test_the_rule_of_the_proof_hides_a_record_of_a_bent_loss(order):
 
 
 def test_nothing_is_left_below_the_grid():
-    """With noise on a grid the token of ADMM is a multiple of twice the grid over N: its last digits tell nothing."""
+    """With noise on a grid the token of ADMM is a multiple of twice the grid over N: its last digits reveal nothing."""
     graph, grid = tacit.Graph.ring(3), tacit.SecureNoise().grid
     problem = tacit.Problem([(np.array([[0.6], [-0.3]]), [1.0, -1.0])] * 3, l2=0.1)
     heard = []
-    tacit.simulate(
-        IncrementalADMM(budget=GAUSS), problem, graph, rounds=12, noise=tacit.SecureNoise(), start=[0.3],
-        overheard=lambda t, turn, release: heard.append(3 * float(release.value[0, 0]) / (2 * grid)),
-    )  # fmt: skip
+
+    def hear(t, turn, release):
+        heard.append(3 * float(release.value[0, 0]) / (2 * grid))
+
+    method = IncrementalADMM(budget=GAUSS)
+    tacit.simulate(method, problem, graph, rounds=12, noise=tacit.SecureNoise(), start=[0.3], overheard=hear)
     np.testing.assert_allclose(heard, np.round(heard), atol=1e-3)
     assert np.abs(heard).max() > 1e9
 
@@ -304,9 +306,12 @@ def test_the_least_energy_of_a_segment():
         left = {"type": "ineq", "fun": lambda a, s=s, carried=carried: (carried @ (s - a))[:-1]}
         none = {"type": "eq", "fun": lambda a, s=s, carried=carried: (carried @ (s - a))[-1]}
         solved = minimize(
-            lambda a, d=deviation[stops]: np.sum((a / d) ** 2), s, jac=lambda a, d=deviation[stops]: 2 * a / d**2,
-            constraints=[left, none], options={"ftol": 1e-9},
-        )  # fmt: skip
+            lambda a, d=deviation[stops]: np.sum((a / d) ** 2),
+            s,
+            jac=lambda a, d=deviation[stops]: 2 * a / d**2,
+            constraints=[left, none],
+            options={"ftol": 1e-9},
+        )
         assert solved.success
         np.testing.assert_allclose(found, solved.fun, rtol=1e-4)
 
@@ -366,7 +371,7 @@ def test_refusals():
 
 def audited(hops, claimed_hops, batches=6, size=20_000):
     """The real steps of descent, many runs at a time: i, then hops - 1 agents of other data, then j looks. The records
-    of i are told apart best where the token starts far out, at which their gradients are as different as can be."""
+    of i are separated best where the token starts far out, at which their gradients are as different as can be."""
     multiplier, delta = 1.0, 1e-4
     ids = np.arange(size)
     algorithm = TokenGradientDescent(step=0.1, budget=tacit.Gaussian(multiplier))
@@ -398,7 +403,7 @@ def test_an_audit_finds_no_more_than_is_claimed():
 
 
 def test_where_a_token_may_be_clipped_the_full_price_counts():
-    """Clipped, a token forgets what the agents remember: more is told than the rule for unclipped steps says."""
+    """Clipped, a token forgets what the agents remember: more is revealed than the rule for unclipped steps says."""
     R, n, cycles, j = 64.0, 5, 3, 4
     ring, T = tacit.Graph.ring(n), n * cycles
     start = np.array([[-3.9], [2.58], [2.63], [1.42], [0.82]]) * R
@@ -408,9 +413,15 @@ def test_where_a_token_may_be_clipped_the_full_price_counts():
     def tokens(noise):
         said = []
         tacit.simulate(
-            method, problem, ring, rounds=T, noise=tacit.RecordedNoise(noise), start=start, measure_every=T,
+            method,
+            problem,
+            ring,
+            rounds=T,
+            noise=tacit.RecordedNoise(noise),
+            start=start,
+            measure_every=T,
             overheard=lambda t, turn, release: said.append(release.value[0, 0]),
-        )  # fmt: skip
+        )
         return np.array(said)
 
     silence = np.zeros((T, n, 1))
@@ -429,8 +440,8 @@ def test_where_a_token_may_be_clipped_the_full_price_counts():
     exact = np.zeros(n)
     for i in range(n - 1):
         pulls = view[:, [t for t in range(T) if t % n == i]]
-        told = pulls.T @ inverse @ pulls
-        mu = max(np.array(s) @ told @ np.array(s) for s in itertools.product([1, -1], repeat=cycles)) ** 0.5 / 5
+        shown = pulls.T @ inverse @ pulls
+        mu = max(np.array(s) @ shown @ np.array(s) for s in itertools.product([1, -1], repeat=cycles)) ** 0.5 / 5
         exact[i] = gaussian_epsilon(1 / mu, DELTA)
     assert np.any(exact[:j] > near[:j])  # what would be claimed if nothing were clipped
     assert np.all(exact[:j] <= far[:j])
@@ -444,5 +455,5 @@ def test_rounding_of_gradients_is_counted_at_every_stop():
     near, far = (
         pairwise(method, Facts(sizes=[10_000] * 6, dimension=10_000, loss=LOSS, radius=R), ring, 24, DELTA)
         for R in (64.0, 1e6)
-    )  # fmt: skip
+    )
     assert far[0, 5] > 1.05 * near[0, 5]

@@ -63,7 +63,7 @@ def test_the_preparation_is_free():
 
 
 @methods
-def test_calibration_is_for_who_is_visited_most(make):
+def test_calibration_is_for_the_agent_that_is_visited_most(make):
     """A total of (1, 1e-5) in 23 ticks: by composition, n visits of multiplier m cost as one of m/sqrt(n)."""
     facts = Facts(sizes=[20, 30, 25, 40, 35], dimension=D, l2=0.1)
     method = tacit.calibrate(make, facts, GRAPH, TICKS, epsilon=1.0, delta=1e-5)

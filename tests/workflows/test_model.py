@@ -1,4 +1,4 @@
-"""Model files, and what training says a model is worth."""
+"""Model files, and how training compares models."""
 
 import json
 
@@ -43,9 +43,8 @@ def test_round_trip(tmp_path):
     model.save(tmp_path / "m.json")
     again = Model.load(tmp_path / "m.json")
     np.testing.assert_array_equal(again.weights, model.weights)
-    assert (again.schema, again.loss, again.training, again.privacy) == (
-        model.schema, model.loss, model.training, model.privacy,
-    )  # fmt: skip
+    for name in ("schema", "loss", "training", "privacy"):
+        assert getattr(again, name) == getattr(model, name)
 
 
 @pytest.mark.parametrize(
@@ -86,17 +85,16 @@ def test_what_was_there_survives_a_failed_write(tmp_path):
 
 
 def test_training_compares_like_with_like():
-    """Each line of the comparison is that organisation's own optimum, on held-out records that it never saw."""
+    """Every organisation alone has its own optimum, measured on held-out records."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=90)
     y = np.where(x + rng.normal(size=90) > 0, 1.0, -1.0)
     y[:20] *= -1  # the first organisation has learned the opposite
     everybody, parts = data(x, y), [np.arange(20), np.arange(20, 60)]
     test = everybody.take(np.arange(60, 90))
-    result = train(
-        ConsensusADMM(penalty=0.1), everybody, CLASSES, parts, Graph.path(2), loss=Logistic(), l2=0.1, rounds=300,
-        tolerance=1e-9, names=["odd", "even"], test=test,
-    )  # fmt: skip
+    organisations = (everybody, CLASSES, parts, Graph.path(2))
+    settings = {"loss": Logistic(), "l2": 0.1, "rounds": 300, "tolerance": 1e-9}
+    result = train(ConsensusADMM(penalty=0.1), *organisations, **settings, names=["odd", "even"], test=test)
     assert [line.who for line in result.alone] == ["odd alone", "even alone"]
     assert result.alone[0].error > 0.5 > result.alone[1].error
     assert [line.rows for line in result.alone] == [20, 40]

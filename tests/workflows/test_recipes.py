@@ -1,4 +1,4 @@
-"""Settings from public facts: they keep the budget, and what they run learns."""
+"""Settings from public facts: they keep the budget, and the methods learn."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_no_agent_spends_more_than_the_budget_and_hardly_less(name):
     setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA)
     spent = [total.best for total in plan(setting.algorithm, setting.facts, RING, setting.rounds).totals(DELTA)]
     assert max(spent) <= EPSILON
-    assert min(spent) > 0.99 * EPSILON  # every row counts alike, so what one moves is the same for all
+    assert min(spent) > 0.99 * EPSILON  # every row has the same weight, so one row moves the same for all agents
 
 
 def test_a_token_visits_every_agent_as_often_and_each_visit_is_paid_for():
@@ -31,7 +31,7 @@ def test_a_token_visits_every_agent_as_often_and_each_visit_is_paid_for():
 
 
 def _rows(rng, n):
-    """Rows of norm at most 1 whose labels an intercept cannot tell."""
+    """Rows of norm at most 1, with labels that an intercept alone cannot predict."""
     X = np.hstack([rng.uniform(-1, 1, size=(n, 5)), np.ones((n, 1))]) / np.sqrt(6)
     return X, np.sign(X @ [4.0, -3.0, 2.0, 0.0, 1.0, 0.0] + 0.3 * rng.normal(size=n))
 
@@ -52,5 +52,5 @@ def test_it_learns(name):
 
 @pytest.mark.parametrize("graph", [tacit.Graph.star(4), tacit.Graph.path(4), tacit.Graph.ring(1)])
 def test_a_token_without_a_cycle_is_refused(graph):
-    with pytest.raises(GraphError, match=r"no Hamiltonian cycle|a token needs somebody"):
+    with pytest.raises(GraphError, match=r"no Hamiltonian cycle|a token needs at least two agents"):
         RECIPES["pi-admm"].setting([1000] * graph.agents, 6, graph, EPSILON, DELTA)

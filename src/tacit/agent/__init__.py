@@ -1,4 +1,4 @@
-"""One organisation's process: who it is, what was agreed, how it talks, and what it remembers over a crash.
+"""One organisation's process: its identity, what was agreed, how it talks, and what it remembers over a crash.
 
 Needs the optional dependencies `tacit-learn[agent]` (cryptography, grpcio, protobuf).
 """

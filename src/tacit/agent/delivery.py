@@ -1,8 +1,7 @@
-"""How what is said at a tick reaches an agent: its neighbours' rows, or their sum, of which nobody sees a row.
+"""How an agent gets the messages of a tick: its neighbours' rows, or their sum, which hides the single rows.
 
-Either is asked for, like everything (`tacit.agent.transport`). `message` is what the agent itself has committed at a
-tick: its row. `answer` makes of it what a neighbour gets who asks, None if it cannot be said yet. `hear` asks the
-neighbours.
+Agents ask for both (`tacit.agent.transport`). `message` is what the agent itself commits at a tick: its row. `answer`
+turns it into what a neighbour gets that asks; None if that is not ready yet. `hear` asks the neighbours.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from tacit.agent.federation import Private
 from tacit.agent.identity import signed_by
+from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
@@ -28,14 +27,14 @@ from tacit.exchange.secret_shared import SummedInbox
 from tacit.exchange.sharing import Group, Sharer
 
 Own = Callable[[], Awaitable[bytes]]  # what this agent says at the tick, once it is committed
-Heard = Callable[[int], None]  # told of a neighbour that was heard
+Heard = Callable[[int], None]  # called with a neighbour that was heard
 
 _SEAL = 16  # bytes
 _SHARES, _PARTIAL = 0, 1  # phases
 
 
 class Rows:
-    """Everybody tells its neighbours its row."""
+    """Every agent gives its row to its neighbours."""
 
     keys: tuple[Key, ...] = ()
     own_key: Key | None = None
@@ -44,35 +43,35 @@ class Rows:
     def __init__(self, participant: Participant, peers: Mapping[int, Peer]) -> None:
         self._participant, self._peers = participant, peers
         self._dimension = participant.federation.schema.dimension
-        # What each neighbour said last: it may keep silent. Starts are public, and zero.
+        # What each neighbour said last: it may be silent now. Starts are public, and zero.
         self._last = dict.fromkeys(
             participant.federation.graph.neighbours(participant.me).tolist(), np.zeros(self._dimension)
         )
 
     @property
     def memory(self) -> Arrays:
-        """What has to be known again after a crash."""
+        """What must be kept over a crash."""
         return {"last words": np.array(list(self._last.values()))}
 
     def remember(self, memory: Arrays) -> None:
-        """After a crash."""
+        """Takes `memory` back after a crash."""
         self._last = dict(zip(self._last, memory["last words"], strict=True))
 
     def take_key(self, key: Key) -> None:
-        """Nothing is sealed here."""
+        """Rows need no keys."""
 
     def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
-        """What is committed, and leaves."""
+        """What is committed, and leaves as it is."""
         return packed_row(self._participant.federation.run, self._participant.me, tick, None if silent else row)
 
     def answer(self, question: Question, message: bytes) -> bytes | None:
         """The row itself."""
         if question.phase or question.shares:
-            raise BadMessage("this run has no sums")
+            raise BadMessage("this run exchanges rows, not sums")
         return message
 
     async def hear(self, t: int, senders: Sequence[int], own: Own, heard: Heard) -> Inbox:
-        """Asks at once, and is answered when they have spoken."""
+        """The neighbours' rows: asks at once, and each neighbour answers when it has spoken."""
 
         async def ask(j: int) -> None:
             row = await self._peers[j].ask(t, lambda message: row_of(message, self._dimension))
@@ -85,21 +84,21 @@ class Rows:
 
 
 class Sums:
-    """Everybody hears the sum of its neighbours' rows: `tacit.exchange.sharing`, between processes.
+    """Every agent hears the sum of its neighbours' rows: `tacit.exchange.sharing`, between processes.
 
-    Every agent k is the listener of one group, itself and its neighbours, and carries the shares between its members,
-    of whom it is the only one to know all. A tick takes two questions of k to each neighbour i:
+    Every agent k is the listener of one group, itself and its neighbours. It carries the shares between the members,
+    because only k is connected to all of them. In a tick, k asks each neighbour i two questions:
 
     0. What are your shares? i answers with one for every other member of the group, sealed for that member.
     1. What is your partial sum? The question brings i the shares of the others, the answer is sigma_i.
 
-    **After a crash** nothing may be said in two ways. So nothing is drawn: all seeds, and the key pair of the run, are
-    functions of a secret in the agent's store, and of what they are for. What an agent answers is then a function of
-    its store and of the question, and after a crash the same bytes leave as before. Seeds must not be used for two
-    rows: the row of a tick is committed before its first share leaves, and does not change.
+    **After a crash** the same bytes must leave as before. So nothing is drawn at random: all seeds, and the key pair of
+    the run, are functions of a secret in the agent's store and of their use. An answer is then a function of the store
+    and of the question. No seed may serve two rows: the row of a tick is committed before its first share leaves, and
+    does not change.
 
-    **Keys.** Members of a group who are not neighbours get to know each other's public keys through the listener. It
-    cannot put its own in their place: each is signed by the identity of its member, for this run.
+    **Keys.** Members of a group that are not neighbours get each other's public keys from the listener. The listener
+    cannot replace them by its own: each key is signed by the identity of its member, for this run.
     """
 
     def __init__(self, participant: Participant, peers: Mapping[int, Peer]) -> None:
@@ -119,21 +118,21 @@ class Sums:
         self._known = {j: Key.FromString(raw) for j, raw in participant.store.keys().items()}
         for j, key in self._known.items():
             self._sharer.meet(j, key.public)
-        self.memory: Arrays = {}  # a store has all
-        self._said: dict[int, bytes] = {}  # by listeners: the shares of the tick at which its participant is,
-        self._added: dict[int, bytes] = {}  # and the partial sum, once it has been asked for
+        self.memory: Arrays = {}  # the store has everything
+        self._shares: dict[int, bytes] = {}  # by listener: the shares of its present tick,
+        self._partials: dict[int, bytes] = {}  # and the partial sum, once the listener has asked for it
 
     def remember(self, memory: Arrays) -> None:
-        """Nothing."""
+        """Nothing to take back."""
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """The neighbours', to whom they introduce each other."""
+        """The keys of the neighbours, which get each other's keys from this agent."""
         return tuple(self._known[j] for j in self._groups[self._participant.me].members if j in self._known)
 
     @property
     def complete(self) -> bool:
-        """Whether all keys are known that are needed."""
+        """Whether this agent has all keys that it needs."""
         return self._needed <= self._known.keys()
 
     def take_key(self, key: Key) -> None:
@@ -143,7 +142,7 @@ class Sums:
             return
         name = federation.names[j]
         if not signed_by(federation.members[j].certificate, _signed(self._participant, j, key.public), key.signature):
-            raise BadMessage("{} has not signed the key that is said to be its own", name)
+            raise BadMessage("{} has not signed the key that is shown as its own", name)
         if j in self._known:
             raise BadMessage(
                 "{} has another key than before: it has lost its store, and cannot go on in this run", name
@@ -154,38 +153,36 @@ class Sums:
         self._known[j] = key
 
     def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
-        """What is committed; it never leaves as it is. Who keeps silent takes part with the row that others have."""
-        if isinstance(self._participant.federation.method, Private):
-            row = self._point.bounded(row)  # what left with noise may be moved, and must not fail
+        """What is committed; it never leaves as it is. An agent that is silent takes part with its last row."""
+        if isinstance(self._participant.federation.method, PrivateMethod):
+            row = self._point.bounded(row)  # a noisy row may be moved, and must not fail
         return packed_row(self._participant.federation.run, self._participant.me, tick, row)
 
     def answer(self, question: Question, message: bytes) -> bytes | None:
-        """This agent's shares, or its partial sum, in the group of who asks."""
+        """This agent's shares, or its partial sum, in the group of the agent that asks."""
         if not self.complete:
             return None
         run, me, t, listener = self._participant.federation.run, self._participant.me, question.tick, question.sender
         group = self._groups[listener]
         sharing = self._sharer.in_group(group)
-        if (
-            sharing.round != t
-        ):  # rounds only grow: who has asked about a tick has committed it, and asks about none before
+        if sharing.round != t:  # rounds only grow: a listener that asks about a tick asks about none before it
             sealed = sharing.shares(self._row(message), t)
-            self._said[listener] = packed(run, me, t, b"".join(sealed[j] for j in sorted(sealed)))
-            self._added.pop(listener, None)
+            self._shares[listener] = packed(run, me, t, b"".join(sealed[j] for j in sorted(sealed)))
+            self._partials.pop(listener, None)
         if question.phase == _SHARES:
-            return self._said[listener]
+            return self._shares[listener]
         if question.phase != _PARTIAL or len(question.shares) != len(group.members) - 1:
-            raise BadMessage("phase {} with {} shares is no question", question.phase, len(question.shares))
-        if listener not in self._added:
+            raise BadMessage("there is no question of phase {} with {} shares", question.phase, len(question.shares))
+        if listener not in self._partials:
             others = [j for j in group.members if j != me]
             for j, share in zip(others, question.shares, strict=True):
                 if j in sharing.missing:
                     sharing.receive(j, share)
-            self._added[listener] = packed(run, me, t, sharing.partial(), phase=_PARTIAL)
-        return self._added[listener]
+            self._partials[listener] = packed(run, me, t, sharing.partial(), phase=_PARTIAL)
+        return self._partials[listener]
 
     async def hear(self, t: int, senders: Sequence[int], own: Own, heard: Heard) -> Inbox:
-        """The sum of what the neighbours said, once this agent has spoken, too."""
+        """The sum of the neighbours' rows, once this agent has spoken, too."""
         me = self._participant.me
         row = self._row(await own())
         group = self._groups[me]
@@ -214,13 +211,13 @@ class Sums:
         return SummedInbox(sharing.heard(collector.total())[None], np.array([[len(senders)]]))
 
     def _row(self, message: bytes) -> np.ndarray:
-        """What this agent itself has committed."""
+        """The row that this agent has committed."""
         row = row_of(Message.FromString(message), self._participant.federation.schema.dimension)
         assert row is not None
         return row
 
 
 def _signed(participant: Participant, member: int, public: bytes) -> bytes:
-    """What a member signs of its key."""
+    """What a member signs, to prove that a key is its own."""
     run = bytes.fromhex(participant.federation.run)
     return b"tacit: key for secret-shared sums" + run + member.to_bytes(4, "big") + public

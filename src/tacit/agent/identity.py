@@ -1,8 +1,7 @@
-"""Who an agent is: a private key that stays with it, and a certificate that every member of a federation holds.
+"""The identity of an agent: a private key that stays with it, and a certificate that every member holds.
 
-The certificate is signed by its own key and by nobody else. It is not trusted because of a signature but because the
-federation file has it: TLS is told to trust exactly these certificates. None may sign others (CA:FALSE), so that what a
-member's key signs is worth nothing to anybody else.
+The certificate is signed by its own key. It is trusted because the federation file contains it: TLS trusts exactly
+these certificates. None of them may sign others (CA:FALSE), so a certificate signed by a member's key is worth nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tacit.data.text import read_text
 from tacit.errors import InputError
 
-_CLOCKS_DIFFER = timedelta(hours=1)  # by which a certificate is valid before it was made
+_CLOCKS_DIFFER = timedelta(hours=1)  # a certificate is valid that long before it was made
 _SIGNING = ec.ECDSA(hashes.SHA256())
 
 
@@ -36,11 +35,11 @@ class Identity:
 
     @classmethod
     def new(cls, name: str, folder: Path, days: int = 730) -> Identity:
-        """Makes the key pair and writes it to a new folder `folder/name`, for its owner's eyes only."""
+        """Makes the key pair and writes it to a new folder `folder/name` that only its owner can read."""
         check_name(name)
         if days < 1:
             raise InputError(f"a certificate is valid for 1 day or more, not {days}")
-        key = ec.generate_private_key(ec.SECP256R1())  # TLS by gRPC knows no Ed25519
+        key = ec.generate_private_key(ec.SECP256R1())  # gRPC's TLS does not support Ed25519
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -53,7 +52,7 @@ class Identity:
             (home / "certificate.pem").write_text(made.certificate)
         except FileExistsError:
             raise InputError(
-                f"{home} exists and stays as it is: a lost key cannot be made again; name another"
+                f"{home} exists and stays as it is: a lost key cannot be made again; choose another name"
             ) from None
         except OSError as error:
             raise InputError(f"{home} cannot be made: {error.strerror or error}") from None
@@ -66,7 +65,7 @@ class Identity:
         try:
             key = (home / "key.pem").read_bytes()
             if (home / "key.pem").stat().st_mode & 0o077:
-                raise InputError(f"{home / 'key.pem'} can be read by others; make it yours alone: chmod 600")
+                raise InputError(f"{home / 'key.pem'} can be read by other users; run chmod 600 on it")
             private = serialization.load_pem_private_key(key, None)
         except OSError as error:
             raise InputError(f"{home / 'key.pem'} cannot be read: {error.strerror or error}") from None
@@ -74,7 +73,7 @@ class Identity:
             raise InputError(f"{home / 'key.pem'} is not a private key in PEM") from None
         parsed = read_certificate(certificate, str(home / "certificate.pem"))
         if private.public_key() != parsed.public_key():
-            raise InputError(f"the key in {home} does not belong to the certificate there")
+            raise InputError(f"the key in {home} does not belong to the certificate in the same folder")
         return cls(common_name(parsed), key, canonical_certificate(parsed))
 
     def sign(self, message: bytes) -> bytes:
@@ -96,16 +95,16 @@ def signed_by(certificate: str, message: bytes, signature: bytes) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Refuses what TLS could not compare: a name is one label of a host name.
+    """Refuses a name that TLS could not compare: it must be one label of a host name.
 
     >>> check_name("hospital-a")
     """
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
-        raise InputError(f"a member's name is made of small letters, digits and inner hyphens; not {name!r}")
+        raise InputError(f"a member's name has small letters, digits and inner hyphens only; not {name!r}")
 
 
 def read_certificate(pem: str, where: str) -> x509.Certificate:
-    """The certificate in a text, of a kind that an identity has."""
+    """The certificate in a text. Refuses a kind that an identity cannot have; `where` is what an error calls it."""
     try:
         (certificate,) = x509.load_pem_x509_certificates(pem.encode())
     except ValueError:
@@ -116,12 +115,12 @@ def read_certificate(pem: str, where: str) -> x509.Certificate:
 
 
 def canonical_certificate(certificate: x509.Certificate) -> str:
-    """The one way to write it, whatever spaces a file has."""
+    """The text of a certificate in one fixed form."""
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def common_name(certificate: x509.Certificate) -> str:
-    """Whose certificate it says it is."""
+    """The name in a certificate."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     name = str(names[0].value) if names else ""
     check_name(name)
@@ -129,7 +128,7 @@ def common_name(certificate: x509.Certificate) -> str:
 
 
 def expiry(certificate: x509.Certificate) -> datetime:
-    """The moment until which it is valid."""
+    """The time until which a certificate is valid."""
     return certificate.not_valid_after_utc
 
 
@@ -144,16 +143,23 @@ def check_dates(certificate: x509.Certificate, now: datetime | None = None) -> N
     if now < certificate.not_valid_before_utc:
         raise InputError(
             f"the certificate of {name} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on; this "
-            f"machine's clock says {now:%Y-%m-%d %H:%M} UTC: set it"
+            f"machine's clock says {now:%Y-%m-%d %H:%M} UTC: set the clock"
         )
 
 
 def _self_signed(name: str, key: ec.EllipticCurvePrivateKey, days: int) -> str:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     usage = x509.KeyUsage(
-        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
-        key_agreement=False, key_cert_sign=False, crl_sign=False, encipher_only=False, decipher_only=False,
-    )  # fmt: skip
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
     both = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
     now = datetime.now(UTC)
     certificate = (

@@ -1,12 +1,12 @@
 """How members know that all of them have met: each signs that it has met its own neighbours.
 
-Nobody pays for a run, and nothing leaves, before the agent holds the signature of every member. Agents pass the
-signatures on in their greetings, so that they reach members that are no neighbours. What a greeting says about another
-member counts for nothing without that member's signature: else one liar could have the others pay for a run to which
-somebody never came. The signed text names the run and the member, and nothing else can be made of it.
+An agent does not pay for a run, and nothing leaves, before it has the signature of every member. Agents pass the
+signatures on in their greetings, so that they reach members that are not neighbours. What a greeting says about another
+member counts only with that member's signature: otherwise one liar could make the others pay for a run in which some
+member never took part. The signed text names the run and the member, and can be used for nothing else.
 
-The signatures are kept in the store before they count. A run that has begun has all of them, so that an agent that
-starts again waits for nobody, and can still pass them on to those that have not begun.
+The signatures are kept in the store before they count. An agent that starts again in a run that has begun has all of
+them, waits for nobody, and can still pass them on to members that have not begun.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tacit.agent.wire import BadMessage, parsed
 from tacit.agent.wire_pb2 import Met
 
 _DOMAIN = b"tacit: has met all its neighbours"
-_SIGNATURE = 72  # bytes that one has at most
+_SIGNATURE = 72  # bytes, at most
 
 
 class Meeting:
@@ -44,22 +44,23 @@ class Meeting:
             )
 
     def take(self, statements: Collection[Met]) -> None:
-        """Notes what others have signed; refuses what is wrong."""
+        """Notes what others have signed; refuses statements that are wrong."""
         members = self._participant.federation.members
         if len(statements) > len(members):
-            raise BadMessage("{} statements that a member has met its neighbours, of {}", len(statements), len(members))
+            rule = "{} statements that members have met their neighbours; there are {} members"
+            raise BadMessage(rule, len(statements), len(members))
         for statement in statements:
             i = statement.member
             if i >= len(members) or len(statement.signature) > _SIGNATURE:
-                raise BadMessage("a statement of a member that there is not, or with a signature that none can be")
+                raise BadMessage("a statement by a member that does not exist, or with a signature that is too long")
             if i in self._known:
                 continue
             if not signed_by(members[i].certificate, _signed(self._participant.federation, i), statement.signature):
                 raise BadMessage("{} has not signed that it has met all its neighbours", members[i].name)
-            self._keep(Met(member=i, signature=statement.signature))  # no field that is unknown here is passed on
+            self._keep(Met(member=i, signature=statement.signature))  # unknown fields are not passed on
 
-    def told(self) -> list[Met]:
-        """What a greeting says."""
+    def for_greeting(self) -> list[Met]:
+        """The statements for a greeting."""
         return list(self._known.values())
 
     def _keep(self, statement: Met) -> None:
@@ -68,5 +69,5 @@ class Meeting:
 
 
 def _signed(federation: Federation, member: int) -> bytes:
-    """What a member signs. Its place in the run names it, and the run its file and who is left."""
+    """What a member signs. Its number in the run names it; the run names the file and the absent members."""
     return _DOMAIN + bytes.fromhex(federation.run) + member.to_bytes(4, "big")

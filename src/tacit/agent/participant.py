@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.agent.federation import SUMS, Federation, Private
+from tacit.agent.federation import SUMS, Federation
 from tacit.agent.identity import Identity
+from tacit.agent.method import PrivateMethod
 from tacit.agent.store import Store
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
@@ -34,25 +35,26 @@ class Participant:
     identity: Identity
     data: Dataset
     store: Store
-    ledger: Ledger | None  # None only where exact values are exchanged, which no budget could pay for
+    ledger: Ledger | None  # None only where exact values are exchanged, which no budget can pay for
     noise: Noise
-    before: Participant | None = None  # in the run that this one has left because somebody was away
+    previous: Participant | None = None  # in the run that was left because members were away
 
     @property
     def name(self) -> str:
+        """The member's name."""
         return self.federation.names[self.me]
 
     @cached_property
     def problem(self) -> Problem:
-        """This member's objective, from its own records; they must be as many as the federation file says."""
+        """This member's objective, from its own records, of which there must be as many as the federation file says."""
         member, facts = self.federation.members[self.me], self.federation.setting.facts
         if len(self.data) != member.rows:
             raise InputError(
-                f"the federation file promises {member.rows:,} rows of {member.name}; the data has {len(self.data):,}"
+                f"the federation file says that {member.name} has {member.rows:,} rows; the data has {len(self.data):,}"
             )
         scale = facts.scale[self.me : self.me + 1]
         problem = Problem([(self.data.X, self.data.y)], loss=facts.loss, scale=scale, l2=facts.l2, radius=facts.radius)
-        if isinstance(self.federation.method, Private):
+        if isinstance(self.federation.method, PrivateMethod):
             problem.require_row_norm(1.0)
         return problem
 
@@ -62,8 +64,8 @@ class Participant:
         return planned(self.federation, self.me)
 
     def check(self) -> None:
-        """Refuses, before anything is done, a method that cannot run on this graph or cannot do with sums; a run that
-        the ledger would refuse, that has failed, or whose store is lost."""
+        """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that the
+        ledger does not allow, that has failed, or whose store is lost."""
         check_sums(self.federation)
         events, ledger, run = self.events, self.ledger, self.federation.run
         if ledger is None:
@@ -71,42 +73,42 @@ class Participant:
         if failure := self.store.failure():
             tick, reason = failure
             raise TacitError(
-                f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and to "
-                "try again would be a second look at the records; agree on a new run under another title"
+                f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and "
+                "trying again would be a second look at the records; agree on a new run under another title"
             )
         reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
         ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
         first = min(events, default=0)
         if ledger.payload(run, first) is not None and self.store.message(first) is None:
             raise TacitError(
-                f"the ledger knows that {self.name} has spoken in this run, but {self.store.path} does not: put that "
-                "file back, or agree on a new run under another title"
+                f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} has none of "
+                "them: put the newest copy of that file back, or agree on a new run under another title"
             )
 
     def without(self, names: Iterable[str]) -> Participant:
-        """The place in the run of those who are left, with a store of its own."""
+        """The place in the run without these members, with a store of its own."""
         federation = self.federation.without(names)
-        store = Store(left_over_store(self.store.path, federation), federation.run, self.name, federation.rounds)
+        store = Store(reduced_store(self.store.path, federation), federation.run, self.name, federation.rounds)
         me = federation.names.index(self.name)
-        return replace(self, federation=federation, me=me, store=store, before=self)
+        return replace(self, federation=federation, me=me, store=store, previous=self)
 
-    def left(self) -> list[Participant]:
-        """The places in runs that were left, the last one first."""
-        return [] if self.before is None else [self.before, *self.before.left()]
+    def earlier(self) -> list[Participant]:
+        """The places in the runs that were left, the last one first."""
+        return [] if self.previous is None else [self.previous, *self.previous.earlier()]
 
     def present(self) -> Participant:
-        """The place in the run in which this member is by now: an earlier process may have gone on without somebody.
+        """The place in the run in which this member is now: an earlier process may have gone on without some members.
 
-        What was left on the way is not checked again: it may never have been paid for, and need not be.
+        The runs that were left are not checked again: they may never have been paid for, and need not be.
         """
         participant = self
-        while gone := participant.store.without():
-            participant = participant.without(gone)
+        while absent := participant.store.without():
+            participant = participant.without(absent)
         return participant
 
 
-def left_over_store(path: Path, federation: Federation) -> Path:
-    """Beside the store of a run, that of the run in which those who are left go on."""
+def reduced_store(path: Path, federation: Federation) -> Path:
+    """The store of a run without some members, beside the store of the run that was left."""
     return path.with_name(f"{path.stem}.{federation.run[:8]}.store")
 
 
@@ -120,12 +122,12 @@ def planned(federation: Federation, me: int) -> dict[int, Event]:
 
 
 def check_sums(federation: Federation) -> None:
-    """Refuses secret-shared sums of a method in which not everybody speaks, or that looks at single rows."""
+    """Refuses secret-shared sums for a method in which not all members speak at once, or that looks at single rows."""
     if federation.exchange != SUMS:
         return
     algorithm, graph = federation.setting.algorithm, federation.graph
     if not isinstance(algorithm.schedule(graph), Broadcast):
-        raise InputError(f"{federation.method.name} has no sums to share: one member speaks at a time")
+        raise InputError(f"{federation.method.name} cannot use secret-shared sums: one member speaks at a time")
     facts, view = federation.setting.facts, graph.view(np.arange(1))
     start = np.zeros((1, facts.dimension))
     toy = Problem([(start, [1.0])], loss=facts.loss, scale=facts.scale[:1], l2=facts.l2)

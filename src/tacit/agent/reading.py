@@ -1,8 +1,8 @@
-"""How an agent reads what its neighbours said (`tacit.exchange.listening`), and whose words were moved how far.
+"""How an agent reads its neighbours' messages (`tacit.exchange.listening`), and whose messages it moved how far.
 
-A neighbour whose words lie outside the radius, or far from everybody else's where members listen robustly, is named in
-the log and in the report: a member that lies is limited, and seen. In a secret-shared sum nobody sees a row, so that
-only the sum is bounded, and nobody can be named.
+If a neighbour's message lies outside the radius, or, where members listen robustly, far from the others' messages, the
+log and the report name that neighbour. So a member that lies can do limited harm, and is seen. In a secret-shared sum
+nobody sees a row: only the sum is bounded, and nobody can be named.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tacit.core.release import Inbox
 from tacit.core.schedule import Broadcast
 from tacit.exchange.listening import Listening
 
-_MOST = 1e300  # what a distance beyond all numbers is written as
+_MOST = 1e300  # stands for every larger distance
 
 
 class Reading:
-    """One agent's, over a run."""
+    """How one agent reads messages over a run."""
 
     def __init__(self, participant: Participant) -> None:
         federation = participant.federation
@@ -40,17 +40,17 @@ class Reading:
 
     @property
     def memory(self) -> Arrays:
-        """What has to be known again after a crash."""
+        """What must be kept over a crash."""
         heard = self._listening.memory
         return {"listened": self._nothing if heard is None else heard, "moved": self._moved}
 
     def remember(self, memory: Arrays) -> None:
-        """After a crash."""
+        """Takes `memory` back after a crash."""
         self._listening.memory = memory["listened"] if len(self._nothing) else None
         self._moved = memory["moved"]
 
     def read(self, inbox: Inbox, senders: Sequence[int], own: np.ndarray, t: int) -> Inbox:
-        """What the agent goes on with; `own`, (d,), is what it said itself."""
+        """The messages as the agent uses them; `own`, (d,), is what it said itself."""
         found = self._listening.read(inbox, own[None], t)
         places = [self._place[j] for j in senders][: len(found.moved)]
         distances = np.minimum(np.nan_to_num(found.moved, posinf=_MOST), _MOST)
@@ -61,11 +61,11 @@ class Reading:
                 self._moved[place] = ticks + 1, min(total + distance, _MOST), max(most, distance)
                 if self._listening.robust is None:
                     text = f"{self._names[place]} said something outside the radius {self._listening.radius:g}: clipped"
-                    self._refusals.say(text, text)
+                    self._refusals.warn(text, text)
         return found.inbox
 
-    def tell(self, rounds: int) -> None:
-        """A line of the log for everybody whose words were moved."""
+    def log_moved(self, rounds: int) -> None:
+        """Writes a line to the log for every neighbour whose messages were moved."""
         for name, found in summary(self._names, self._moved).items():
             log.warning(
                 f"what {name} said was moved at {found['ticks']} of {rounds} ticks, by {found['mean']:.3g} on average "
@@ -74,14 +74,14 @@ class Reading:
 
 
 def named(federation: Federation, me: int) -> list[str]:
-    """Whose words an agent hears."""
+    """The names under which an agent logs what it hears."""
     if federation.exchange == SUMS:
         return ["the sum of all neighbours"]
     return [federation.names[j] for j in federation.graph.neighbours(me)]
 
 
 def summary(names: Sequence[str], moved: np.ndarray) -> dict[str, dict[str, Any]]:
-    """Of those whose words were moved: at how many ticks, and how far on average and at most."""
+    """For every name whose messages were moved: at how many ticks, and how far on average and at most."""
     return {
         name: {"ticks": int(ticks), "mean": float(total / ticks), "largest": float(most)}
         for name, (ticks, total, most) in zip(names, moved, strict=True)
@@ -90,7 +90,7 @@ def summary(names: Sequence[str], moved: np.ndarray) -> dict[str, dict[str, Any]
 
 
 def listened(participant: Participant) -> dict[str, Any]:
-    """For the report: how the member listened, and whose words were moved."""
+    """For the report: how the member listened, and whose messages were moved."""
     found = participant.store.state()
     moved = np.zeros((0, 3)) if found is None else found[1]["moved"]
     names = named(participant.federation, participant.me)[: len(moved)]

@@ -1,12 +1,16 @@
-"""What an agent has done, in a file that only it can have signed: what it released, when, and at what cost.
+"""The signed report of an agent: what it released, when, and at what cost.
 
-JSON with two fields: `report`, and `signature`, the ECDSA signature (base64) over the canonical text of the first. The
-certificate that it is checked with is in the federation file. Messages stand in it by their hashes. `without` names
-the members without whom the others went on, `before` what was released in runs that were left for that. Each has its
-epsilon; what all of them come to, with other runs on the same records, is in the ledger. `ledger` is a salted hash of
-the ledger's head: it says nothing to a reader, but the member cannot show an auditor another ledger later. `absences`
-of a run that was left are the signed statements for which it was left (`tacit.agent.absence`, base64). `listening` says
-how the member listened, and for each neighbour at how many ticks its words were moved, and how far.
+A JSON file with two fields: `report`, and `signature`, the ECDSA signature (base64) over the canonical text of
+`report`. The certificate that checks it is in the federation file. In the report,
+
+- `releases` are the messages, by their hashes;
+- `without` names the members without whom the others went on;
+- `before` is what was released in the runs that were left for that. Each run has its epsilon; the total, with other
+  runs on the same records, is in the ledger;
+- `ledger` is a salted hash of the ledger's head. It tells a reader nothing, but the member cannot show an auditor
+  another ledger later;
+- `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.absence`, base64);
+- `listening` says how the member listened, and for each neighbour at how many ticks its messages were moved, how far.
 """
 
 from __future__ import annotations
@@ -26,8 +30,9 @@ import numpy as np
 
 from tacit import __version__
 from tacit.agent.absence import check_left
-from tacit.agent.federation import ROWS, Federation, Private
+from tacit.agent.federation import ROWS, Federation
 from tacit.agent.identity import signed_by
+from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant, planned
 from tacit.agent.reading import listened
 from tacit.agent.wire import BadMessage
@@ -43,7 +48,7 @@ _FORMAT = "tacit-report"
 
 
 def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[str]) -> None:
-    """The signed report of a part that is over."""
+    """Writes the signed report of a run that is finished."""
     federation, ledger, method = participant.federation, participant.ledger, participant.federation.method
     report: dict[str, Any] = {
         "format": _FORMAT,
@@ -52,13 +57,13 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         "member": participant.name,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "rounds": federation.rounds,
-        "private": isinstance(method, Private) and participant.noise.private,
-        "delta": method.delta if isinstance(method, Private) else None,
+        "private": isinstance(method, PrivateMethod) and participant.noise.private,
+        "delta": method.delta if isinstance(method, PrivateMethod) else None,
         "ledger": None if ledger is None else _committed(participant, ledger),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
         "listening": listened(participant),
-        **_told(participant),
-        "before": [_told(left) for left in participant.left()],
+        **_released(participant),
+        "before": [_released(each) for each in participant.earlier()],
     }
     signature = base64.b64encode(participant.identity.sign(canonical(report))).decode()
     with replacing(path) as draft:
@@ -66,16 +71,18 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
 
 
 def _committed(participant: Participant, ledger: Ledger) -> str:
-    """The head of the ledger, salted. The chain begins with the fingerprint of the records: without salt, whoever knows
-    all records but one could find that one by trying. An auditor gets ledger and store, and computes it again."""
+    """The salted hash of the ledger's head. The chain begins with the fingerprint of the records: without salt, whoever
+    knows all records but one could find that one by trying. An auditor gets ledger and store, and computes it again."""
     return sha256(b"ledger" + participant.store.secret + ledger.head().encode()).hexdigest()
 
 
-def _told(participant: Participant) -> dict[str, Any]:
-    """What was released in one run. Rows that are summed in secret leave no hash by which a guess could be checked."""
+def _released(participant: Participant) -> dict[str, Any]:
+    """What was released in one run. Hashes of secret-shared rows are salted: nobody can check a guess with them."""
     method, releases = participant.federation.method, participant.store.releases()
     salt = b"" if participant.federation.exchange == ROWS else participant.store.secret
-    spent = totals(Counter(event for _, _, event in releases), method.delta) if isinstance(method, Private) else None
+    spent = (
+        totals(Counter(event for _, _, event in releases), method.delta) if isinstance(method, PrivateMethod) else None
+    )
     return {
         "run": participant.federation.run,
         "without": participant.federation.absent,
@@ -95,8 +102,8 @@ def _name(text: object) -> str:
 
 
 def verified(path: Path, federation: Federation) -> dict[str, Any]:
-    """A report, if its member has signed it, it is of this run, and it released what was planned; of runs that were
-    left, no more than that."""
+    """The report in a file. Refuses it unless its member has signed it, it is about this federation, and the member
+    released what was planned; in runs that were left, no more than that."""
     try:
         plain = json.loads(read_text(path))
         report: dict[str, Any] = plain["report"]
@@ -113,19 +120,21 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, NotBase64):
         raise InputError(f"{path} is not a report of an agent") from None
     if member not in federation.names:
-        raise InputError(f"{path} is of {member!r}, which is no member")
+        raise InputError(f"{path} is by {member!r}, which is not a member")
     certificate = federation.members[federation.names.index(member)].certificate
     if not signed_by(certificate, canonical(report), signature):
         raise InputError(f"{path} was changed, or {member} has not signed it")
     for k, (run, without, released, _) in enumerate(parts):
         if without and not federation.go_on_after:
-            raise InputError(f"{path} is about a run without {', '.join(without)}, which was not agreed upon")
-        left = federation.without(without) if without else federation
-        if run != left.run:
-            raise InputError(f"{path} is about the run {str(run)[:12]}, the federation file is {left.run[:12]}")
-        if member not in left.names:
-            raise InputError(f"{path} is of {member!r}, without whom the others went on")
-        plan = [(tick, to_plain(event)) for tick, event in planned(left, left.names.index(member)).items()]
+            raise InputError(
+                f"{path} is about a run without {', '.join(without)}, which the federation file does not allow"
+            )
+        own = federation.without(without) if without else federation
+        if run != own.run:
+            raise InputError(f"{path} is about the run {str(run)[:12]}, the federation file about {own.run[:12]}")
+        if member not in own.names:
+            raise InputError(f"{path} is by {member!r}, but the others went on without it")
+        plan = [(tick, to_plain(event)) for tick, event in planned(own, own.names.index(member)).items()]
         if released != (plan[: len(released)] if k else plan):
             raise InputError(f"{path} is signed, but {member} did not release what was planned")
     try:

@@ -1,33 +1,34 @@
 """What an agent remembers over a crash: one SQLite file for its part in one run.
 
 **Commit before you send.** When the agent has spoken, one transaction writes its new state, the bytes that will leave
-and the event that they cost. Only then may anybody ask for the bytes, and everybody who asks, however often, gets the
-same ones. There is no second commit for what it hears: listening is a function of the state and of the neighbours'
-bytes, the neighbours keep those, and after a crash it asks for them again.
+and the event that they cost. Only then may neighbours ask for the bytes, and they always get the same ones. What the
+agent hears needs no commit: listening is a function of the state and of the neighbours' bytes. The neighbours keep
+those bytes, and after a crash the agent asks for them again.
 
-**Why a crash does no harm**, wherever it falls. Let t be the last tick that was committed.
+**Why a crash does no harm**, whenever it happens. Let t be the last tick that was committed.
 - Noise drawn for a later tick is lost with the process. Nothing of it had left: it is drawn anew, at no cost.
 - The bytes of t and of every tick before are here: they are sent again as they are.
 
 **A refusal is no crash.** Whether a noisy row can be released at all (a solver that gives up, a number that is too
-large) depends on the records, the neighbours see that it could not, and one who lies can bring it about. To try again
-with fresh noise would be a second look, which nobody has paid for. So a failure is kept, and the run is over.
+large) depends on the records, the neighbours see that it could not, and a neighbour that lies can cause it. Trying
+again with fresh noise would be a second look at the records, which nobody has paid for. So the failure is kept, and the
+run is over.
 
 **The ledger is another file**, and no transaction spans both. None is needed, because of this order:
 1. `Ledger.reserve_run` pays for the whole run, under the run's hash, before any noise is drawn. After a restart it
    finds the reservations and pays nothing.
 2. The first bytes are committed here, then stored in the ledger, then may leave. So the ledger knows, before anybody
-   else can, that this run has told something: what is reserved from then on may depend on it and is charged by the
-   stricter rule. A crash in between is mended at the start: what is committed here is stored there before it is served.
+   else can, that this run has released something: what is reserved from then on may depend on it and is charged by the
+   stricter rule. A crash in between is repaired at the start: what is committed here is stored there before it is sent.
 3. The bytes of later ticks are copied to the ledger when the run is over, so that it holds all that has left. Until
    then this file is their only record; what they cost was paid in 1.
 
-**A store that is lost, or is an old copy**, must not be gone on with: it would draw fresh noise for ticks that were
-sent already. If it is lost, the ledger gives it away, which has the run's first bytes. If it is an old copy, the
-neighbours do: when agents meet, each says how far it has heard the other. An agent that is said to have spoken in ticks
-that it does not know of says so in its log and waits; it does not speak (`tacit.agent.run`). One case is not noticed:
-an old copy that lacks the last tick alone, if all that heard it have crashed since, before they spoke again. Keep the
-newest store.
+**A store that is lost, or an old copy of it**, must not be used: the agent would draw fresh noise for ticks that were
+sent already. A lost store is noticed because the ledger has the run's first bytes. An old copy is noticed by the
+neighbours: when agents meet, each says how far it has heard the other. If a neighbour has heard ticks that the store
+does not have, the agent says so in its log and waits; it does not speak (`tacit.agent.loop`). One case is not noticed:
+an old copy that lacks only the last tick, if all agents that heard it have crashed since, before they spoke again. Keep
+the newest store.
 """
 
 from __future__ import annotations
@@ -66,27 +67,27 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Status:
-    """What somebody at another terminal may want to know."""
+    """What `tacit agent status` shows."""
 
     run: str
     member: str
     tick: int  # the last one in which it spoke; rounds, if the run is over; -1 before
     rounds: int
-    peers: dict[str, float | None]  # when each neighbour was heard of last
-    beat: float | None  # when the process last said that it was alive, and what it was doing
-    doing: str
+    peers: dict[str, float | None]  # when each neighbour last gave a sign of life
+    heartbeat: float | None  # when the process was last known to be alive
+    doing: str  # at that time
     events: list[Event]  # of what was released
     without: list[str]  # the members without whom it goes on, in another run
 
 
 class Store:
-    """The file of one agent's part in one run; made if need be. One process at a time has it."""
+    """The file of one agent's part in one run; it is made if it does not exist. One process at a time uses it."""
 
     def __init__(self, path: Path, run: str, member: str, rounds: int) -> None:
         self.path = path
         try:
             if not path.exists():
-                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # the state is not for others' eyes
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # nobody else may read the state
             self._db = sqlite3.connect(path, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -98,13 +99,14 @@ class Store:
                     self._db.execute("INSERT INTO secret VALUES (?)", (os.urandom(32),))
             found = self._db.execute("SELECT * FROM run").fetchone()
         except (OSError, sqlite3.Error) as error:
-            raise InputError(f"{path} cannot be used as an agent's store: {error}") from None
+            raise InputError(f"{path} cannot be used as the store of an agent: {error}") from None
         if found != (run, member, rounds):
             raise InputError(
                 f"{path} is the store of {found[1]} in the run {found[0][:12]}, not of {member} in {run[:12]}"
             )
 
     def close(self) -> None:
+        """Closes the file."""
         self._db.close()
 
     # Writing
@@ -116,17 +118,17 @@ class Store:
             self._put(tick, state)
 
     def fail(self, tick: int, reason: str) -> None:
-        """Noise was drawn for this tick, and nothing came of it."""
+        """Noise was drawn for this tick, but nothing could be released."""
         with self._transaction():
             self._db.execute("INSERT INTO failure VALUES (?, ?)", (tick, reason))
 
     def finish(self, rounds: int, state: Arrays) -> None:
-        """The agent has heard the last that it had to hear."""
+        """The agent has heard everything that it needs."""
         with self._transaction():
             self._put(rounds, state)
 
-    def beat(self, contacts: Mapping[str, float | None], doing: str) -> None:
-        """Says that the process is alive, for who asks at another terminal."""
+    def heartbeat(self, contacts: Mapping[str, float | None], doing: str) -> None:
+        """Writes down that the process is alive, for `tacit agent status`."""
         with self._transaction():
             self._db.execute("DELETE FROM pulse")
             self._db.execute("INSERT INTO pulse VALUES (?, ?)", (time.time(), doing))
@@ -134,25 +136,25 @@ class Store:
                 known = "ON CONFLICT DO UPDATE SET contact = excluded.contact"
                 self._db.execute(f"INSERT INTO peers (name, contact) VALUES (?, ?) {known}", (name, contact))
 
-    def left(self, name: str) -> None:
-        """This neighbour has heard all that it needs, and has committed it."""
+    def mark_finished(self, name: str) -> None:
+        """This neighbour has heard everything that it needs from this agent, and has committed it."""
         self._mark(name, "gone")
 
-    def told(self, name: str) -> None:
-        """This neighbour knows that this agent needs no more of it."""
+    def mark_notified(self, name: str) -> None:
+        """This neighbour knows that this agent needs no more from it."""
         self._mark(name, "told")
 
     def go_on(self, without: Iterable[str], tick: int = 0, absences: Iterable[bytes] = ()) -> None:
-        """This run is given up at this tick: the others, and this agent, go on without these members, in another run.
+        """This agent leaves this run at this tick, and goes on without these members, in another run.
 
-        The statements that they are away are kept with it: members that come later must see them, too.
+        The statements that they are away are kept: members that come later must see them, too.
         """
         with self._transaction():
             self._db.executemany("INSERT INTO without VALUES (?, ?)", [(name, tick) for name in sorted(without)])
             self._db.executemany("INSERT INTO absences VALUES (?)", [(statement,) for statement in absences])
 
     def keep_key(self, member: int, key: bytes) -> None:
-        """What a member's words are sealed with in this run."""
+        """The public key of a member in this run."""
         with self._transaction():
             self._db.execute("INSERT INTO keys VALUES (?, ?)", (member, key))
 
@@ -165,7 +167,7 @@ class Store:
 
     @property
     def secret(self) -> bytes:
-        """32 bytes that nobody else knows: what is drawn from them is the same after a crash."""
+        """32 bytes that nobody else knows. What is derived from them is the same after a crash."""
         return bytes(self._db.execute("SELECT secret FROM secret").fetchone()[0])
 
     def failure(self) -> tuple[int, str] | None:
@@ -174,7 +176,7 @@ class Store:
         return None if found is None else (found[0], found[1])
 
     def without(self) -> list[str]:
-        """The members without whom this agent goes on in another run; none, if it has not left this one."""
+        """The members without whom this agent goes on in another run; empty if it has not left this run."""
         return [name for (name,) in self._db.execute("SELECT name FROM without ORDER BY name")]
 
     def left_at(self) -> int:
@@ -190,7 +192,7 @@ class Store:
         return {member: bytes(key) for member, key in self._db.execute("SELECT * FROM keys ORDER BY member")}
 
     def met(self) -> dict[int, bytes]:
-        """What members have signed of having met their neighbours."""
+        """The members' signed statements that they have met their neighbours."""
         return {member: bytes(raw) for member, raw in self._db.execute("SELECT * FROM met ORDER BY member")}
 
     def state(self) -> tuple[int, Arrays] | None:
@@ -208,14 +210,21 @@ class Store:
         found = self._db.execute("SELECT * FROM releases ORDER BY tick").fetchall()
         return [(tick, bytes(message), from_plain(json.loads(event))) for tick, message, event in found]
 
-    def marked(self, what: Literal["gone", "told"]) -> set[str]:
-        """The neighbours that have heard all (`gone`), or that know that this agent has (`told`)."""
-        return {name for (name,) in self._db.execute(f"SELECT name FROM peers WHERE {what}")}
+    def finished_neighbours(self) -> set[str]:
+        """The neighbours that need no more from this agent."""
+        return self._marked("gone")
+
+    def notified_neighbours(self) -> set[str]:
+        """The neighbours that know that this agent needs no more from them."""
+        return self._marked("told")
 
     # Inside
 
-    def _mark(self, name: str, what: Literal["gone", "told"]) -> None:
-        mark = f"INSERT INTO peers (name, {what}) VALUES (?, 1) ON CONFLICT DO UPDATE SET {what} = 1"
+    def _marked(self, column: Literal["gone", "told"]) -> set[str]:
+        return {name for (name,) in self._db.execute(f"SELECT name FROM peers WHERE {column}")}
+
+    def _mark(self, name: str, column: Literal["gone", "told"]) -> None:
+        mark = f"INSERT INTO peers (name, {column}) VALUES (?, 1) ON CONFLICT DO UPDATE SET {column} = 1"
         with self._transaction():
             self._db.execute(mark, (name,))
 
@@ -238,29 +247,29 @@ class Store:
 def status(path: Path) -> Status:
     """Reads a store that a process may be writing to."""
     if not path.exists():
-        raise InputError(f"there is no store {path}: the agent has not been started yet")
+        raise InputError(f"there is no store {path}: the agent has not been started yet, or it has another --store")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            db.execute("BEGIN")  # one moment for all that follows
+            db.execute("BEGIN")  # all that follows is read at one moment
             run, member, rounds = db.execute("SELECT * FROM run").fetchone()
             tick = db.execute("SELECT tick FROM state").fetchone()
-            pulse = db.execute("SELECT * FROM pulse").fetchone()
+            alive = db.execute("SELECT * FROM pulse").fetchone()
             peers = dict(db.execute("SELECT name, contact FROM peers ORDER BY name"))
             released = db.execute("SELECT event FROM releases ORDER BY tick")
             events = [from_plain(json.loads(event)) for (event,) in released]
             without = [name for (name,) in db.execute("SELECT name FROM without ORDER BY name")]
     except (sqlite3.Error, TypeError) as error:
-        raise InputError(f"{path} is not an agent's store: {error}") from None
-    beat, doing = pulse or (None, "not started")
-    return Status(run, member, -1 if tick is None else tick[0], rounds, peers, beat, doing, events, without)
+        raise InputError(f"{path} is not the store of an agent: {error}") from None
+    heartbeat, doing = alive or (None, "not started")
+    return Status(run, member, -1 if tick is None else tick[0], rounds, peers, heartbeat, doing, events, without)
 
 
 def _packed(arrays: Arrays) -> bytes:
-    """A line of JSON that names the arrays and their shapes, then their bytes: float64, little endian."""
+    """One line of JSON with the names and shapes of the arrays, then their bytes: float64, little endian."""
     head: list[Any] = [[name, list(array.shape)] for name, array in arrays.items()]
     for name, array in arrays.items():
         if array.dtype != float:
-            raise TacitError(f"the state's {name} is of type {array.dtype}; an agent keeps float64 only")
+            raise TacitError(f"{name} of the state has the type {array.dtype}; an agent can keep float64 only")
     body = b"".join(np.ascontiguousarray(array, dtype="<f8").tobytes() for array in arrays.values())
     return json.dumps(head).encode() + b"\n" + body
 

@@ -1,16 +1,15 @@
 """How agents talk: gRPC over TLS in which both sides show the certificates of the federation file.
 
-**Pull.** Nobody sends; everybody asks. An agent asks each neighbour for what it said at a tick, and the neighbour
+**Pull.** Agents do not send; they ask. An agent asks each neighbour for what it said at a tick, and the neighbour
 answers when it has said it. So there is nothing to acknowledge, no inbox that must survive a crash, nothing to buffer,
-and a question that is repeated, late or out of order gets the same answer as ever. An agent that is behind asks for old
-ticks; one that is ahead waits. A server receives questions only, of a few bytes: nobody can push anything at it.
+and a question that is repeated, late or out of order gets the same answer. An agent that is behind asks for old ticks;
+one that is ahead waits. A server receives only questions of a few bytes: nobody can push anything to it.
 
-**Who gets in.** The server trusts exactly its neighbours' certificates, the TLS handshake fails for all others before
-any byte of the protocol. Then every question is checked: the certificate of its connection must be that of the member
-it says it is from, the run must be this one, and the tick must be one at which this agent speaks to that member. A
-client trusts exactly the one certificate of the neighbour that it calls. Every kind of refusal is logged once.
-
-Who fails in the handshake gets its line from `tacit.agent.handshakes`.
+**Authentication.** The server trusts exactly its neighbours' certificates: for all others the TLS handshake fails
+before any byte of the protocol. Then every question is checked. The certificate of its connection must be that of the
+member that it says it is from, the run must be this one, and the tick must be one at which this agent speaks to that
+member. A client trusts exactly the certificate of the neighbour that it calls. Every kind of refusal is logged once;
+`tacit.agent.handshakes` logs callers that fail in the handshake.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ Answer = TypeVar("Answer")
 
 _SERVICE = "tacit.Agent"
 _NOT_YET = grpc.StatusCode.NOT_FOUND
-_HANDSHAKE = 10_000  # milliseconds in which a caller has to show who it is
-_KEY_SIZE = 160  # bytes: more than a signed key, a sealed share, or a statement can take
-_HOLD = 20.0  # seconds for which a server keeps a question that it cannot answer yet; then it is asked again
-_DEADLINE = 30.0  # seconds that a client gives a question
-_WAITING = 8  # questions of one neighbour that may wait at once
-_LINE = 400  # characters of a refusal that are logged
+_HANDSHAKE = 10_000  # milliseconds in which a caller must authenticate
+_KEY_SIZE = 160  # bytes: more than a signed key, a sealed share or a statement can take
+_HOLD = 20.0  # seconds that a server keeps a question that it cannot answer yet; then the client asks again
+_DEADLINE = 30.0  # seconds that a client waits for an answer
+_WAITING = 8  # questions of one neighbour that may wait at the same time
+_LOGGED = 400  # characters of a refusal
 _BACK_OFF = (0.1, 5.0)  # seconds before a question is asked again: the first time, and at most
 _KEEPALIVE = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 10_000)]
 
@@ -49,57 +48,62 @@ log = logging.getLogger("tacit.agent")
 
 
 class Refusals:
-    """Says once, and no more, why somebody was turned away: who comes back a thousand times fills no disk. Who says
-    something else each time does not, either: `kind` is what the text is without anything that others chose, and has
-    one line. Some of the text is what others say: a short line of it, and nothing that a terminal would obey."""
+    """Logs every kind of refusal once, so that nobody can fill the disk by calling again and again.
+
+    `kind` is the text without anything that the caller chose: another text of the same kind is not logged. A text may
+    contain what the caller sent, so it is cut, and characters that control a terminal are replaced.
+    """
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
-    def say(self, text: str, kind: str) -> None:
-        if kind not in self._said:
-            self._said.add(kind)
-            log.warning("".join(sign if sign.isprintable() else "?" for sign in text[:_LINE]))
+    def warn(self, text: str, kind: str) -> None:
+        """Logs the text, unless its kind is logged already."""
+        if kind not in self._logged:
+            self._logged.add(kind)
+            log.warning("".join(sign if sign.isprintable() else "?" for sign in text[:_LOGGED]))
 
 
 def kind_of(error: TacitError) -> str:
-    """What a refusal is without what the peer chose: beside a rule's, that is numbers alone."""
+    """An error without what the peer chose: the rule, or the text without its numbers."""
     return error.rule if isinstance(error, BadMessage) else re.sub(r"\d+", "#", str(error))
 
 
 class Signal:
-    """Wakes all who wait for something new."""
+    """Wakes all tasks that wait for a change."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
+        """Wakes all that wait now."""
         self._event.set()
         self._event = asyncio.Event()
 
     async def wait(self) -> None:
+        """Waits for the next `notify`."""
         await self._event.wait()
 
 
 class Answers(Protocol):
     """What a server asks of the agent that it speaks for."""
 
-    changed: Signal  # an answer that was still to come may be there
+    changed: Signal  # an answer that was not ready may be ready now
 
     def find(self, question: Question, /) -> bytes | None:
-        """The bytes that answer a question, None if they are still to come; a TacitError if there is no such answer."""
+        """The bytes that answer a question, None if they are not ready yet; a TacitError if there is no such answer."""
         ...
 
     def greeting(self, name: str, /) -> Greeting:
-        """Ours, for this neighbour."""
+        """Our greeting for this neighbour."""
         ...
 
     def greeted(self, name: str, greeting: Greeting, /) -> None:
         """Takes in a neighbour's greeting."""
         ...
 
-    def left(self, name: str, /) -> bool:
-        """Notes that a neighbour has heard all; says whether it may go yet."""
+    def may_leave(self, name: str, /) -> bool:
+        """Notes that a neighbour needs no more from this agent; says whether it may leave."""
         ...
 
     def contact(self, name: str, /) -> None:
@@ -112,7 +116,7 @@ class Server:
 
     def __init__(self, federation: Federation, me: int, identity: Identity, answers: Answers) -> None:
         self._federation, self._identity, self._answers = federation, identity, answers
-        # Also those without whom the others go on: if they come back they are told so, and no more.
+        # Also members without whom the others go on: if they come back, they learn that, and nothing else.
         agreed, own = federation.agreed or federation, federation.names[me]
         near = agreed.graph.neighbours(agreed.names.index(own))
         self._neighbours = {agreed.members[j].certificate: agreed.names[j] for j in near}
@@ -131,8 +135,8 @@ class Server:
             *_KEEPALIVE,
         ]
         self._server = grpc.aio.server(options=options)
-        # Bytes in and out: what they mean is read in `_admitted`, where there is somebody to name. As streams of one
-        # message: gRPC does not read a question that is too long, and tells only who reads a stream.
+        # Bytes in and out: `_admitted` parses them, so that an error can name the caller. As streams of one message: if
+        # a question is too long, gRPC does not read it, and reports that only to a handler that reads a stream.
         answers = {"Greet": self._greet, "Ask": self._ask, "Leave": self._leave}
         handlers = {name: grpc.stream_unary_rpc_method_handler(answer) for name, answer in answers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
@@ -145,11 +149,12 @@ class Server:
             self._server.add_secure_port(listen, credentials)
         except RuntimeError:
             raise InputError(
-                f"{listen} cannot be listened at: the port is in use, or the address is not ours"
+                f"cannot listen at {listen}: the port is in use, or this machine does not have the address"
             ) from None
         await self._server.start()
 
     async def stop(self) -> None:
+        """Stops listening."""
         await self._server.stop(grace=1.0)
 
     async def _greet(self, stream: Any, context: Any) -> bytes:
@@ -158,14 +163,16 @@ class Server:
             self._answers.greeted(name, greeting)
             self._answers.contact(name)
         except (BadMessage, ExchangeError) as error:
-            self._refusals.say(f"{name}: {error}", f"{name}: {kind_of(error)}")
-        # Both sides compare: a greeting is answered with ours, whatever theirs is.
+            self._refusals.warn(f"{name}: {error}", f"{name}: {kind_of(error)}")
+        # Both sides compare: every greeting is answered with ours.
         return bytes(self._answers.greeting(name).SerializeToString())
 
     async def _ask(self, stream: Any, context: Any) -> bytes:
         name, question = await self._admitted(Question, stream, context)
         if self._waiting[question.sender] >= _WAITING:
-            await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} asks too much at once")
+            await self._refuse(
+                context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} has too many questions open: refused"
+            )
         self._waiting[question.sender] += 1
         try:
             async with asyncio.timeout(_HOLD):
@@ -184,12 +191,12 @@ class Server:
 
     async def _leave(self, stream: Any, context: Any) -> bytes:
         name, _ = await self._admitted(Question, stream, context)
-        if not self._answers.left(name):
+        if not self._answers.may_leave(name):
             return await context.abort(_NOT_YET, "not yet")
         return bytes(Nothing().SerializeToString())
 
     async def _admitted(self, kind: type[Any], stream: Any, context: Any) -> tuple[str, Any]:
-        """The name of the member who asks, if it is the one that it says it is, and what it asks."""
+        """The name of the member that asks, and its question. Refuses a caller that claims to be another member."""
         (shown,) = context.auth_context()["x509_pem_cert"]
         holder = self._neighbours[_canonical(shown)]  # others fail in TLS
         names, code = self._federation.names, grpc.StatusCode
@@ -197,10 +204,10 @@ class Server:
             async with asyncio.timeout(_HANDSHAKE / 1000):
                 raw = await anext(stream, None)
             if raw is None:
-                raise BadMessage(f"a {kind.DESCRIPTOR.name} of more bytes than one can have")
+                raise BadMessage(f"its {kind.DESCRIPTOR.name} is too long")
             question = parsed(kind, raw)
         except TimeoutError:
-            await self._refuse(context, code.DEADLINE_EXCEEDED, f"{holder} calls and says nothing: refused")
+            await self._refuse(context, code.DEADLINE_EXCEEDED, f"{holder} opened a call and sent nothing: refused")
         except BadMessage as error:
             await self._refuse(context, code.INVALID_ARGUMENT, f"{holder}: {error}: refused", f"{holder}: {error.rule}")
         if kind is Question and question.run != self._run:
@@ -210,20 +217,20 @@ class Server:
         else:
             claimed = question.name if question.name in self._neighbours.values() else "somebody else"
         if claimed != holder:
-            whose = "another" if claimed in names else "nobody"
-            text = f"{holder} speaks in the name of {claimed}: refused"
-            await self._refuse(context, code.PERMISSION_DENIED, text, f"{holder} speaks in the name of {whose}")
-        if kind is Question:  # of a greeting only if both mean the same: who holds another file is as good as absent
+            whom = "another" if claimed in names else "nobody"
+            text = f"{holder} claims to be {claimed}: refused"
+            await self._refuse(context, code.PERMISSION_DENIED, text, f"{holder} claims to be {whom}")
+        if kind is Question:  # a greeting counts only if both have the same file: `_greet` decides
             self._answers.contact(holder)
         return holder, question
 
     async def _refuse(self, context: Any, code: grpc.StatusCode, text: str, kind: str | None = None) -> None:
-        self._refusals.say(text, kind or text)
+        self._refusals.warn(text, kind or text)
         await context.abort(code, text)
 
 
 class Peer:
-    """A neighbour, as seen from here: asks it, until it answers as it should."""
+    """A neighbour, seen from here: asks it until it gives a valid answer."""
 
     def __init__(
         self, federation: Federation, me: int, peer: int, identity: Identity, contact: Callable[[str], None]
@@ -246,23 +253,24 @@ class Peer:
         self._channel = grpc.aio.secure_channel(member.address, credentials, options=options)
 
     async def greet(self, mine: Greeting, read: Callable[[Greeting], Answer]) -> Answer:
-        """Waits until the neighbour is there, and `read` agrees with its greeting."""
+        """Waits until the neighbour is there, and `read` accepts its greeting."""
         return await self._until("Greet", mine, lambda raw: read(parsed(Greeting, raw)))
 
     async def ask(
         self, tick: int, read: Callable[[Message], Answer], *, phase: int = 0, shares: Sequence[bytes] = ()
     ) -> Answer:
-        """What `read` makes of what the neighbour said at this tick."""
+        """What `read` gives for the neighbour's message at this tick."""
         run, peer = self._federation.run, self._peer
         question = Question(run=bytes.fromhex(run), sender=self._me, tick=tick, phase=phase, shares=shares)
         return await self._until("Ask", question, lambda raw: read(unpacked(raw, run, peer, tick, phase)))
 
     async def leave(self) -> None:
-        """Tells the neighbour that all was heard."""
+        """Tells the neighbour that this agent needs no more from it."""
         question = Question(run=bytes.fromhex(self._federation.run), sender=self._me)
         await self._until("Leave", question, lambda _: None)
 
     async def close(self) -> None:
+        """Closes the connection."""
         await self._channel.close()
 
     async def _until(self, name: str, question: Any, read: Callable[[bytes], Answer]) -> Answer:
@@ -274,15 +282,15 @@ class Peer:
                 self._contact(self.name)
                 return found
             except (BadMessage, ExchangeError) as error:
-                self._refusals.say(f"{self.name}: {error}; asking again", kind_of(error))
+                self._refusals.warn(f"{self.name}: {error}; asking again", kind_of(error))
             except grpc.aio.AioRpcError as error:
                 if error.code() == _NOT_YET:
                     self._contact(self.name)
                 if error.code() in (_NOT_YET, grpc.StatusCode.DEADLINE_EXCEEDED):
-                    await asyncio.sleep(_BACK_OFF[0])  # for those who say so at once, and not after half a minute
+                    await asyncio.sleep(_BACK_OFF[0])  # the neighbour may answer "not yet" at once
                     continue
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
-                    self._refusals.say(
+                    self._refusals.warn(
                         f"{self.name} answers: {error.details()}; asking again", "an error of its choice"
                     )
             await asyncio.sleep(pause)
@@ -291,7 +299,7 @@ class Peer:
 
 @lru_cache
 def _canonical(shown: bytes) -> str:
-    """A certificate as the federation file has it; remembered, for every question shows one."""
+    """A certificate as the federation file has it; cached, because every question shows one."""
     return canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
 
 
@@ -299,10 +307,10 @@ def largest_question(federation: Federation) -> int:
     """The most bytes that a greeting, or a question with shares, can have."""
     members = federation.agreed.members if federation.agreed is not None else federation.members
     greeting = sum(64 + len(part) for part in federation.parts) + sum(8 + len(member.name) for member in members)
-    absences = most_absences(federation) * (_KEY_SIZE + 5 * len(members))  # a place has at most five bytes
-    return 512 + greeting + 2 * _KEY_SIZE * len(members) + absences  # keys, and who has met its neighbours
+    absences = most_absences(federation) * (_KEY_SIZE + 5 * len(members))  # a member's number has at most five bytes
+    return 512 + greeting + 2 * _KEY_SIZE * len(members) + absences  # keys, and signatures of the meeting
 
 
 def largest_answer(federation: Federation) -> int:
-    """The most bytes that an answer can have, by the model's dimension and the number of members."""
+    """The most bytes that an answer can have, from the model's dimension and the number of members."""
     return max(8 * federation.schema.dimension + ENVELOPE, largest_question(federation))

@@ -1,8 +1,8 @@
-"""What agents say as bytes, and back; whatever is not exactly what was expected is refused.
+"""Messages as bytes, and back. Bytes that are not exactly what was expected are refused.
 
 The generated protobuf code is in `wire_pb2.py`; wire.proto says how it was made. (run, tick, phase, sender) names a
-message. A tick is one exchange: a method with two of them in an iteration has two ticks. Only secret-shared sums, in
-which a tick takes two questions, have a second phase.
+message. A tick is one exchange: a method that exchanges twice in an iteration has two ticks. Only secret-shared sums
+have a second phase: there a tick takes two questions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from google.protobuf.message import DecodeError
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import TacitError
 
-ENVELOPE = 128  # bytes: more than all fields but the payload can take
+ENVELOPE = 128  # bytes: more than all fields together can take, without the payload
 
 
 class BadMessage(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
-    """What a peer sent is not what it may send: a rule, with {} for what the peer chose.
+    """A peer sent something that it may not send. `rule` is the text, with {} for values that the peer chose.
 
-    The rule is the kind of the refusal, of which the log has one line (`tacit.agent.transport.Refusals`).
+    The log has one line for each rule (`tacit.agent.transport.Refusals`).
 
     >>> BadMessage("it says {} of {}", 7, 5)
     BadMessage('it says 7 of 5')
@@ -33,13 +33,13 @@ class BadMessage(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
 
 
 def packed(run: str, sender: int, tick: int, payload: bytes, *, phase: int = 0, shape: tuple[int, ...] = ()) -> bytes:
-    """The bytes of a message."""
+    """The bytes of a message. `run`, `sender`, `tick` and `phase` name it; `shape` is that of a row in `payload`."""
     message = Message(run=bytes.fromhex(run), sender=sender, tick=tick, phase=phase, shape=shape, payload=payload)
     return message.SerializeToString(deterministic=True)
 
 
 def packed_row(run: str, sender: int, tick: int, row: np.ndarray | None) -> bytes:
-    """A row as a message; from who keeps silent, none.
+    """A row as a message; None stands for an agent that is silent.
 
     >>> len(packed_row("00" * 32, 3, 7, np.ones(104))) - 8 * 104
     44
@@ -50,15 +50,15 @@ def packed_row(run: str, sender: int, tick: int, row: np.ndarray | None) -> byte
 
 
 def parsed(kind: type[Any], raw: bytes) -> Any:
-    """The protobuf message of this kind that the bytes are. (gRPC would take garbage for None, and go on.)"""
+    """The bytes as a protobuf message of this kind. (gRPC itself would give None for garbage, and go on.)"""
     try:
         return kind.FromString(raw)
     except DecodeError:
-        raise BadMessage(f"what it sends is no {kind.DESCRIPTOR.name}") from None
+        raise BadMessage(f"it sent bytes that are not a {kind.DESCRIPTOR.name}") from None
 
 
 def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Message:
-    """A message, if it is the one that was asked for."""
+    """The message in these bytes. Refuses one that has another run, sender, tick or phase."""
     message = parsed(Message, raw)
     if (message.run.hex(), message.sender, message.tick, message.phase) != (run, sender, tick, phase):
         raise BadMessage(
@@ -68,7 +68,7 @@ def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Me
 
 
 def row_of(message: Message, dimension: int) -> np.ndarray | None:
-    """The row of a message; None of who kept silent."""
+    """The row of a message; None if its sender was silent."""
     shape, size = tuple(message.shape), len(message.payload)
     if (shape, size) == ((), 0):
         return None
@@ -77,5 +77,5 @@ def row_of(message: Message, dimension: int) -> np.ndarray | None:
         raise BadMessage("its shape is {} with {} bytes; {} numbers were expected", shown, size, dimension)
     row = np.frombuffer(message.payload, dtype="<f8").astype(float)
     if not np.isfinite(row).all():
-        raise BadMessage("number {} of it is not finite", int(np.argmin(np.isfinite(row))))
+        raise BadMessage("number {} of its row is not finite", int(np.argmin(np.isfinite(row))))
     return row

@@ -1,4 +1,7 @@
-"""What the methods with random aggregators share: the random weights, the noise, the proximal step, stability."""
+"""What the methods with random aggregators share: the random weights, the noise, the proximal step, stability.
+
+The steps take the rate `beta` of Laplace noise or the `budget` of a step (neither: no noise), the bound `row_norm` on
+the norm of rows, the `view` with the agents' ids, and the number k of the step."""
 
 from __future__ import annotations
 
@@ -13,19 +16,10 @@ from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import (
-    Budget,
-    Normal,
-    TwoSided,
-    coordinate_law_within,
-    gradient_sensitivity,
-    minimiser_perturbed,
-    minimiser_sensitivity,
-    private_argmin,
-    step_perturbed,
-    unprotected,
-)
+from tacit.privacy.laws import Budget, Normal, TwoSided, coordinate_law_within
+from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, step_perturbed, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 
 
 def drawn_weights(
@@ -36,7 +30,7 @@ def drawn_weights(
     if low == high:
         return low
     if noise is None:
-        raise InputError("random weights are drawn: SecureNoise(), or SeededNoise(seed) to experiment")
+        raise InputError("random weights need noise: SecureNoise(), or SeededNoise(seed) to experiment")
     return low + noise.draw("uniform", 1.0, dimension, ids, k) * (high - low)
 
 
@@ -49,8 +43,8 @@ def checked_weights(name: str, ends: tuple[float, float]) -> None:
 def stated_law(
     beta: Hyper | None, budget: Budget | None, moved: np.ndarray, dimension: int, ids: np.ndarray, k: int
 ) -> Normal | TwoSided:
-    """The noise of step k: as the rate beta of Laplace's law says, or as its cost, for a value that a record moves by
-    `moved`, (n, 1)."""
+    """The law of the noise of step k: by the rate `beta` of Laplace noise, or by its cost `budget`, for a value that a
+    record moves by `moved`, (n, 1)."""
     if budget is not None:
         return coordinate_law_within(budget, moved, dimension)
     if beta is None:
@@ -71,7 +65,7 @@ def gradient_step(
     view: View,
     k: int,
 ) -> Release:
-    """towards_i - step_i grad f_i(at_i), with noise if there is any, leaves."""
+    """towards_i - step_i grad f_i(at_i), leaves, with noise if there is any."""
     if beta is None and budget is None:
         return unprotected(towards - step * problem.gradient(at))
     law = stated_law(beta, budget, step * gradient_sensitivity(problem, row_norm), problem.dimension, view.ids, k)
@@ -98,14 +92,22 @@ def proximal_step(
     view: View,
     k: int,
 ) -> Release:
-    """argmin f_i(x) - <pull_i, x> + D_i/2 ||x - towards_i||^2 leaves, or the same with f_i's tangent at at_i in place
-    of f_i; with noise, if there is any."""
+    """argmin f_i(x) - <pull_i, x> + D_i/2 ||x - towards_i||^2 leaves, or, if not `exact`, the same with f_i's tangent
+    at at_i in place of f_i; with noise if there is any."""
     D = np.broadcast_to(D, (len(at), 1))
     if not exact:
         return gradient_step(
-            problem, noise, towards=towards + pull / D, at=at, step=1 / D, beta=beta, budget=budget, row_norm=row_norm,
-            view=view, k=k,
-        )  # fmt: skip
+            problem,
+            noise,
+            towards=towards + pull / D,
+            at=at,
+            step=1 / D,
+            beta=beta,
+            budget=budget,
+            row_norm=row_norm,
+            view=view,
+            k=k,
+        )
     where = {"linear": -pull, "weight": D / 2, "centre": towards, "start": at}
     if beta is None and budget is None:
         return unprotected(problem.argmin(**where))
@@ -121,7 +123,7 @@ def require_stable(dual_step: float, D: float, *, largest: float, contraction: f
     Without them, and with the mean of the random weights, a mode of x in which the constraint (the graph's Laplacian)
     has the eigenvalue s follows z^2 - (1 + r - zeta s/D) z + r = 0, where r is what the aggregator makes of the mode:
     stable if |r| < 1 and zeta s < 2 D (1 + r). `largest` is the largest s, 1 - `contraction` the least r. For D_i and
-    modes that differ this is a practical test, not a theorem; (48) of paper 003, which is one, has no solution at the
+    modes that differ this is a practical test, not a theorem. The theorem, (48) of paper 003, has no solution at the
     paper's own settings (docs/errata.md).
     """
     r = 1 - contraction
@@ -139,7 +141,7 @@ def require_stable(dual_step: float, D: float, *, largest: float, contraction: f
 
 
 def warn_of_curvature(problem: Problem, D: np.ndarray, row_norm: float) -> None:
-    """A step along f_i's tangent wants D_i above f_i's curvature, M in (48), which is at most
+    """Warns if D_i is not above f_i's curvature, as a step along f_i's tangent needs: M in (48), which is at most
     C (largest curvature) row_norm^2 + l2."""
     curvature = problem.scale[:, None] * problem.loss.max_curvature * row_norm**2 + problem.l2
     if np.any(curvature >= D):

@@ -1,4 +1,4 @@
-"""Consensus ADMM in which an agent is silent unless it has news."""
+"""Consensus ADMM in which an agent is silent while its model hardly moves."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class CensoredADMM:
         xhat_i   = x_i if ||xhat_i - x_i|| >= alpha ratio^k; otherwise it stays, and the agent is silent
         lambda_i = lambda_i + c sum_j (xhat_i - xhat_j).
 
-    So it is `ConsensusADMM` on what was said, with lambda_i twice the one there; with alpha = 0 it is that method. Of a
-    silent agent the neighbours go on with the xhat_j that they have. Silence tells that x_i has hardly moved: it is no
-    protection.
+    So it is `ConsensusADMM` on what was said, with lambda_i twice the one there; with alpha = 0 it is that method. The
+    neighbours of a silent agent go on with the xhat_j that they have. Silence reveals that x_i has hardly moved: it
+    protects nothing.
     """
 
     penalty: float = 1.0
@@ -55,7 +55,7 @@ class CensoredADMM:
             raise InputError(f"the threshold must fall to zero: a ratio below 1, not {self.ratio}")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody may speak to all neighbours in every round."""
+        """All agents may speak to all their neighbours in every round."""
         if graph.agents == 1 and not self.exact:
             raise InputError("a first-order step needs neighbours: at least two agents")
         return Broadcast(graph)

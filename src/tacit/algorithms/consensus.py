@@ -12,7 +12,8 @@ from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Release
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget, Law, Spherical, law_within, objective_perturbed, unprotected
+from tacit.privacy.laws import Budget, Law, Spherical, law_within
+from tacit.privacy.mechanisms import objective_perturbed, unprotected
 from tacit.privacy.noise import Noise
 
 TINY = 1e-300  # instead of zero, below a fraction line
@@ -20,7 +21,7 @@ TINY = 1e-300  # instead of zero, below a fraction line
 
 def centre_of(f: np.ndarray, heard: np.ndarray, V: np.ndarray) -> np.ndarray:
     """The mean over the neighbours j of (f_i + f_j)/2, (n, d), from the sum of what was heard."""
-    return (f + heard / np.maximum(V, 1)) / 2  # an agent alone (V = 0) gives its centre the weight 0
+    return (f + heard / np.maximum(V, 1)) / 2  # with V = 0 the centre has the weight 0
 
 
 def primal_step(
@@ -38,8 +39,8 @@ def primal_step(
 ) -> Release:
     """argmin O_i(f) + <2 lambda_i + factor e_i, f> + weight ||f - centre||^2, with e_i of the law, at noisy step k.
 
-    Without a law it is the plain step. `as_printed` gives the minimiser away as the papers do: without paying for its
-    inexactness, and with an e_i that need not protect.
+    Without a law it is the plain step. `as_printed` releases the minimiser as the papers do: without paying for its
+    inexactness, and with an e_i that need not protect. `view` has the agents' ids.
     """
     where = {"weight": weight, "centre": centre, "start": s.f}
     if law is None:
@@ -50,16 +51,20 @@ def primal_step(
         return unprotected(
             problem.argmin(linear=2 * s.dual + factor * drawn(noise, law, problem.dimension, view, k), **where)
         )
-    return objective_perturbed(
-        problem, noise, law, linear=2 * s.dual, factor=factor, ids=view.ids, t=k, **where
-    )  # fmt: skip
+    return objective_perturbed(problem, noise, law, linear=2 * s.dual, factor=factor, ids=view.ids, t=k, **where)
 
 
 def stated_law(
-    problem: Problem, view: View, k: int, *, alpha: Hyper | None, budget: Budget | None, weight: np.ndarray,
+    problem: Problem,
+    view: View,
+    k: int,
+    *,
+    alpha: Hyper | None,
+    budget: Budget | None,
+    weight: np.ndarray,
     factor: np.ndarray,
-) -> Law | None:  # fmt: skip
-    """The noise of step k as its cost or as its rate alpha says; none if neither does."""
+) -> Law | None:
+    """The law of the noise of step k: by its cost `budget`, or by its rate `alpha`; None without either."""
     if budget is not None:
         return law_within(problem, budget, weight, factor)
     return None if alpha is None else Spherical(hyper.at("alpha", alpha, k, view.ids))
@@ -73,11 +78,11 @@ def drawn(noise: Noise, law: Law, dimension: int, view: View, k: int) -> np.ndar
 
 
 def needed(noise: Noise | None, as_printed: bool = False) -> Noise:
-    """The noise source, which a private method cannot be without; a printed variant refuses one that protects."""
+    """The noise source, which a private method needs; a printed variant refuses one that protects."""
     if noise is None:
         raise InputError("a private method needs noise: SecureNoise(), or SeededNoise(seed) to experiment")
     if as_printed and noise.private:
-        raise InputError("the printed version breaks its own promise: it does not run with noise that is to protect")
+        raise InputError("the printed version breaks its own promise: it does not run with noise that protects")
     return noise
 
 
@@ -87,7 +92,7 @@ def dual_step(
     """lambda_i += step/2 sum_j (f_i - f_j), and the centre for the next primal step.
 
     By the primal step's optimality, its gradient at f plus noise is -2 lambda_i - 2 eta V_i (f_i - centre_i), so that
-    `imbalance`, the gradient of O_i plus noise plus the new 2 lambda_i, is known from released values alone.
+    `imbalance`, the gradient of O_i plus noise plus the new 2 lambda_i, follows from released values alone.
     """
     move = step * (V * f - heard)
     return s._replace(
@@ -103,12 +108,12 @@ def residual_norms(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np
 def relative(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """The length of each row of a part in that of the whole, (n, 1)."""
     length, of = (np.linalg.norm(x, axis=-1, keepdims=True) for x in (part, whole))
-    with np.errstate(over="ignore"):  # of something long in nearly nothing, infinity says enough
+    with np.errstate(over="ignore"):  # infinity is a good enough answer for a long part of a tiny whole
         return np.asarray(length / np.maximum(of, TINY))
 
 
 def relative_residuals(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Relative to ||f_i|| and ||2 lambda_i||: functions of released values only, so that stopping tells nothing."""
+    """Relative to ||f_i|| and ||2 lambda_i||: functions of released values only, so that stopping reveals nothing."""
     primal, dual = residual_norms(s, f, V)
     return (
         primal / np.maximum(np.linalg.norm(f, axis=1), TINY),

@@ -49,7 +49,7 @@ class ConsensusADMM:
         hyper.number("penalty", self.penalty)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
@@ -59,7 +59,7 @@ class ConsensusADMM:
             f=start,
             dual=zero,
             centre=centre_of(start, heard.sum(), view.degree),
-            imbalance=np.full_like(start, np.nan),  # no round has told it yet
+            imbalance=np.full_like(start, np.nan),  # not known before the first round
             pull=np.linalg.norm(problem.gradient(zero), axis=1, keepdims=True),
             size=np.linalg.norm(start, axis=1, keepdims=True),
         )

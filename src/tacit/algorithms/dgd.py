@@ -1,4 +1,4 @@
-"""Decentralised gradient descent as it is analysed: mix what was said, and step by the gradient where one was."""
+"""Decentralised gradient descent as papers analyse it: mix what was said, and step by the gradient at the old point."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DGD:
         hyper.number("decay", self.decay, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:

@@ -16,8 +16,9 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.privacy.events import Free, Gaussian, Unprotected
-from tacit.privacy.mechanisms import charged, gradient_sensitivity, noisy_gradient, unprotected
+from tacit.privacy.mechanisms import charged, noisy_gradient, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import gradient_sensitivity
 
 
 class State(NamedTuple):
@@ -59,7 +60,7 @@ class DPADMM:
 
     u_0 = 0. The paper's u_0 = -(A^T)^+ grad f(x_0)/rho looks at the data without noise; `as_printed` does so, and
     charges every release as unprotected. Theorem 2 bounds the mean of the x_t, the algorithm returns the last one;
-    `average` chooses the mean. A term that cost something is paid for in a first round that does nothing else.
+    `average` chooses the mean. If the term has a cost, a first round pays for it and does nothing else.
 
     At a `rate` below 1 every gradient is that of a secret sample of the records, each of which joins with that
     probability (the paper names the stochastic setting as future work).
@@ -105,7 +106,7 @@ class DPADMM:
         return self._multiplier(k, ids) * gradient_sensitivity(problem, self.row_norm, self.rate)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """The one agent speaks in every round, to nobody."""
+        """The only agent speaks in every round; it has no neighbours."""
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
@@ -116,16 +117,27 @@ class DPADMM:
             )
         if problem.dimension != self.term.dimension:
             raise InputError(f"the problem has dimension {problem.dimension}, the term {self.term.dimension}")
-        problem.require_row_norm(self.row_norm)  # the step size relies on it, too
+        problem.require_row_norm(self.row_norm)  # the step size also relies on it
         n, zero = len(start), np.zeros((len(start), self.term.rows))
         u, unknown, one = zero, np.full((n, 1), np.nan), np.ones((n, 1))
         if self.as_printed:
             inverse = np.linalg.pinv(self.term.A.T.toarray())
             u = -problem.gradient(start) @ inverse.T / self.penalty
         return State(
-            x=start, y=zero, u=u, x_hat=start, u_hat=u, mean=start, theta=one, momentum=0 * one, change=np.inf * one,
-            primal=unknown, dual=unknown, size_y=0 * one + TINY, size_v=0 * one + TINY,
-        )  # fmt: skip
+            x=start,
+            y=zero,
+            u=u,
+            x_hat=start,
+            u_hat=u,
+            mean=start,
+            theta=one,
+            momentum=0 * one,
+            change=np.inf * one,
+            primal=unknown,
+            dual=unknown,
+            size_y=0 * one + TINY,
+            size_v=0 * one + TINY,
+        )
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """A noisy gradient leaves; the rest is post-processing of it."""
@@ -153,7 +165,7 @@ class DPADMM:
         return self._ahead(s, new, step), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
-        """There is nobody to listen to."""
+        """Nothing: there are no neighbours."""
         return s
 
     def estimate(self, s: State) -> np.ndarray:

@@ -14,7 +14,7 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.mechanisms import Budget, Law, Spherical, law_within
+from tacit.privacy.laws import Budget, Law, Spherical, law_within
 from tacit.privacy.noise import Noise
 
 
@@ -45,7 +45,7 @@ class DualPerturbedADMM:
         lambda_p(t+1) = lambda_p(t) + eta/2 sum_j (f_p(t+1) - f_j(t+1))                                     (16)
 
     `alpha` is the epsilon of one step (and a thousandth more, for the inexact minimiser): the guarantee over T steps is
-    their composition, not alpha. `budget` is the other way to say it: `Pure(e)` gives the least noise with which a step
+    their composition, not alpha. `budget` states the cost instead: `Pure(e)` gives the least noise with which a step
     costs e, `Gaussian(m)` normal noise. With neither it is plain ADMM. `as_printed` runs the printed algorithm, which
     breaks its promise, for comparison. All agents need the same penalty: with penalties of their own they converge to
     the minimiser of sum O_p/eta_p (M-ADMM is for that).
@@ -61,7 +61,7 @@ class DualPerturbedADMM:
         hyper.noise_checked(self.alpha, self.budget, self.as_printed)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
 
@@ -130,13 +130,13 @@ def paper_noise(
 ) -> tuple[np.ndarray, np.ndarray]:
     """zeta_p and Phi of Algorithm 2, (n, 1) each.
 
-    alpha_hat = alpha - 2 ln(1 + c1 / (B_p/C (rho + 2 eta N_p))) is what the Jacobian leaves, and Phi = 0. Where less
-    than alpha/2 would be left, Phi makes alpha_hat = alpha/2; the paper does so only below 0, near which the noise has
-    no bound. It prints zeta = alpha_hat; but replacing a record moves e_p by up to 2, so its proof needs alpha_hat/2.
+    alpha_hat = alpha - 2 ln(1 + c1 / (B_p/C (rho + 2 eta N_p))) is what remains after the Jacobian, and Phi = 0.
+    Where less than alpha/2 would remain, Phi makes alpha_hat = alpha/2; the paper does so only below 0, near which the
+    noise has no bound. It prints zeta = alpha_hat, but replacing a record moves e_p by up to 2: its proof needs half.
     """
     curvature = problem.l2 + 2 * eta * view.degree  # rho + 2 eta N_p
     c1 = problem.loss.max_curvature * problem.row_weight
-    with np.errstate(divide="ignore", over="ignore"):  # an agent alone without l2; an alpha beyond all privacy
+    with np.errstate(divide="ignore", over="ignore"):  # an agent alone without l2; a huge alpha
         alpha_hat = alpha - 2 * np.log1p(c1 / curvature)
         tight = alpha_hat <= 0 if as_printed else alpha_hat < alpha / 2
         phi = np.where(tight, np.maximum(c1 / np.expm1(alpha / 4) - curvature, 0.0), 0.0)

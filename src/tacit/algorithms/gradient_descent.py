@@ -52,7 +52,7 @@ class GradientDescent:
             raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.mixes(graph, self.mixing)
         return Broadcast(graph, period=self.exchanges)
 
@@ -70,7 +70,7 @@ class GradientDescent:
         else:
             release = gradient_perturbed(
                 problem, needed(noise), self.budget, s.f, self.step, ids=view.ids, t=t // self.exchanges
-            )  # fmt: skip
+            )
         f = release.value
         return s._replace(f=f, moved=relative(f - s.f, f)), release
 

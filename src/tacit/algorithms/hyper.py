@@ -14,7 +14,7 @@ from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.errors import number as number  # a hyper-parameter that stays the same, for methods of others, too
 from tacit.privacy.events import Gaussian, Pure
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Geometric:
         with np.errstate(over="ignore"):
             value = np.minimum(first * ratio**k, np.inf if self.cap is None else self.cap)
         if not np.all(np.isfinite(value)):
-            raise InputError(f"{self} has grown beyond all numbers at step {k + 1}; give it a cap")
+            raise InputError(f"{self} is too large for a number at step {k + 1}; give it a cap")
         return value
 
 
@@ -84,7 +84,7 @@ def at(name: str, value: Hyper, k: int, ids: np.ndarray) -> np.ndarray:
 
 
 def of(x: Any, ids: np.ndarray) -> np.ndarray:
-    """One value for all agents, or one for each, as a column for these."""
+    """One value for all agents or one for each, as a column for the agents `ids`."""
     values = np.asarray(x, dtype=float)
     if values.ndim == 0:
         return values.reshape(1, 1)
@@ -113,11 +113,11 @@ def fits(graph: Graph, **values: Hyper | None) -> None:
 
 
 def mixes(graph: Graph, mixing: float) -> None:
-    """Refuses an averaging step f_i += mixing sum_j (f_j - f_i) that overshoots so far that models blow up."""
+    """Refuses an averaging step f_i += mixing sum_j (f_j - f_i) so large that models diverge."""
     most = graph.degree.max(initial=0)
     if mixing * most > 2:
         raise InputError(
-            f"a mixing of {mixing:g} blows models up where an agent has {most} neighbours: at most {2 / most:g}; "
+            f"a mixing of {mixing:g} makes models diverge where an agent has {most} neighbours: at most {2 / most:g}; "
             f"{graph.mixing:g} is best for this graph"
         )
 
@@ -125,7 +125,7 @@ def mixes(graph: Graph, mixing: float) -> None:
 def noise_checked(alpha: Hyper | None, budget: Budget | None, as_printed: bool = False, name: str = "alpha") -> None:
     """Refuses two ways of stating the noise at once, and bad values of either."""
     if as_printed and budget is not None:
-        raise InputError("the printed versions know no budget; give them the paper's alpha")
+        raise InputError("the printed versions take no budget; give them the paper's alpha")
     if alpha is not None and budget is not None:
         raise InputError(f"say how private a step is by {name} or by budget, not by both")
     if alpha is not None:

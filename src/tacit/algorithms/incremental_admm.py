@@ -18,20 +18,17 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Prepared, RandomWalk, Schedule, way
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian
+from tacit.privacy.laws import Law, Normal, output_law_within
 from tacit.privacy.mechanisms import (
-    Law,
-    Normal,
-    gradient_sensitivity,
     independent,
     instead,
     minimiser_perturbed,
-    minimiser_sensitivity,
-    output_law_within,
     private_argmin,
     step_perturbed,
     unprotected,
 )
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 
 
 class State(NamedTuple):
@@ -75,11 +72,11 @@ class IncrementalADMM:
         z^{k+1} = z^k + 1/N [(x_i - y_i/rho) - (x_i^k - y_i^k/rho)]                                               (5)
 
     and hands z^{k+1} on. f_i is O_i, rho is `penalty`. `order` is a cycle through all agents, by default one that is
-    found in the graph, or a `RandomWalk`. The token is an eavesdropper's; S_i = x_i - y_i/rho is then his as well, by
-    (4b) so are x_i and y_i, and by (4a) y_i = grad f_i(x_i). Against that the paper has
+    found in the graph, or a `RandomWalk`. An eavesdropper knows the token, so it knows S_i = x_i - y_i/rho,
+    by (4b) x_i and y_i, and by (4a) y_i = grad f_i(x_i). Against that the paper has
 
-    *random starts* (Algorithm 2): x_i^0 = v, y_i^0 = rho v with v uniform on (0, `initial`)^d. Printed is -rho v, by
-    which the method ends at a wrong point (`as_printed`): sum_i (x_i^0 - y_i^0/rho) must be N z^0 = 0.
+    *random starts* (Algorithm 2): x_i^0 = v, y_i^0 = rho v with v uniform on (0, `initial`)^d. The paper prints
+    -rho v, with which the method ends at a wrong point (`as_printed`): sum_i (x_i^0 - y_i^0/rho) must be N z^0 = 0.
 
     *step sizes* (PI-ADMM1, Algorithm 3): rho `gamma` takes the place of rho in (4a), (8) and (4b), not in (5).
 
@@ -88,9 +85,9 @@ class IncrementalADMM:
 
     Only the last is differentially private: a Gaussian mechanism on the minimiser, for losses of bounded slope and
     rows of norm at most `row_norm`; otherwise its cost is infinite, and charged so. The others keep the eavesdropper
-    from an exact solution of his equations, not from a good one (`tacit.attacks`), and are charged as unprotected.
+    from an exact solution of its equations, not from a good one (`tacit.attacks`), and are charged as unprotected.
     Beyond the paper, a secret `offset` on S_i^0 hides y_i behind rho S_i^0: before the first visit each agent sends
-    its neighbours, out of the eavesdropper's hearing, r_i uniform on (-`offset`, `offset`)^d, and
+    its neighbours, over links that the eavesdropper does not hear, r_i uniform on (-`offset`, `offset`)^d, and
     S_i^0 = V_i r_i - sum_j r_j, which sums up to zero.
     """
 
@@ -132,15 +129,17 @@ class IncrementalADMM:
         return self.deviation is not None or self.budget is not None
 
     def schedule(self, graph: Graph) -> Schedule:
-        """The token's way, after the preparation, if there is one."""
+        """The token's path, after the preparation, if there is one."""
         if graph.agents < 3 and (self._prepares or self.gamma is not None):
-            raise InputError(f"{graph.agents} agents hide nothing from each other: random starts and steps need three")
+            raise InputError(
+                f"{graph.agents} agents hide nothing from each other: random starts and steps need at least three"
+            )
         token = way(graph, self.order)
         return Prepared(graph, token, aloud=self.offset > 0) if self._prepares else token
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is the start, y_i^0 = rho x_i^0, z^0 = 0."""
-        # L is a fact of the records: where noise is to hide them, no warning tells it.
+        # L depends on the records: where noise hides them, no warning may reveal it.
         if not self._noisy and np.any(self.penalty <= (smoothness := problem.smoothness())):
             warnings.warn(
                 f"the penalty {self.penalty:g} is not above L = {smoothness.max():.4g}, which bounds the curvature of "
@@ -156,8 +155,8 @@ class IncrementalADMM:
         k = t - self._prepares
         gamma = np.ones((len(s.x), 1)) if self.gamma is None else self.gamma.drawn(needed(noise), view.ids, k)
         rho = self.penalty * gamma
-        # Where the noise lies on a grid, so does all that agents remember, or its last digits would betray what the
-        # noise hides from who sees the token now and then: N z and S_i on multiples of twice the grid, x_i on the grid.
+        # Where the noise lies on a grid, all that agents remember does, too: else its last digits would reveal what the
+        # noise hides. N z and S_i lie on multiples of twice the grid, x_i on the grid.
         grid = 0.0 if noise is None or not self._noisy else 2 * noise.grid
         centre = _rounded(s.token + s.y / rho, grid)
         release = self._released(s.x, centre, problem, rho, view, noise, k)
@@ -178,7 +177,7 @@ class IncrementalADMM:
         return not self._prepares and self.gamma is None and self.deviation is None and self.budget is None
 
     def stride(self, s: State, problem: Problem, holders: np.ndarray) -> State:
-        """What `speak` and `listen` of everybody do while the token goes from holder to holder; all in one block."""
+        """What `speak` and `listen` do while the token goes from holder to holder, with all agents in one block."""
         after = State(*(array.copy() for array in s))
         visits(holders, problem, self.penalty, self.exact, after)
         return after
@@ -229,9 +228,7 @@ class IncrementalADMM:
             return step_perturbed(problem, needed(noise), law, centre, x, 1 / rho, row_norm=row_norm, ids=ids, t=k)
         moved = minimiser_sensitivity(problem, rho + problem.l2, rho / 2, row_norm)
         x = private_argmin(problem, linear=0.0, weight=rho / 2, centre=centre, start=x, row_norm=row_norm)
-        return minimiser_perturbed(
-            problem, needed(noise), self._law(moved), x, moved, row_norm=row_norm, ids=ids, t=k
-        )  # fmt: skip
+        return minimiser_perturbed(problem, needed(noise), self._law(moved), x, moved, row_norm=row_norm, ids=ids, t=k)
 
     def _law(self, moved: np.ndarray) -> Law:
         """The noise on x_i, which a record moves by `moved`."""

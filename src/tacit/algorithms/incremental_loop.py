@@ -24,7 +24,11 @@ _handed_on = kernel(handed_on)
 
 
 @entry
-def _visits(holders, penalty, exact, network, l2, tolerance, blocked, starts, grams, kind, shape, rows, lo, hi, targets, c, x, y, seen, change):  # type: ignore[no-untyped-def]  # fmt: skip # noqa: E501
+def _visits(  # type: ignore[no-untyped-def]
+    holders, penalty, exact, network, l2, tolerance, blocked, starts, grams,
+    kind, shape, rows, lo, hi, targets, c,  # RowStore.data
+    x, y, seen, change,
+):  # fmt: skip
     """The token goes from each holder to the next, the last of which only receives it. Changes the four arrays in
     place; returns the visit at which the solver gave up, or -1."""
     here, place = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)

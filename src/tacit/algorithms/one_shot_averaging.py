@@ -14,7 +14,8 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget, instead, law_within, objective_perturbed, post_processed, unprotected
+from tacit.privacy.laws import Budget, law_within
+from tacit.privacy.mechanisms import instead, objective_perturbed, post_processed, unprotected
 from tacit.privacy.noise import Noise
 
 
@@ -34,8 +35,8 @@ class OneShotAveraging:
 
     The averaging is post-processing: it costs messages, and no privacy. It tends to the mean over agents of
     scale_i f_i, in which every record counts alike where scale_i = B_i/mean(B), at the rate of the graph
-    (`Graph.mixing` is the best step). All of the budget is in one noisy step, so this is what a method with several
-    of them has to beat; where the agents' data are alike, none does.
+    (`Graph.mixing` is the best step). All of the budget is in one noisy step, so a method with several of them has to
+    beat this one; where the agents' data are alike, none does.
     """
 
     mixing: float
@@ -46,12 +47,12 @@ class OneShotAveraging:
         hyper.number("mixing", self.mixing, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.mixes(graph, self.mixing)
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
-        """The start is where the solver starts, no more."""
+        """The start is only where the solver starts."""
         return State(start, np.full((len(start), 1), np.nan))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
@@ -66,9 +67,7 @@ class OneShotAveraging:
             release = unprotected(problem.argmin(**where))
         else:
             law = law_within(problem, self.budget, zero, zero + 1)
-            release = objective_perturbed(
-                problem, needed(noise), law, factor=zero + 1, ids=view.ids, t=t, **where
-            )  # fmt: skip
+            release = objective_perturbed(problem, needed(noise), law, factor=zero + 1, ids=view.ids, t=t, **where)
         weighted = instead(release, problem.scale[:, None] * release.value)
         return s._replace(f=weighted.value), weighted
 

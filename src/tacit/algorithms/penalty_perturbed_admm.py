@@ -15,7 +15,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 from tacit.privacy.noise import Noise
 
 
@@ -46,7 +46,7 @@ class PenaltyPerturbedADMM:
         hyper.number("dual_step", self.dual_step)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
 
@@ -58,13 +58,9 @@ class PenaltyPerturbedADMM:
         """The primal step."""
         weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
         if (self.alpha is not None or self.budget is not None) and not np.all(view.degree > 0):
-            raise InputError("an agent without neighbours has no penalty, and nothing to hide its data in")
-        law = stated_law(
-            problem, view, t, alpha=self.alpha, budget=self.budget, weight=weight, factor=2 * weight
-        )  # fmt: skip
-        release = primal_step(
-            s, problem, noise, law, weight=weight, centre=s.centre, factor=2 * weight, view=view, k=t
-        )  # fmt: skip
+            raise InputError("an agent without neighbours has no penalty, and so no noise that hides its data")
+        law = stated_law(problem, view, t, alpha=self.alpha, budget=self.budget, weight=weight, factor=2 * weight)
+        release = primal_step(s, problem, noise, law, weight=weight, centre=s.centre, factor=2 * weight, view=view, k=t)
         return s._replace(f=release.value), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

@@ -16,16 +16,10 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import (
-    Budget,
-    Spherical,
-    minimiser_perturbed,
-    minimiser_sensitivity,
-    output_law_within,
-    private_argmin,
-    unprotected,
-)
+from tacit.privacy.laws import Budget, Spherical, output_law_within
+from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import minimiser_sensitivity
 
 
 class State(NamedTuple):
@@ -57,7 +51,7 @@ class PrimalPerturbedADMM:
       zeta = rho B_p alpha/(2 C), as the paper has it, is right.
 
     If `final` is given, round `final` (0, 1, ...) is a step of dual perturbation (21)-(23), which is the output. It
-    goes from V_p and lambda_p: from the hidden f_p, as printed, it would tell more than it claims.
+    goes from V_p and lambda_p: from the hidden f_p, as printed, it would reveal more than it claims.
 
     `alpha` is the epsilon of one step (and a little more, for the inexact minimiser), `budget` the other way to say it;
     with neither it is plain ADMM. All agents need the same penalty, as in dual perturbation. `as_printed` broadcasts
@@ -80,7 +74,7 @@ class PrimalPerturbedADMM:
             raise InputError(f"the centre is 'released' or 'printed', not {self.centre!r}")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
 
@@ -99,13 +93,20 @@ class PrimalPerturbedADMM:
             centre = s.centre + (base - s.V) / 2
             state = dual_perturbed_admm.State(base, s.dual, centre, s.imbalance)
             release = dual_perturbed_step(
-                state, problem, noise, eta=eta, alpha=alpha, budget=self.budget, view=view, k=t,
+                state,
+                problem,
+                noise,
+                eta=eta,
+                alpha=alpha,
+                budget=self.budget,
+                view=view,
+                k=t,
                 as_printed=self.as_printed,
-            )  # fmt: skip
+            )
             return s._replace(V=release.value, hidden=release.value), release
         weight = eta * view.degree
         convexity = problem.l2 + (np.zeros_like(weight) if carried else 2 * weight)
-        # The hidden f_p is added to what is public and bounded, so that rounding cannot tell it.
+        # The hidden f_p is added to what is public and bounded, so that rounding cannot reveal it.
         centre = clipped(s.centre - s.V, problem.radius) + s.hidden if carried else s.centre
         start = s.hidden if carried else s.V
         where = {"linear": 2 * s.dual, "weight": weight, "centre": centre, "start": start}
@@ -117,7 +118,7 @@ class PrimalPerturbedADMM:
         f = private_argmin(problem, **where)
         moved = minimiser_sensitivity(problem, convexity, weight)
         if carried and not isinstance(self.penalty, int | float):
-            # The hidden f_p carries the inexactness of earlier rounds on: that of their penalties counts, too.
+            # The hidden f_p carries the inexactness of earlier rounds: their penalties count, too.
             earlier = [hyper.at("penalty", self.penalty, k, view.ids) * view.degree for k in range(t)]
             moved = np.maximum.reduce([moved, *(minimiser_sensitivity(problem, convexity, each) for each in earlier)])
         law = (

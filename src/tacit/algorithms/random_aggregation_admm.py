@@ -16,7 +16,7 @@ from tacit.algorithms.aggregation import (
     proximal_step,
     require_stable,
     warn_of_curvature,
-)  # fmt: skip
+)
 from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Hyper
 from tacit.core.graph import Graph, View
@@ -24,7 +24,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 from tacit.privacy.noise import Noise
 
 
@@ -45,16 +45,16 @@ class RandomAggregationADMM:
         lambda_i^{k+1} = lambda_i^k + zeta sum_j (x_j^{k+1} - x_i^{k+1})
 
     f_i is O_i, D_i is `penalty`, one number or one for each agent, and zeta is `dual_step`, D/N by default. w, the
-    paper's Gamma_i/D_i, is drawn anew for each coordinate, agent and round, uniformly from `own`; equal ends fix it.
-    Printed is lambda_i - zeta sum_j, which diverges: A_i^T times the update of (12) has the sign above. `exact`
+    paper's Gamma_i/D_i, is drawn for each coordinate, agent and round, uniformly from `own`; equal ends fix it. The
+    paper prints lambda_i - zeta sum_j, which diverges: A_i^T times the update of (12) has the sign above. `exact`
     minimises f_i in place of its tangent, (12).
 
     Delta_i has the density exp(-beta |z|) in each coordinate: `beta` is a rate, beta_{k+1} at round k = 0, 1, ...
-    `budget` is the other way to say it: `Pure(e)` is the Laplace noise with which a round costs e, all coordinates
-    together, `Gaussian(m)` normal noise. With neither nothing is private. Recorded noise stands for Delta_i, and
+    `budget` states the cost instead: `Pure(e)` is the Laplace noise with which a round costs e, all coordinates
+    together, `Gaussian(m)` normal noise. Without either, nothing is private. Recorded noise stands for Delta_i, and
     recorded uniform numbers for where w lies between the ends of `own`.
 
-    What a round costs does not count on the random weights, whose help depends on what was released: for that see
+    The cost of a round takes no credit for the random weights, because their effect depends on what was released: see
     `tacit.privacy.transcript`.
     """
 
@@ -75,7 +75,7 @@ class RandomAggregationADMM:
         hyper.noise_checked(self.beta, self.budget, name="beta")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, beta=self.beta)
         hyper.fits_each(graph, "penalty", self.penalty)
         require_stable(
@@ -96,9 +96,19 @@ class RandomAggregationADMM:
         """(6), or (12)."""
         w = drawn_weights(self.own, noise, problem.dimension, view.ids, t)
         release = proximal_step(
-            problem, noise, D=hyper.of(self.penalty, view.ids), pull=s.dual, towards=w * s.x + (1 - w) * s.near, at=s.x,
-            exact=self.exact, beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=t,
-        )  # fmt: skip
+            problem,
+            noise,
+            D=hyper.of(self.penalty, view.ids),
+            pull=s.dual,
+            towards=w * s.x + (1 - w) * s.near,
+            at=s.x,
+            exact=self.exact,
+            beta=self.beta,
+            budget=self.budget,
+            row_norm=self.row_norm,
+            view=view,
+            k=t,
+        )
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

@@ -15,7 +15,7 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 from tacit.privacy.noise import Noise
 
 
@@ -44,7 +44,7 @@ class RandomAggregationGD:
     f_i is O_i, eta_{k+1} at round k = 0, 1, ... is `step`: a number, a `Geometric`, or an array (rounds, agents). w is
     drawn for each coordinate, agent and round, uniformly from `weight`; equal ends fix it, and 1/2 in (7) is
     conventional gradient descent. The paper has a complete graph for (7), with the mean of all; here, on any graph, it
-    is that of the closed neighbourhood, whose farthest pair is known to all who need it. As with conventional
+    is that of the closed neighbourhood, whose farthest pair every agent knows. As with conventional
     gradient descent the agents end near the optimum: steps that sum up to little stop them on the way, constant ones
     keep them apart, and agents of different degree agree on the optimum of sum_i n_i f_i. (28) does not keep the mean.
     `beta`, `budget`, recorded numbers: see `RandomAggregationADMM`.
@@ -64,7 +64,7 @@ class RandomAggregationGD:
         hyper.noise_checked(self.beta, self.budget, name="beta")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, step=self.step, beta=self.beta)
         return Broadcast(graph)
 
@@ -76,13 +76,21 @@ class RandomAggregationGD:
         """(7) or (28)."""
         w = drawn_weights(self.weight, noise, problem.dimension, view.ids, t)
         release = gradient_step(
-            problem, noise, towards=w * s.high + (1 - w) * s.low, at=self._at(s), step=self._eta(view, t),
-            beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=t,
-        )  # fmt: skip
+            problem,
+            noise,
+            towards=w * s.high + (1 - w) * s.low,
+            at=self._at(s),
+            step=self._eta(view, t),
+            beta=self.beta,
+            budget=self.budget,
+            row_norm=self.row_norm,
+            view=view,
+            k=t,
+        )
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
-        """Between which points the next step starts."""
+        """Finds the points between which the next step starts."""
         return self._heard(s, inbox)
 
     def estimate(self, s: State) -> np.ndarray:
@@ -97,8 +105,8 @@ class RandomAggregationGD:
         """The ends of the interval in which the random weights put x_i^{k+1} before the noise, (n, d) each, and the
         step, (n, 1)."""
         eta = self._eta(view, t)
-        gone = eta * bounded_gradient(problem, self._at(s))
-        low, high = (w * s.high + (1 - w) * s.low - gone for w in self.weight)
+        descent = eta * bounded_gradient(problem, self._at(s))
+        low, high = (w * s.high + (1 - w) * s.low - descent for w in self.weight)
         return low, high, eta
 
     def _eta(self, view: View, t: int) -> np.ndarray:
@@ -108,10 +116,10 @@ class RandomAggregationGD:
         return s.x if self.min_max else s.mean
 
     def _heard(self, s: State, inbox: Inbox) -> State:
-        everybody = inbox.with_own(s.x)
-        mean = everybody.mean()
+        closed = inbox.with_own(s.x)
+        mean = closed.mean()
         if self.min_max:
-            return s._replace(mean=mean, low=everybody.max(), high=everybody.min())
-        a, b = everybody.farthest_pair()
-        apart = (a - b) / everybody.counts  # 2 w a + 2 (1 - w) b is a + b and (2 w - 1) (a - b) more
+            return s._replace(mean=mean, low=closed.max(), high=closed.min())
+        a, b = closed.farthest_pair()
+        apart = (a - b) / closed.counts  # 2 w a + 2 (1 - w) b is a + b and (2 w - 1) (a - b) more
         return s._replace(mean=mean, low=mean - apart, high=mean + apart)

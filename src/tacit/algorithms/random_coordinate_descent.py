@@ -15,8 +15,10 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.mechanisms import Budget, coordinate_step_perturbed, layer_sensitivity, unprotected
+from tacit.privacy.laws import Budget
+from tacit.privacy.mechanisms import coordinate_step_perturbed, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import layer_sensitivity
 
 
 class State(NamedTuple):
@@ -36,14 +38,14 @@ class RandomCoordinateDescent:
 
     with g = grad f_i(mean_j x_j^k) and f_i = O_i. For an agent alone this is (72), on a complete graph (72) for the
     average of the f_i, which the mean follows to the optimum; on other graphs agents end near it. l is uniform on the
-    coordinates, the same for all agents, and public: everybody draws it from `seed`. eta is `step`, by default the
-    paper's 1/M^ with the public bound M^ = (largest curvature) C row_norm^2 + l2; it is to be one number for all, or
-    another point is reached, so agents of different scales C_i have to agree on a step.
+    coordinates, the same for all agents, and public: every agent draws it from `seed`. eta is `step`, by default the
+    paper's 1/M^ with the public bound M^ = (largest curvature) C row_norm^2 + l2; it must be one number for all,
+    or another point is reached. So agents of different scales C_i have to agree on a step.
 
     *Cost.* The j-th visits to all coordinates are a *layer*, and a layer costs what a full gradient step costs
     (`mechanisms.coordinate_step_perturbed`). So K rounds cost as many steps as the most visited coordinate has visits,
-    K/d if K is large: the counts as they are, where the paper has a bound on them that fails with some probability. A
-    layer's first release pays for it. `beta` is the rate of Laplace noise, `budget` what a layer may cost.
+    K/d if K is large: the true counts, where the paper has a bound on them that fails with some probability. The first
+    release of a layer pays for it. `beta` is the rate of Laplace noise, `budget` what a layer may cost.
     """
 
     step: float | None = None
@@ -62,7 +64,7 @@ class RandomCoordinateDescent:
         hyper.noise_checked(self.beta, self.budget, name="beta")
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         return Broadcast(graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
@@ -84,15 +86,21 @@ class RandomCoordinateDescent:
             x[:, [coordinate]] -= eta * problem.gradient(s.mean)[:, [coordinate]]
             release = unprotected(x)
         else:
-            law = stated_law(
-                self.beta, self.budget, eta * layer_sensitivity(problem, self.row_norm), problem.dimension,
-                view.ids, t,
-            )  # fmt: skip
+            moved = eta * layer_sensitivity(problem, self.row_norm)
+            law = stated_law(self.beta, self.budget, moved, problem.dimension, view.ids, t)
             counts = np.bincount(visits[:-1], minlength=problem.dimension)
             release = coordinate_step_perturbed(
-                problem, needed(noise), law, s.mean, coordinate, eta, charge=counts[coordinate] == counts.max(),
-                row_norm=self.row_norm, ids=view.ids, t=t,
-            )  # fmt: skip
+                problem,
+                needed(noise),
+                law,
+                s.mean,
+                coordinate,
+                eta,
+                charge=counts[coordinate] == counts.max(),
+                row_norm=self.row_norm,
+                ids=view.ids,
+                t=t,
+            )
         return s._replace(x=release.value, moved=relative(s.mean - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

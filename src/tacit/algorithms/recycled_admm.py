@@ -14,7 +14,8 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.mechanisms import Budget, Law, post_processed, unprotected
+from tacit.privacy.laws import Budget, Law
+from tacit.privacy.mechanisms import post_processed, unprotected
 from tacit.privacy.noise import Noise
 
 
@@ -41,7 +42,7 @@ class RecycledADMM:
                                                             + eta sum_j (f_i(2k-1) - f_j(2k-1))}               (19)
 
     The even step (19) costs nothing because the optimality of (18) gives e_i + grad O_i in released values; it is
-    computed from those, and never from a stored gradient, which would tell the solver's residual:
+    computed from those, and never from a stored gradient, which would reveal the solver's residual:
 
         f_i(2k) = f_i(2k-1) + [2 eta sum_j (f_j(2k-1) - (f_i + f_j)(2k-2)/2) - (theta - eta) sum_j (f_i - f_j)(2k-1)]
                               / (2 eta V_i + gamma)
@@ -66,7 +67,7 @@ class RecycledADMM:
         hyper.number("gamma", self.gamma, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph, period=2)
 
@@ -81,16 +82,25 @@ class RecycledADMM:
         k, V = t // 2, view.degree
         eta = hyper.at("penalty", self.penalty, k, view.ids)
         if t % 2 == 0:
+            law = self._law(problem, eta * V, view, k)
             release = primal_step(
-                s, problem, noise, self._law(problem, eta * V, view, k), weight=eta * V, centre=s.centre, factor=1.0,
-                view=view, k=k, as_printed=self.as_printed,
-            )  # fmt: skip
+                s,
+                problem,
+                noise,
+                law,
+                weight=eta * V,
+                centre=s.centre,
+                factor=1.0,
+                view=view,
+                k=k,
+                as_printed=self.as_printed,
+            )
         elif self.as_printed:
             release = unprotected(s.f + self._printed_even_step(s, problem, view, noise, eta, k))
         else:
             theta = eta if self.dual_step is None else self.dual_step
             moved = 2 * eta * (s.heard - V * s.centre) - (theta - eta) * (V * s.f - s.heard)
-            # An agent alone has V = 0 and moves nowhere, whatever gamma.
+            # An agent alone has V = 0 and does not move, whatever gamma is.
             even = s.f + moved / np.maximum(2 * eta * V + self.gamma, np.finfo(float).tiny)
             release = post_processed(even) if self._private else unprotected(even)
         return s._replace(f=release.value), release
@@ -128,12 +138,12 @@ class RecycledADMM:
     def _law(self, problem: Problem, weight: np.ndarray, view: View, k: int) -> Law | None:
         return stated_law(
             problem, view, k, alpha=self.alpha, budget=self.budget, weight=weight, factor=np.ones_like(weight)
-        )  # fmt: skip
+        )
 
     def _printed_even_step(
         self, s: State, problem: Problem, view: View, noise: Noise | None, eta: np.ndarray, k: int
     ) -> np.ndarray:
-        """(19) with the gradient of the data, as printed: what it broadcasts tells the residual of the solver."""
+        """(19) with the gradient of the data, as printed: what it broadcasts reveals the residual of the solver."""
         gradient = problem.gradient(s.f)
         law = self._law(problem, eta * view.degree, view, k)
         if law is not None:

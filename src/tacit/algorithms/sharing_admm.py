@@ -17,7 +17,8 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError, whole
-from tacit.privacy.mechanisms import Budget, instead, post_processed
+from tacit.privacy.laws import Budget
+from tacit.privacy.mechanisms import instead, post_processed
 from tacit.privacy.noise import Noise
 
 _EXTREME = 1e100  # an entry whose square, and its inverse, are still numbers
@@ -25,7 +26,7 @@ _ROUNDING = 1e-9  # relative: by how much a constraint that has a solution may b
 
 
 class State(NamedTuple):
-    """Everything an agent keeps from one round to the next: x_i as it was charged for, the rest from what was said."""
+    """Everything an agent keeps from one round to the next: x_i, which was charged for; the rest from what was said."""
 
     x: np.ndarray  # (n, d) x_i^k
     total: np.ndarray  # (n, m) sum_j A_j x_j^k over the agent and its neighbours; complete in the rows of A_i
@@ -46,12 +47,12 @@ class SharingADMM:
     one for each agent; rows of A with the same number in `groups` share one draw. By default rho reaches up to D/s and
     zeta is D/s, with s the largest eigenvalue of sum_i A_i A_i^T. `beta`, `budget`: see `RandomAggregationADMM`.
 
-    *Who knows S.* The paper has everybody hear everybody. Here A_i x_i leaves, agent i needs S and lambda in the rows
-    of A_i only, and there it hears all others: agents that share a row have to be neighbours. The start is public, but
-    an agent does not know whose is whose: in a first round, which does nothing else, each says A_i x_i^0.
+    *Messages.* In the paper all agents hear all others. Here A_i x_i leaves. Agent i needs S and lambda only in the
+    rows of A_i, and there it hears all others: agents that share a row have to be neighbours. The starts are public,
+    but an agent does not know which is whose. So in a first round, which does nothing else, each says A_i x_i^0.
 
     *Consensus* is one instance (`consensus`): a row for each edge and coordinate, x_i - x_j = 0. A_i^T lambda is then
-    lambda_i of Algorithm 1, and this is how its sign follows.
+    lambda_i of Algorithm 1, which gives its sign.
 
     *Privacy.* The noise goes on x_i, which is charged for, though only A_i x_i leaves.
     """
@@ -100,15 +101,19 @@ class SharingADMM:
 
     @classmethod
     def consensus(
-        cls, graph: Graph, dimension: int, penalty: float | tuple[float, ...] = 1.0, dual_step: float | None = None,
+        cls,
+        graph: Graph,
+        dimension: int,
+        penalty: float | tuple[float, ...] = 1.0,
+        dual_step: float | None = None,
         **settings: object,
-    ) -> SharingADMM:  # fmt: skip
+    ) -> SharingADMM:
         """All x_i equal, on the edges of a graph: Algorithm 1, with rho_i up to D_i over the degree."""
         whole("dimension", dimension, 1)
         hyper.each("penalty", penalty)
         hyper.fits_each(graph, "penalty", penalty)
         if graph.agents < 2:
-            raise InputError("one agent has nobody to agree with: there is no constraint")
+            raise InputError("one agent has no constraint: consensus needs at least two")
         A = np.zeros((graph.agents, len(graph.edges), dimension, dimension))
         for e, (i, j) in enumerate(graph.edges):
             A[i, e], A[j, e] = np.eye(dimension), -np.eye(dimension)
@@ -125,7 +130,7 @@ class SharingADMM:
         )
 
     def schedule(self, graph: Graph) -> Broadcast:
-        """Everybody speaks to all neighbours in every round."""
+        """All agents speak to all their neighbours in every round."""
         if graph.agents != len(self.A):
             raise InputError(f"A is for {len(self.A)} agents, the graph has {graph.agents}")
         hyper.fits(graph, beta=self.beta)
@@ -162,9 +167,19 @@ class SharingADMM:
         rho = self._drawn_rho(noise, view.ids, k)
         pull = np.einsum("nmd,nm->nd", A, s.dual - rho * (s.total - self.c))
         release = proximal_step(
-            problem, noise, D=hyper.of(self.penalty, view.ids), pull=pull, towards=s.x, at=s.x, exact=self.exact,
-            beta=self.beta, budget=self.budget, row_norm=self.row_norm, view=view, k=k,
-        )  # fmt: skip
+            problem,
+            noise,
+            D=hyper.of(self.penalty, view.ids),
+            pull=pull,
+            towards=s.x,
+            at=s.x,
+            exact=self.exact,
+            beta=self.beta,
+            budget=self.budget,
+            row_norm=self.row_norm,
+            view=view,
+            k=k,
+        )
         x = release.value
         return s._replace(x=x, moved=relative(s.x - x, x)), instead(release, _times(A, x))
 
@@ -234,14 +249,14 @@ def _numbers(name: str, value: Any, kind: type | None = float) -> np.ndarray:
 
 
 def _require_solution(A: np.ndarray, c: np.ndarray) -> None:
-    """Refuses A x = c without a solution, which no ADMM comes to; rows count alike, whatever their length."""
+    """Refuses A x = c without a solution. Rows are scaled first, so that their length does not matter."""
     if not c.any():
         return
     scale = np.abs(A).max(axis=1)
     empty = (scale == 0) & (c != 0)
     if empty.any():
         row = int(np.argmax(empty))
-        raise InputError(f"nobody takes part in row {row} of the constraint, which asks for {c[row]:g}")
+        raise InputError(f"row {row} of the constraint is zero for all agents, but its right side is {c[row]:g}")
     scale[scale == 0] = 1.0
     A, c = A / scale[:, None], c / scale
     x = np.linalg.lstsq(A, c, rcond=None)[0]

@@ -36,8 +36,8 @@ class TokenGradientDescent:
 
     with a Gaussian mechanism on every gradient. `order` is a cycle through all agents, by default one that is found in
     the graph, or a `RandomWalk`. Rows have norm at most 1. Agents keep no state that a later step uses, and for
-    step <= 2/L the steps bring no two tokens further apart: so what one agent can tell of another falls with their
-    distance on the token's way (`tacit.privacy.network`). With a constant step the token ends near the optimum, not at
+    step <= 2/L the steps bring no two tokens further apart: so what one agent can learn about another falls with their
+    distance on the token's path (`tacit.privacy.network`). With a constant step the token ends near the optimum, not at
     it. Recorded noise stands for step e_i, which is what is added.
     """
 
@@ -51,7 +51,7 @@ class TokenGradientDescent:
             raise InputError(f"a visit's budget is Gaussian(multiplier), not {self.budget!r}")
 
     def schedule(self, graph: Graph) -> Schedule:
-        """The token's way."""
+        """The token's path."""
         return way(graph, self.order)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:

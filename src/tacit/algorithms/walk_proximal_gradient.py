@@ -38,7 +38,7 @@ class WalkProximalGradient:
         token += (y_i - y_i^before)/N
 
     f_i is O_i, whose own l2 is of the smooth part. `order` is a cycle through all agents, by default one that is found.
-    The token starts from one point, with y_i = token for everybody: all starts are the same.
+    The token starts from one point, with y_i = token for every agent: all starts are the same.
     """
 
     step: float
@@ -49,11 +49,11 @@ class WalkProximalGradient:
         hyper.number("step", self.step)
 
     def schedule(self, graph: Graph) -> Schedule:
-        """The token's way."""
+        """The token's path."""
         return way(graph, self.order)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
-        """The start, of everybody: on a connected graph it is if all neighbours have the same."""
+        """The same start for all agents: on a connected graph it is enough that neighbours agree."""
         if np.any(heard.rows[heard.indices] != np.repeat(start, heard.counts[:, 0], axis=0)):
             raise InputError("the token starts from one point: the start must be the same for all agents")
         return State(self._model(start), start, start, np.full((len(start), 1), np.nan))
@@ -74,7 +74,7 @@ class WalkProximalGradient:
         return s.z
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """All agents have had the same token: only by how much its last visit changed y_i is left, relative."""
+        """How much the last visit changed y_i, relative, twice: all agents have had the same token."""
         return s.moved[:, 0], s.moved[:, 0]
 
     def _model(self, token: np.ndarray) -> np.ndarray:

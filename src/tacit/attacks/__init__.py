@@ -1,11 +1,11 @@
-"""What somebody who overhears the token learns of the agents: the attacks on incremental ADMM (paper 002).
+"""What an eavesdropper on the token learns about the agents: the attacks on incremental ADMM (paper 002).
 
 `listen_in` runs a method and returns the eavesdropper's `Transcript` beside the truth. From the transcript alone,
 
     recursion       (11) with a guess of the step size: exact for I-ADMM, better from visit to visit for PI-ADMM1
     least_squares   the paper's own attack, (18) and (23), with the 20 iterations of its solver or with all it needs
     quadratics      every x_i, y_i and the objective itself, exactly, where the objectives are quadratic
-    colluders       not from the transcript: N-1 agents put together what they have
+    colluders       not from the transcript: N-1 agents combine what they know
 
 >>> import numpy as np
 >>> from tacit import Graph, Problem

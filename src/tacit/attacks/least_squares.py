@@ -9,7 +9,7 @@ from scipy.sparse.linalg import lsqr, splu
 from tacit.attacks.transcript import States, Transcript
 from tacit.errors import InputError
 
-PRINTED = 20  # iterations: what MATLAB's lsqr(A, b) stops after, of which the paper says no more than its name
+PRINTED = 20  # iterations after which MATLAB's lsqr(A, b) stops; the paper only names that function
 
 
 def least_squares(heard: Transcript, *, iterations: int | None = PRINTED) -> States:
@@ -22,7 +22,7 @@ def least_squares(heard: Transcript, *, iterations: int | None = PRINTED) -> Sta
 
     where z^{k+1} takes the place of x_i^{k+1} in the last N ticks. `iterations` of lsqr, or None for the solution.
 
-    The solution is no better: to put z for x at the end is to run (11) backwards, which doubles the error at each
+    The solution is no better: putting z for x at the end runs (11) backwards, which doubles the error at each
     visit, and (11) run forwards from any start halves it (`recursion`).
     """
     N, K, rho = heard.agents, len(heard), heard.penalty
@@ -39,11 +39,15 @@ def least_squares(heard: Transcript, *, iterations: int | None = PRINTED) -> Sta
         raise InputError(f"agent {int(last.argmin())} never held the token: the attack needs a visit to each")
     of_x, of_y, kkt = N + ticks, N + K + ticks, N + 2 * K
     entries = [
-        (agents, agents, 1.0), (agents, half + agents, -1 / rho),
-        (of_x, x_now, 1.0), (of_x, x_old, -0.5),
-        (of_y, half + x_now, 1.0), (of_y, half + x_old, -1.0), (of_y, x_old, rho / 2),
+        (agents, agents, 1.0),
+        (agents, half + agents, -1 / rho),
+        (of_x, x_now, 1.0),
+        (of_x, x_old, -0.5),
+        (of_y, half + x_now, 1.0),
+        (of_y, half + x_old, -1.0),
+        (of_y, x_old, rho / 2),
         (np.full(N, kkt), half + N + last, 1.0),
-    ]  # fmt: skip
+    ]
     rows, columns, values = (
         np.concatenate([np.broadcast_to(e[place], len(e[0])) for e in entries]) for place in range(3)
     )
@@ -65,5 +69,5 @@ def _solved(A: scipy.sparse.csc_matrix, b: np.ndarray, iterations: int | None) -
     augmented = scipy.sparse.bmat([[scipy.sparse.eye(m), A], [A.T, None]]).tocsc()
     try:
         return splu(augmented).solve(np.vstack([b, np.zeros((n, b.shape[1]))]))[m:]
-    except RuntimeError:  # each visit halves what a start still counts: at some point to nothing
+    except RuntimeError:  # each visit halves the weight of the start, in the end to zero
         raise InputError(f"the equations are singular in floating point: {n} unknowns are too many to solve") from None

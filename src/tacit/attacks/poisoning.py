@@ -1,4 +1,4 @@
-"""Members that lie, in a simulation: what they do to the others' models, and what robust listening is worth.
+"""Members that lie, in a simulation: what they do to the others' models, and how much robust listening helps.
 
     flip       says -3 times the mean of what the honest say
     constant   says 1e4 in every entry
@@ -34,7 +34,7 @@ _CONSTANT, _FLIPPED, _INSIDE, _PUSHED = 1e4, -3.0, 0.99, 1e3
 
 @dataclass(frozen=True)
 class Hostile:
-    """So many members, drawn from the seed, that lie in one way: an exchange for `simulate`.
+    """A number of members, drawn from the seed, that lie in one way: an exchange for `simulate`.
 
     >>> Hostile.parse("flip:1", agents=5).honest
     [0, 1, 3, 4]
@@ -45,7 +45,7 @@ class Hostile:
     agents: int
     radius: float = np.inf  # what listeners let pass
     robust: bool = False  # whether they compare what they hear
-    period: int = 1  # of how many ticks an iteration of the method is: what they compare is apart for each
+    period: int = 1  # how many ticks an iteration of the method has: listeners compare each of them separately
 
     @classmethod
     def parse(cls, text: str, agents: int, seed: int = 0) -> Hostile:
@@ -66,14 +66,14 @@ class Hostile:
 
     @property
     def honest(self) -> list[int]:
-        """The others."""
+        """The members that do not lie."""
         return [i for i in range(self.agents) if i not in self.liars]
 
     def __str__(self) -> str:
         return f"{len(self.liars)} of {self.agents} members lie ({self.kind}): a simulation of an attack, not a result"
 
     def parts(self, parts: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """What the members train on."""
+        """The records on which the members train."""
         flips = self.kind == "labels"
         return [(X, -y if flips and i in self.liars else y) for i, (X, y) in enumerate(parts)]
 
@@ -83,32 +83,32 @@ class Hostile:
 
 
 class PoisonedLink(PlainLink):
-    """Hands over what the honest say, and what the liars say in its place."""
+    """Delivers what honest members say, and lies in place of what the liars would say."""
 
     def __init__(self, hostile: Hostile) -> None:
         super().__init__()
         self._hostile = hostile
         self._honest: np.ndarray | None = None  # the last rows that honest members said
-        self._so_far: dict[int, np.ndarray] = {}  # the sums of all of them, by the tick of an iteration
-        self._leant: dict[int, np.ndarray] = {}  # how far a liar has come in all
+        self._sums: dict[int, np.ndarray] = {}  # the sums of all of them, by the tick of an iteration
+        self._offset: dict[int, np.ndarray] = {}  # how far a liar has moved in all
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
         """The rows of the turn, the liars' replaced."""
         lies = np.isin(turn.speakers, self._hostile.liars)
         if (~lies).any():
             self._honest = release.value[~lies]
-            before = self._so_far.get(self._part(t))
+            before = self._sums.get(self._part(t))
             known = before is not None and len(before) == len(self._honest)
-            self._so_far[self._part(t)] = before + self._honest if known else self._honest
+            self._sums[self._part(t)] = before + self._honest if known else self._honest
         if self._hostile.kind != "labels" and lies.any():
             value = release.value.copy()
             value[lies] = self._said(value[lies], t)
             release = release._replace(value=value)
-        # A lie answers what honest members say under its influence: without a bound both would grow for ever.
+        # A lie answers what honest members say under its influence: without a bound both would grow without end.
         return super().deliver(release, turn, t).within(self._hostile.radius)
 
     def _part(self, t: int) -> int:
-        """Which ticks a liar sums up together: those that listeners do; or all, to take back at one what it says at
+        """Which ticks a liar adds up: those that listeners add up; or all, to take back at one tick what it says at
         another."""
         return 0 if self._hostile.kind == "alternate" else t % self._hostile.period
 
@@ -120,15 +120,15 @@ class PoisonedLink(PlainLink):
         if hostile.kind == "flip":
             return np.broadcast_to(_FLIPPED * mean, own.shape)
         part = self._part(t)
-        model = np.sum([each.mean(axis=0) for each in self._so_far.values()], axis=0) if self._so_far else mean
+        model = np.sum([each.mean(axis=0) for each in self._sums.values()], axis=0) if self._sums else mean
         backwards = -model / max(float(np.linalg.norm(model)), np.finfo(float).tiny)
         if hostile.kind == "push":
             return np.broadcast_to(mean + _PUSHED * backwards, own.shape)
         side = -1.0 if hostile.kind == "alternate" and t % 2 else 1.0
         if not hostile.robust:
             return np.broadcast_to(side * _INSIDE * hostile.radius * backwards, own.shape)
-        pairs = [float(np.linalg.norm(a - b)) for a, b in combinations(self._so_far.get(part, honest), 2)]
-        leant = side * _INSIDE * float(np.median(pairs or [0.0])) * backwards
-        step = leant - self._leant.get(part, np.zeros_like(leant))
-        self._leant[part] = leant
+        pairs = [float(np.linalg.norm(a - b)) for a, b in combinations(self._sums.get(part, honest), 2)]
+        offset = side * _INSIDE * float(np.median(pairs or [0.0])) * backwards
+        step = offset - self._offset.get(part, np.zeros_like(offset))
+        self._offset[part] = offset
         return np.broadcast_to(mean + step, own.shape)

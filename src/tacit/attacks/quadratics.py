@@ -1,4 +1,4 @@
-"""Least squares gives itself away: a secret step size is one number, and a visit has d equations."""
+"""Recovers the objectives: a secret step size is one number, and a visit has d equations."""
 
 from __future__ import annotations
 
@@ -89,7 +89,14 @@ def _fitted(
     bounds = np.tile([[-np.inf], [np.inf]], count + V - 1)
     bounds[:, count:] = [[low], [high]]
     q = least_squares(
-        residual, np.r_[p, np.clip(gamma, low + inside, high - inside)], jacobian, bounds=bounds,
-        x_scale="jac", xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=3000,
-    ).x  # fmt: skip
+        residual,
+        np.r_[p, np.clip(gamma, low + inside, high - inside)],
+        jacobian,
+        bounds=bounds,
+        x_scale="jac",
+        xtol=1e-15,
+        ftol=1e-15,
+        gtol=1e-15,
+        max_nfev=3000,
+    ).x
     return np.tensordot(q[: len(rows)], symmetric, 1), q[len(rows) : count]

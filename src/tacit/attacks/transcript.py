@@ -1,4 +1,4 @@
-"""What an eavesdropper has, and what he would like to have."""
+"""What an eavesdropper knows, and what it tries to find out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tacit.simulation.tick import Blocks, tick
 
 
 class States(NamedTuple):
-    """What the holder of the token has after its tick, for each tick: the truth, or somebody's estimate of it."""
+    """What the holder of the token has after its tick, for each tick: the truth, or an estimate of it."""
 
     x: np.ndarray  # (K, d) x_{i_k}^{k+1}
     y: np.ndarray  # (K, d) y_{i_k}^{k+1}
@@ -30,10 +30,10 @@ class States(NamedTuple):
 
 
 class Transcript:
-    """The tokens that somebody hears who listens on all links, and who held them. N and rho are public.
+    """The tokens that an eavesdropper on all links hears, and which agents held them. N and rho are public.
 
     Give it to `simulate` as `overheard`. The token is 0 at first. A tick in which several speak is the preparation:
-    no token goes round, and what the agents say to each other then is out of his hearing.
+    no token is passed, and the eavesdropper does not hear what the agents say to each other then.
     """
 
     def __init__(self, agents: int, penalty: float) -> None:
@@ -98,7 +98,7 @@ class Transcript:
 
 
 class Overheard(NamedTuple):
-    """A run as an eavesdropper has it, and as it was."""
+    """A run as an eavesdropper knows it, and as it was."""
 
     heard: Transcript
     truth: States
@@ -113,7 +113,8 @@ def listen_in(
     noise: Noise | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Overheard:
-    """Runs the method from zero until the token has been handed on `ticks` times.
+    """Runs the method from zero until the token has been handed on `ticks` times. `progress` is called with the number
+    of ticks done.
 
     The gradient is the one that the holder took: at the minimiser of (4a) without its noise, or of (8) at x_i^k.
     """

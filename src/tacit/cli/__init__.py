@@ -1,4 +1,4 @@
-"""The command line. Each command is a module of its own, imported when it is called: help and version come at once."""
+"""The command line. Each command is a module that is imported when it is called, so help and version come at once."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typer.core import TyperGroup
 from tacit import __version__
 from tacit.errors import TacitError
 
-# What `tacit --help` says of each command: the first paragraph of its own help, which a test compares.
+# `tacit --help` shows these: the first paragraph of the help of each command. A test compares them.
 COMMANDS = {
-    "demo": "Five organisations train one classifier on the embedded census data (UCI Adult) without pooling it.",
-    "schema": "Draft a schema: how a file becomes numbers, for all organisations alike.",
+    "demo": "Train one classifier for five organisations on the embedded census data (UCI Adult), without pooling it.",
+    "schema": "Draft a schema: the file that says how records become numbers, the same for all organisations.",
     "train": "Train one model for several organisations without pooling their data.",
-    "predict": "Apply a model to a file: one line of predictions for every record, in the order of the file.",
-    "plan": "What a private run will cost every agent, before any data is read.",
-    "compare": "Which private method is worth its messages? All of them, at one total budget, on the same records.",
-    "reproduce": "Make the figures of a paper again, and check what it claims.",
-    "audit": "Try to catch a private method giving away more than it claims.",
-    "attack": "What does somebody learn who overhears the token? Attack a token method in the setting of its paper.",
-    "ledger": "The privacy ledger of a data set: make one, set its cap, check a run against it, see what was spent.",
-    "identity": "The key and the certificate of an organisation.",
-    "federation": "The file that every member of a federation holds.",
+    "predict": "Apply a model to a file of records, and write one line of predictions for each record.",
+    "plan": "Show what a private run will cost every agent, before any data is read.",
+    "compare": "Compare all private methods at one total budget, on the same records.",
+    "reproduce": "Reproduce the figures of a paper, and check its claims.",
+    "audit": "Test whether a private method reveals more than it claims.",
+    "attack": "Attack a token method, and show what an eavesdropper learns from its messages.",
+    "ledger": "Keep the privacy ledger of a data set: create it, set its cap, check a run, see what was spent.",
+    "identity": "Create the key and the certificate of an organisation.",
+    "federation": "Write, show and check the file that all members of a federation agree on.",
     "agent": "Take part in a federation, with your own records.",
 }
 
@@ -52,7 +52,7 @@ def load(name: str) -> Any:
 app = typer.Typer(
     name="tacit",
     cls=_Commands,
-    help="Several organisations fit one model together, talking only to their neighbours. No server, no pooled data.",
+    help="Fit one model for several organisations that talk only to their neighbours. No server, no pooled data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -71,7 +71,7 @@ def _root(
 
 
 def main() -> None:
-    """The entry point: an expected error is one line on standard error and exit code 2, never a traceback."""
+    """The entry point. An expected error is one line on standard error and exit code 2, never a traceback."""
     try:
         app()
     except TacitError as error:

@@ -29,13 +29,18 @@ if TYPE_CHECKING:
     from tacit.agent.federation import Federation
     from tacit.agent.participant import Participant
 
-app = typer.Typer(help="Take part in a federation, with your own records.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Take part in a federation, with your own records.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+)
 
-_STORE = "What the agent remembers over a crash; in the identity's folder by default."
-_EXACT = "Yes, exchange exact values: for federations without a privacy target."
-_LISTEN = "HOST:PORT to listen at, where it is not the address that the others know."
-_ALIVE = 10.0  # seconds without a heartbeat after which a process is taken for dead
-FederationFile = Annotated[Path, typer.Option(help="What all have agreed upon.", show_default=False)]
+_STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
+_EXACT = "Agree to exchange exact values, which is not private: for federations without a privacy target."
+_LISTEN = "HOST:PORT to listen at, if it differs from the address in the federation file."
+_ALIVE = 10.0  # a process without a heartbeat for so many seconds is not running
+FederationFile = Annotated[Path, typer.Option(help="The federation file.", show_default=False)]
 Home = Annotated[Path, typer.Option("--identity", help="The folder of your key.", show_default=False)]
 StoreFile = Annotated[Path | None, typer.Option(help=_STORE)]
 
@@ -46,16 +51,18 @@ def run(
     identity: Home,
     data: Annotated[str, typer.Option(help="Your records: a CSV file.", show_default=False)],
     ledger: Annotated[Path | None, typer.Option(help="The ledger of these records, with its cap.")] = None,
-    out: Annotated[Path, typer.Option(help="The model file; the report goes beside it.")] = Path("model.json"),
+    out: Annotated[Path, typer.Option(help="The model file; the report goes into the same folder.")] = Path(
+        "model.json"
+    ),
     store: StoreFile = None,
     listen: Annotated[str | None, typer.Option(help=_LISTEN)] = None,
     patience: Annotated[float | None, typer.Option(help="Stop after waiting so many seconds for a neighbour.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=_EXACT)] = False,
 ) -> None:
-    """Run your part: check everything, wait for the neighbours, talk, and write the model and a signed report.
+    """Run your agent: check everything, wait for the neighbours, train, and write the model and a signed report.
 
-    Nothing leaves before data, schema, certificates and ledger have been found to fit. The whole run is paid for from
-    the ledger before its first message. After a crash, start the same command again: it goes on where it was.
+    The agent sends nothing before it has checked data, schema, certificates and ledger. It charges the whole run to the
+    ledger before the first message. After a crash, start the same command again: it continues where it stopped.
 
     Example: `tacit agent run --federation fed.toml --identity alder --data alder.csv --ledger alder.ledger`
     """
@@ -92,32 +99,35 @@ def run(
         try:
             asyncio.run(take_part(participant, listen=listen, patience=patience, watch=watch, finished=finished))
         except KeyboardInterrupt:
-            raise TacitError("stopped by you; nothing is lost, start again to go on") from None
+            raise TacitError("stopped by you; nothing is lost: start the same command again to continue") from None
     screen.print(*last_line, markup=False)
 
 
 @app.command()
 def status(federation: FederationFile, identity: Home, store: StoreFile = None, json: Json = False) -> None:
-    """Show how far an agent is: its round, its neighbours, what it has released. From another terminal.
+    """Show how far an agent is: its round, its neighbours, what it has released. Use it in another terminal.
 
     Example: `tacit agent status --federation fed.toml --identity alder`
     """
     names.require_agent()
     from tacit.agent import store as stores
-    from tacit.agent.federation import Federation, Private
+    from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
-    from tacit.agent.participant import left_over_store
+    from tacit.agent.method import PrivateMethod
+    from tacit.agent.participant import reduced_store
     from tacit.privacy.accounting import totals
 
-    agreed, who = Federation.load(federation), Identity.load(identity)
-    agreed.place(who.name, who.certificate)
+    agreed, own = Federation.load(federation), Identity.load(identity)
+    agreed.place(own.name, own.certificate)
     path = _store_path(store, identity, agreed)
     while (found := stores.status(path)).without:
         agreed = agreed.without(found.without)
-        path = left_over_store(path, agreed)
+        path = reduced_store(path, agreed)
     method, now = agreed.method, time.time()
-    alive = found.beat is not None and now - found.beat < _ALIVE
-    spent = totals(Counter(found.events), method.delta).best if isinstance(method, Private) and found.events else None
+    alive = found.heartbeat is not None and now - found.heartbeat < _ALIVE
+    spent = (
+        totals(Counter(found.events), method.delta).best if isinstance(method, PrivateMethod) and found.events else None
+    )
     peers = {name: None if contact is None else now - contact for name, contact in found.peers.items()}
     done = min(max(found.tick, 0), found.rounds)
     if json:
@@ -138,7 +148,7 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
 
 
 class _Warnings(logging.Handler):
-    """What the transport has to say, as warnings above the progress bar."""
+    """Shows what the transport logs as warnings above the progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         warn(record.getMessage())
@@ -147,30 +157,31 @@ class _Warnings(logging.Handler):
 def _participant(
     federation: Path, identity: Path, data: str, ledger: Path | None, store: Path | None, exact: bool
 ) -> Participant:
-    """Everything that is needed, checked."""
-    from tacit.agent.federation import Federation, Private
+    """Reads and checks everything that the agent needs."""
+    from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import Participant
     from tacit.agent.store import Store
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
 
-    agreed, who = Federation.load(federation), Identity.load(identity)
-    me = agreed.place(who.name, who.certificate)
+    agreed, own = Federation.load(federation), Identity.load(identity)
+    me = agreed.place(own.name, own.certificate)
     agreed.check_dates()
-    private = isinstance(agreed.method, Private)
+    private = isinstance(agreed.method, PrivateMethod)
     if not private and not exact:
         raise InputError(
-            "this federation exchanges exact values, which protects nobody; if that is agreed, say --exact"
+            "this federation exchanges exact values, which is not private; if you agree to that, give --exact"
         )
     if private and exact:
         raise InputError("this federation is private; leave out --exact")
     if private == (ledger is None):
         raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
     records = encoded(names.records(data), agreed.schema, NOT_COVERED if private else "")
-    book = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
-    kept = Store(_store_path(store, identity, agreed), agreed.run, who.name, agreed.rounds)
-    participant = Participant(agreed, me, who, records, kept, book, SecureNoise()).present()
+    opened = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
+    kept = Store(_store_path(store, identity, agreed), agreed.run, own.name, agreed.rounds)
+    participant = Participant(agreed, me, own, records, kept, opened, SecureNoise()).present()
     _ = participant.problem  # checked
     return participant
 
@@ -180,8 +191,8 @@ def _store_path(given: Path | None, identity: Path, federation: Federation) -> P
 
 
 def _tell_plan(participant: Participant) -> None:
-    """What the run will cost, and what the ledger allows."""
-    from tacit.agent.federation import Private
+    """Prints what the run will cost, and what the ledger allows."""
+    from tacit.agent.method import PrivateMethod
     from tacit.privacy.accounting import totals
     from tacit.privacy.events import Free
 
@@ -189,8 +200,8 @@ def _tell_plan(participant: Participant) -> None:
     screen.print(
         f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}", markup=False
     )
-    if not isinstance(method, Private) or participant.ledger is None:
-        warn("exact values leave: nothing of this run is private")
+    if not isinstance(method, PrivateMethod) or participant.ledger is None:
+        warn("exact values leave this machine: nothing of this run is private")
         return
     noisy = sum(not isinstance(event, Free) for event in events.values())
     whole = totals(Counter(events.values()), method.delta).best
@@ -204,7 +215,7 @@ def _tell_plan(participant: Participant) -> None:
 
 
 def _model(participant: Participant, weights: np.ndarray) -> Model:
-    from tacit.agent.federation import Private
+    from tacit.agent.method import PrivateMethod
 
     federation, setting = participant.federation, participant.federation.setting
     method = federation.method
@@ -220,7 +231,7 @@ def _model(participant: Participant, weights: np.ndarray) -> Model:
         "member": participant.name,
     }
     privacy: dict[str, Any] = {"private": False, "statement": "not private: exact values were exchanged"}
-    if isinstance(method, Private):
+    if isinstance(method, PrivateMethod):
         privacy = {
             "private": True,
             "statement": f"({method.epsilon:g}, {method.delta:g})-differentially private for every record of every "

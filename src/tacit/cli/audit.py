@@ -18,26 +18,29 @@ from tacit.errors import InputError
 def audit(
     algorithm: Annotated[str, typer.Argument(help="One of: dvp, dvp-gaussian, pi-admm2, solver.", show_default=False)],
     epsilon: Annotated[float, typer.Option(help="The epsilon that one step claims.")] = 1.0,
-    as_printed: Annotated[bool, typer.Option("--as-printed", help="The paper's own, uncorrected version.")] = False,
-    planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit is to catch.")] = False,
-    samples: Annotated[int, typer.Option(help="Runs under each of two neighbouring data sets.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(help="For the noise.")] = 0,
+    as_printed: Annotated[
+        bool, typer.Option("--as-printed", help="The paper's own version, without corrections.")
+    ] = False,
+    planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit should catch.")] = False,
+    samples: Annotated[int, typer.Option(help="How many runs on each of two neighbouring data sets.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="The seed of the noise.")] = 0,
     json: Json = False,
 ) -> None:
-    """Try to catch a private method giving away more than it claims.
+    """Test whether a private method reveals more than it claims.
 
-    Runs the real code on two neighbouring data sets, counts an event that was fixed beforehand, and prints a lower
-    bound on epsilon that holds with a confidence of 99.9%. Exit code 0 when it stays at or below the claim, 1 when it
-    is above. An audit can show that a claim is false, never that it is true.
+    The audit runs the real code on two neighbouring data sets, counts an event that was fixed beforehand, and prints a
+    lower bound on epsilon that holds with a confidence of 99.9%. The exit code is 0 if the bound is at or below the
+    claim, and 1 if it is above. An audit can show that a claim is false, never that it is true.
 
-    `dvp` is one step of dual variable perturbation. `dvp-gaussian` is the same with normal noise, calibrated to
-    (epsilon, 1e-4); the planted bug halves the noise. `pi-admm2` is three visits of the token to one agent, calibrated
-    likewise, against all the others together; the planted bug halves the noise. `solver` is one minimiser that leaves
-    with noise inside its objective; the planted bug stops the solver early and gives away what it has.
+    - `dvp`: one step of dual variable perturbation.
+    - `dvp-gaussian`: the same with Gaussian noise, calibrated to (epsilon, 1e-4). The planted bug halves the noise.
+    - `pi-admm2`: three visits of the token to one agent, against all other agents together, with Gaussian noise for
+      the same total. The planted bug halves the noise.
+    - `solver`: one minimiser, released with noise in its objective. The planted bug stops the solver early.
 
     Examples: `tacit audit dvp --epsilon 1 --as-printed`, `tacit audit solver --planted`
     """
-    from tacit.privacy.audit import AUDITS  # takes its time to import: not for --help
+    from tacit.privacy.audit import AUDITS  # slow to import: not for --help
 
     run = names.pick(AUDITS, algorithm, "algorithm")
     flaws = [name for name, given in (("as_printed", as_printed), ("planted", planted)) if given]

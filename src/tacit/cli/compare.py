@@ -14,18 +14,18 @@ import typer
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, warn_of
 from tacit.cli.console import out as screen
-from tacit.cli.train import read, share_out
+from tacit.cli.train import Division, read, share_out
 from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable
 from tacit.report import tables
-from tacit.workflows.comparison import TRUSTING, Contender, Trial, Trust, recommended
+from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, recommended
 from tacit.workflows.comparison import compare as compare_methods
 
-Divide = Callable[[Dataset, int], list[np.ndarray]]  # training rows and a seed -> the rows of each agent
-_TEST_SHARE = 5_222 / 45_222  # of Adult: the papers' 40,000 rows to train on
+Divide = Callable[[Dataset, int], list[np.ndarray]]  # from training rows and a seed to the rows of each agent
+_TEST_SHARE = 5_222 / 45_222  # the papers train on 40,000 rows of Adult
 
 
 def compare(
@@ -38,23 +38,25 @@ def compare(
     graph: options.GraphText = "ring",
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 1e-5,
-    seeds: Annotated[int, typer.Option(help="Divisions of the records and draws of noise to average over.")] = 5,
+    seeds: Annotated[
+        int, typer.Option(help="How many repetitions, each with its own division of the records and noise.")
+    ] = 5,
     robust: options.Robust = None,
     hostile: options.HostileText = None,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Which private method is worth its messages? All of them, at one total budget, on the same records.
+    """Compare all private methods at one total budget, on the same records.
 
-    Every agent's records are protected by (epsilon, delta) over the whole run, one record replaced by another. Beside
-    the private methods: what you might do instead. Recommended is, of those within 0.002 of the least error, the one
-    with the fewest messages.
+    Every method protects every record by (epsilon, delta) over the whole run, one record replaced by another. The table
+    also shows the alternatives: stay alone, pool the records, give up privacy. The command recommends, of the methods
+    within 0.002 of the least error, the one with the fewest messages.
 
-    **Nothing that this command prints is private**: errors are exact, and noise is seeded, so that the comparison can
-    be repeated. Run it on public or made-up records, not on those that you want to protect.
+    **Nothing that this command prints is private**: errors are exact, and the noise is seeded so that you can repeat
+    the comparison. Run it on public or made-up records, not on records that you want to protect.
 
-    With --robust or --hostile the error of a method is that of the honest members, each with its own model; methods in
-    which one member speaks at a time cannot listen robustly and are left out.
+    With --robust or --hostile, errors are those of the honest members, each with its own model. With --robust the
+    command leaves out methods in which one member speaks at a time.
 
     Example: `tacit compare --data adult --agents 5 --epsilon 1 --delta 1e-5`
 
@@ -68,17 +70,16 @@ def compare(
             writable(out / name, [data])
     table, used_schema = read(data, label, site, schema)
     if not isinstance(used_schema.label, Classes):
-        raise InputError(f"the label {used_schema.label.column!r} is a number: the comparison is of classifiers")
+        raise InputError(f"the label {used_schema.label.column!r} is a number: this command compares classifiers only")
     encoded = used_schema.encode(table)
-    _, agent_names = share_out(  # refuses options that contradict each other
-        table, encoded, site, agents, skew, 0, used_schema.sites
-    )
+    division = Division(site, agents, skew)
+    _, agent_names = share_out(table, encoded, division, 0, used_schema.sites)  # refuses contradicting options
 
     def divide(train: Dataset, seed: int) -> list[np.ndarray]:
-        return share_out(table, train, site, agents, skew, seed, used_schema.sites)[0]
+        return share_out(table, train, division, seed, used_schema.sites)[0]
 
     if len(agent_names) < 2:
-        raise InputError("a comparison is of agents that talk: it needs at least two")
+        raise InputError("a comparison needs at least two agents")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
@@ -96,49 +97,50 @@ def compare(
         write_csv(results, out / "comparison.csv")
         written = f"{out / 'comparison.csv'}"
         if can_plot():
-            from tacit.report import plots  # matplotlib takes its time to import: not for --help
+            from tacit.report import plots  # matplotlib is slow to import: not for --help
 
             title = f"{Path(data).name}: {len(agent_names)} agents, total ({epsilon:g}, {delta:g}) each, {seeds} seeds"
-            plots.contenders(results, best, out / "comparison.png", title)
+            plots.method_errors(results, best, out / "comparison.png", title)
             written = f"{out / 'comparison.png'} and {written}"
         err.print(f"wrote {written}", markup=False, soft_wrap=True)
 
 
 def run(
     data: Dataset, graph: Graph, divide: Divide, epsilon: float, delta: float, seeds: int, trust: Trust = TRUSTING
-) -> list[Contender]:  # fmt: skip
-    """All methods on `seeds` divisions of the records, with a display of what is running."""
+) -> list[MethodResult]:
+    """All methods on `seeds` divisions of the records; shows which method is running.
+
+    data, divide : the records, and how their training rows are divided among the agents
+    graph : who talks to whom
+    epsilon, delta : the total budget of every agent
+    trust : how members listen, and which of them lie
+    """
     trials = [trial(data, divide, seed) for seed in range(seeds)]
     warn_of(delta, max(len(y) for _, y in trials[0].parts))
     with err.status("preparing (the first run on a machine compiles the solver: some seconds)") as status:
-        return list(
-            compare_methods(
-                trials,
-                graph,
-                epsilon=epsilon,
-                delta=delta,
-                trust=trust,
-                progress=lambda name: status.update(f"running {name}"),
-            )
-        )
+
+        def progress(name: str) -> None:
+            status.update(f"running {name}")
+
+        return list(compare_methods(trials, graph, epsilon=epsilon, delta=delta, trust=trust, progress=progress))
 
 
 def trial(data: Dataset, divide: Divide, seed: int) -> Trial:
-    """The seed's division of the records into test rows and agents."""
+    """One division of the records into test rows and the rows of each agent."""
     train, test = data.split(train=len(data) - round(_TEST_SHARE * len(data)), seed=seed)
     return Trial([(X, np.asarray(y)) for X, y in train.parts(divide(train, seed))], test, seed)
 
 
-def show(results: list[Contender], best: Contender) -> None:
-    """The table, what its names mean, and what it says."""
-    screen.print(tables.contenders(results, best))
+def show(results: list[MethodResult], best: MethodResult) -> None:
+    """The table, the meaning of its names, and a summary."""
+    screen.print(tables.methods(results, best))
     screen.print("\n" + "; ".join(f"{c.name}: {c.title}" for c in results), style="dim")
     screen.print(f"\n{in_words(best, results)}")
-    screen.print("privacy: none of this table; choosing a method by it tells about these records, uncharged")
+    screen.print("privacy: none of this table is private; if you choose a method by it, no ledger counts that")
 
 
-def in_words(best: Contender, results: list[Contender]) -> str:
-    """What the table says, for somebody who does not want to read it."""
+def in_words(best: MethodResult, results: list[MethodResult]) -> str:
+    """A summary of the table."""
     known = {c.name: c for c in results}
     if best.error >= known["majority"].error - 0.002:
         return (
@@ -158,17 +160,15 @@ def in_words(best: Contender, results: list[Contender]) -> str:
     return text
 
 
-def as_json(c: Contender) -> dict[str, Any]:
-    """One method, for machines."""
-    return {
-        "name": c.name, "title": c.title, "error": c.error, "error_range": [min(c.errors), max(c.errors)],
-        "loss": c.loss, "epsilon": c.epsilon if c.private else None, "delta": c.delta if c.private else None,
-        "private": c.private, "decentralised": c.decentralised, "rounds": c.rounds, "messages": c.messages,
-        "seeds": len(c.errors),
-    }  # fmt: skip
+def as_json(c: MethodResult) -> dict[str, Any]:
+    """One method, for --json."""
+    private = {"epsilon": c.epsilon if c.private else None, "delta": c.delta if c.private else None}
+    kind = {"private": c.private, "decentralised": c.decentralised, "rounds": c.rounds, "messages": c.messages}
+    error = {"error": c.error, "error_range": [min(c.errors), max(c.errors)], "loss": c.loss}
+    return {"name": c.name, "title": c.title} | error | private | kind | {"seeds": len(c.errors)}
 
 
-def write_csv(results: list[Contender], path: Path) -> None:
+def write_csv(results: list[MethodResult], path: Path) -> None:
     """One line for each method and seed."""
     with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

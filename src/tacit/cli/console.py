@@ -1,4 +1,4 @@
-"""What the terminal shows: results on standard output, everything else on standard error."""
+"""Output: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ err = Console(stderr=True, highlight=False)
 
 
 def warn(message: str) -> None:
-    """One line that begins with `warning:`."""
+    """Prints one line that begins with `warning:`."""
     err.print(Text.assemble(("warning: ", "yellow"), message), soft_wrap=True)
 
 
 def can_plot() -> bool:
-    """Whether a picture can be drawn beside the results; if not, one line says why."""
+    """Whether plots can be drawn; if not, prints one line that says why."""
     why = names.no_plot()
     if why is not None:
         err.print(f"no plot: {why}", markup=False, soft_wrap=True)
@@ -30,14 +30,14 @@ def can_plot() -> bool:
 
 
 def warn_of(delta: float, rows: int) -> None:
-    """Of a delta that is too large for so many rows."""
+    """Warns if delta is too large for so many rows."""
     message = delta_warning(delta, rows)
     if message is not None:
         warn(message)
 
 
 def tell(notes: list[str]) -> None:
-    """What drafting a schema found: first the warning that it read private data, then the details."""
+    """Prints what drafting a schema found: first the warning that it read private data, then the details."""
     warn(notes[0])
     for note in notes[1:]:
         err.print(f"note: {note}", markup=False, soft_wrap=True)

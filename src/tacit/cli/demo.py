@@ -23,12 +23,16 @@ _NAMES = ["north", "east", "south", "west", "centre"]
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the model and the plot; made if need be.")] = Path("out/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the model and the plots; created if needed.")] = Path(
+        "out/demo"
+    ),
 ) -> None:
-    """Five organisations train one classifier on the embedded census data (UCI Adult) without pooling it.
+    """Train one classifier for five organisations on the embedded census data (UCI Adult), without pooling it.
 
-    They hold different numbers of records with different shares of high incomes, and talk only along six edges. Then
-    the same with privacy: all private methods at a total of (1, 1e-5) for every agent, beside the alternatives.
+    The organisations hold different numbers of records with different shares of high incomes, and talk along six
+    edges. The second part is private: it compares all private methods at a total of (1, 1e-5) for every agent.
+
+    Example: `tacit demo --out out/demo`
     """
     names.folder(out)
     schema = adult_schema()
@@ -41,22 +45,32 @@ def demo(
     links = ", ".join(f"{_NAMES[a]}-{_NAMES[b]}" for a, b in graph.edges)
     screen.print(f"They talk only to neighbours: {links}\n")
     trained = run(
-        ConsensusADMM(penalty=1e-3), data, schema, parts, _NAMES, graph,
-        loss=Logistic(), l2=3e-5, rounds=1000, tolerance=1e-4, holdout=0.1, seed=0,
-    )  # fmt: skip
+        ConsensusADMM(penalty=1e-3),
+        data,
+        schema,
+        parts,
+        _NAMES,
+        graph,
+        loss=Logistic(),
+        l2=3e-5,
+        rounds=1000,
+        tolerance=1e-4,
+        holdout=0.1,
+        seed=0,
+    )
     show(trained)
     trained.model.save(out / "model.json")
     written = f"{out / 'model.json'}"
     pictures = can_plot()
     if pictures:
-        from tacit.report import plots  # matplotlib takes its time to import: not for --help
+        from tacit.report import plots  # matplotlib is slow to import: not for --help
 
         plots.convergence(trained, out / "convergence.png", "Adult: five organisations, one model, nothing pooled")
         written += f" and {out / 'convergence.png'}"
     err.print(f"\nwrote {written}", markup=False, soft_wrap=True)
 
     screen.print("\n[bold]And privately: every record protected by a total of (1, 1e-5)[/bold]")
-    screen.print("40,000 records shared out evenly on a ring; the noise is seeded, so this can be repeated.\n")
+    screen.print("40,000 records in equal parts, on a ring; the noise is seeded, so you can repeat this.\n")
     ring = Graph.ring(len(_NAMES))
     results = compare_all(
         data, ring, lambda train, seed: partition.equal(len(train), len(_NAMES), seed), epsilon=1.0, delta=1e-5, seeds=2
@@ -64,5 +78,5 @@ def demo(
     best = recommended(results)
     show_comparison(results, best)
     if pictures:
-        plots.contenders(results, best, out / "comparison.png", "Adult: five organisations, total (1, 1e-5) each")
+        plots.method_errors(results, best, out / "comparison.png", "Adult: five organisations, total (1, 1e-5) each")
         err.print(f"\nwrote {out / 'comparison.png'}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`tacit federation`: what several organisations agree upon."""
+"""`tacit federation`: the file that several organisations agree on."""
 
 from __future__ import annotations
 
@@ -17,13 +17,18 @@ from tacit.errors import InputError
 from tacit.files import replacing, writable
 from tacit.workflows.recipes import RECIPES, RECOMMENDED
 
-app = typer.Typer(help="The file that every member of a federation holds.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Write, show and check the file that all members of a federation agree on.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+)
 app.command()(demo)
 
-_MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE: one for every member."
-_METHOD = f"With --epsilon one of: {', '.join(RECIPES)} ({RECOMMENDED}); without it admm (admm) or i-admm (a token)."
-_SECRET = "Neighbours learn the sum of each other's rows, and no single row."
-_GO_ON = "Seconds without a member after which the others start again without it; 0: they wait for it."
+_MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
+_METHOD = f"With --epsilon one of: {', '.join(RECIPES)} ({RECOMMENDED}); without it admm (the default) or i-admm."
+_SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
+_GO_ON = "If a member is silent for so many seconds, the others start again without it; 0: they wait for it."
 _QUORUM = "With --go-on-after: how many of a member's neighbours must sign that it is away; 0: more than half."
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
 
@@ -31,45 +36,46 @@ File = Annotated[Path, typer.Argument(help="The federation file.", show_default=
 @app.command()
 def new(
     member: Annotated[list[str], typer.Option(help=_MEMBER, show_default=False)],
-    schema: Annotated[Path, typer.Option(help="How records become numbers: a schema file.", show_default=False)],
-    title: Annotated[str, typer.Option(help="What this run is called; another title is another run.")],
+    schema: Annotated[Path, typer.Option(help="The schema file: how records become numbers.", show_default=False)],
+    title: Annotated[str, typer.Option(help="The name of the run; another title is another run.")],
     graph: options.GraphText = "ring",
-    epsilon: Annotated[float | None, typer.Option(help="The total of every member's records.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Private run: the total epsilon for every record.")] = None,
     delta: options.Delta = 1e-5,
     method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
-    penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull.")] = 1e-3,
-    l2: Annotated[float, typer.Option(help="Without --epsilon: regularisation.")] = 3e-5,
+    penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull together.")] = 1e-3,
+    l2: Annotated[float, typer.Option(help="Without --epsilon: the regularisation of each member.")] = 3e-5,
     loss: Annotated[str, typer.Option(help="Without --epsilon: logistic, huber or squared.")] = "logistic",
-    rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many (200).")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
     robust: options.Robust = None,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
 ) -> None:
-    """Write down what is agreed: members, edges, method, rounds, schema, privacy. Every member gets the same file.
+    """Write the federation file: members, edges, method, rounds, schema, privacy. Every member gets the same file.
 
-    With --epsilon the settings follow from the budget and the numbers of rows, which are public. **Without it exact
-    values are exchanged: nothing of that is private.**
+    With --epsilon the settings follow from the budget and the numbers of rows, which are public. **Without --epsilon
+    nothing is private: the members exchange exact values.**
 
     Example: `tacit federation new --title spring --schema schema.toml --epsilon 1 --delta 1e-6
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
     """
     names.require_agent()
-    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member, Plain, Private
+    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member
+    from tacit.agent.method import ExactMethod, PrivateMethod
     from tacit.agent.participant import check_sums
 
     writable(out, [schema, *(text.split(",")[-1] for text in member)])
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
     edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0).edges]
-    agreed: Private | Plain
+    agreed: PrivateMethod | ExactMethod
     if epsilon is None:
-        agreed = Plain(method or "admm", penalty, l2, loss)
+        agreed = ExactMethod(method or "admm", penalty, l2, loss)
     elif rounds is not None:
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
-        agreed = Private(method or RECOMMENDED, epsilon, delta)
+        agreed = PrivateMethod(method or RECOMMENDED, epsilon, delta)
     made = Federation(
         title=title,
         members=tuple(members),
@@ -91,7 +97,7 @@ def new(
 
 @app.command()
 def show(file: File) -> None:
-    """Say what a federation file contains, and the hash that names the run.
+    """Show what a federation file contains, and the hash that identifies the run.
 
     Example: `tacit federation show federation.toml`
     """
@@ -103,9 +109,9 @@ def show(file: File) -> None:
 
 @app.command()
 def verify(
-    file: File, report: Annotated[Path, typer.Argument(help="What an agent has signed.", show_default=False)]
+    file: File, report: Annotated[Path, typer.Argument(help="The report that an agent has signed.", show_default=False)]
 ) -> None:
-    """Check a signed report: whose it is, that nothing in it was changed, that it released what was planned.
+    """Check a signed report: who signed it, that nothing was changed, that the agent released what was planned.
 
     Example: `tacit federation verify federation.toml alder.report.json`
     """
@@ -119,8 +125,8 @@ def verify(
         cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
     count = len(found["releases"])
     without = f"; without {', '.join(found['without'])}" if found["without"] else ""
-    if told := sum(len(part["releases"]) for part in found["before"]):
-        without += f"; {told} releases more in runs that were left, see the ledger"
+    if more := sum(len(part["releases"]) for part in found["before"]):
+        without += f"; {more} more releases in runs that were abandoned, see the ledger"
     screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
 
 
@@ -132,7 +138,8 @@ def _parts(text: str) -> tuple[str, str, int, str]:
 
 
 def _tell(federation: object) -> None:
-    from tacit.agent.federation import NONE, ROWS, Federation, Private
+    from tacit.agent.federation import NONE, ROWS, Federation
+    from tacit.agent.method import PrivateMethod
 
     assert isinstance(federation, Federation)
     method = federation.method
@@ -142,15 +149,15 @@ def _tell(federation: object) -> None:
         text = f"  {member.name} at {member.address}, {member.rows:,} rows, talks to {', '.join(near)}"
         screen.print(text, markup=False, soft_wrap=True)
     privacy = "exact values are exchanged: NOT PRIVATE"
-    if isinstance(method, Private):
+    if isinstance(method, PrivateMethod):
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
     screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")
-    heard = f"nothing is heard of models farther from zero than {federation.radius:g}"
+    heard = f"members ignore models farther from zero than {federation.radius:g}"
     if federation.robust != NONE:
-        heard += f"; members listen robustly, by {federation.robust}, against one that lies"
+        heard += f"; they listen robustly ({federation.robust}), against one lying member"
     screen.print(heard)
     if federation.exchange != ROWS:
-        screen.print("secret-shared sums: nobody sees what a single member says")
+        screen.print("secret-shared sums: no member sees what a single other member sends")
     if federation.go_on_after:
         screen.print(f"after {federation.go_on_after:g} s without a member the others start again without it")
         quorum = f"{federation.quorum} (all, if it has fewer)" if federation.quorum else "more than half"

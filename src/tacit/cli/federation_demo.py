@@ -27,28 +27,32 @@ from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECOMMENDED
 
 if TYPE_CHECKING:
-    from tacit.agent.federation import Federation, Plain, Private
+    from tacit.agent.federation import Federation
+    from tacit.agent.method import ExactMethod, PrivateMethod
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
 
 
 def demo(
     agents: Annotated[int, typer.Option(help="How many organisations.")] = 5,
-    epsilon: Annotated[float, typer.Option(help="The total of the private run.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="The total epsilon of the private run.")] = 1.0,
     out: Annotated[Path, typer.Option(help="A new folder for keys, data, ledgers, models.")] = Path("out/federation"),
 ) -> None:
-    """Organisations on this machine, each in a process of its own, fit one model over mutually authenticated TLS.
+    """Run a federation on this machine: each organisation is a process, and they talk over mutually authenticated TLS.
 
-    The embedded census data (UCI Adult) is shared out between them; they talk on a ring. First exact values, which the
-    simulation must equal; then privately, beside a simulation with other noise.
+    The demo divides the embedded census data (UCI Adult) among the organisations, which talk on a ring. The first run
+    exchanges exact values and must give the same model as a simulation. The second run is private; the demo compares
+    it with a simulation that has other noise.
+
+    Example: `tacit federation demo --agents 3 --out out/federation`
     """
     names.require_agent()
     if agents < 2:
         raise InputError(f"a federation needs two agents or more, not {agents}")
     if out.exists():
-        raise InputError(f"{out} exists: the demo makes a new folder; name another, or take it away")
+        raise InputError(f"{out} exists: the demo creates a new folder; name another one, or delete it")
     names.folder(out)
-    from tacit.agent.federation import Plain, Private
+    from tacit.agent.method import ExactMethod, PrivateMethod
 
     schema = replace(adult_schema(), missing="refuse")
     table = _complete(adult_table(), schema)
@@ -57,8 +61,8 @@ def demo(
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
     for title, method in (
-        ("exact", Plain("admm", 1e-3, 3e-5, "logistic")),
-        ("private", Private(RECOMMENDED, epsilon, _DELTA)),
+        ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
+        ("private", PrivateMethod(RECOMMENDED, epsilon, _DELTA)),
     ):
         home = out / title
         home.mkdir()
@@ -69,18 +73,19 @@ def demo(
 
 
 def _complete(table: Table, schema: Schema) -> Table:
-    """The records that lack nothing, and the columns that are used: Adult without its incomplete records is public."""
+    """The complete records, and the columns that the schema uses. Which records of Adult are complete is public."""
     kept = adult_schema().encode(table).kept
     used = [*dict.fromkeys(column.name for column in schema.columns), schema.label.column]
     return Table({name: table.columns[name][kept] for name in used}, "adult")
 
 
 def _prepared(
-    home: Path, title: str, method: Plain | Private, schema: Schema, table: Table, parts: list[np.ndarray]
+    home: Path, title: str, method: ExactMethod | PrivateMethod, schema: Schema, table: Table, parts: list[np.ndarray]
 ) -> Federation:
-    """Keys, records, ledgers and the file that all hold."""
-    from tacit.agent.federation import Federation, Member, Private
+    """Writes keys, records, ledgers and the federation file."""
+    from tacit.agent.federation import Federation, Member
     from tacit.agent.identity import Identity
+    from tacit.agent.method import PrivateMethod
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Cap, Ledger
 
@@ -92,7 +97,7 @@ def _prepared(
             csv.writer(sheet).writerows(
                 [list(table.columns), *zip(*(c[rows] for c in table.columns.values()), strict=True)]
             )
-        if isinstance(method, Private):
+        if isinstance(method, PrivateMethod):
             file = home / f"{name}.ledger"
             with Ledger.new(file, dataset=fingerprint(home / f"{name}.csv"), cost=epsilon) as ledger:
                 ledger.set_cap(Cap(method.epsilon, method.delta))
@@ -104,12 +109,12 @@ def _prepared(
 
 
 def _run(home: Path, federation: Federation) -> np.ndarray:
-    """All agents, each in a process of its own; their models."""
-    from tacit.agent.federation import Private
+    """Runs all agents, each in its own process, and gives their models."""
+    from tacit.agent.method import PrivateMethod
 
     processes = []
     for name in federation.names:
-        own = ["--ledger", f"{name}.ledger"] if isinstance(federation.method, Private) else ["--exact"]
+        own = ["--ledger", f"{name}.ledger"] if isinstance(federation.method, PrivateMethod) else ["--exact"]
         command = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml", "--identity", name]
         command += ["--data", f"{name}.csv", "--out", f"{name}.json", *own]
         log = (home / f"{name}.log").open("w")
@@ -123,24 +128,23 @@ def _run(home: Path, federation: Federation) -> np.ndarray:
                 one.kill()
     if failed:
         last = (home / f"{failed[0]}.log").read_text().strip().splitlines()[-1:]
-        raise InputError(f"{failed[0]} failed: {' '.join(last)}; its log is beside its data")
+        raise InputError(f"{failed[0]} failed: {' '.join(last)}; see {home / failed[0]}.log")
     return np.array([Model.load(home / f"{name}.json").weights for name in federation.names])
 
 
 def _simulated(federation: Federation, data: Dataset, parts: list[np.ndarray]) -> np.ndarray:
-    """The agents' models if this process is all of them."""
+    """The agents' models, if this process simulates all of them."""
     setting, facts = federation.setting, federation.setting.facts
     problem = Problem(data.parts(parts), loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     with err.status(f"{federation.title}: the simulation (on a new machine this compiles the solver: half a minute)"):
-        return simulate(
-            setting.algorithm, problem, federation.graph, rounds=setting.rounds, noise=SecureNoise(),
-            measure_every=setting.rounds,
-        ).estimate  # fmt: skip
+        rounds, noise = setting.rounds, SecureNoise()
+        run = simulate(setting.algorithm, problem, federation.graph, rounds=rounds, noise=noise, measure_every=rounds)
+        return run.estimate
 
 
 def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, test: Dataset) -> None:
-    """The same numbers if they are exact, the same kind of model if there is noise."""
-    from tacit.agent.federation import Private
+    """Prints how far the models are from the simulated ones, and the errors of both."""
+    from tacit.agent.method import PrivateMethod
 
     setting, method = federation.setting, federation.method
 
@@ -148,12 +152,12 @@ def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, 
         return Model(weights, federation.schema, type(setting.facts.loss).__name__).error(test)
 
     own, there = (np.mean([error(f) for f in rows]) for rows in (models, simulated))
-    target = f" at ({method.epsilon:g}, {method.delta:g})" if isinstance(method, Private) else ""
+    target = f" at ({method.epsilon:g}, {method.delta:g})" if isinstance(method, PrivateMethod) else ""
     screen.print(f"{federation.title}: {method.name}{target}, {setting.rounds} rounds, {len(models)} processes")
     screen.print(
         f"  error on {len(test):,} held-out records, mean over the agents: {own:.4f}; in a simulation: {there:.4f}"
     )
-    if not isinstance(method, Private):
+    if not isinstance(method, PrivateMethod):
         apart = float(np.abs(models - simulated).max())
         screen.print(f"  largest difference between a weight and the simulation's: {apart:.1e}")
 

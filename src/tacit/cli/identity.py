@@ -1,4 +1,4 @@
-"""`tacit identity`: who an agent is."""
+"""`tacit identity`: the key and the certificate of an organisation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ import typer
 from tacit.cli import names
 from tacit.cli.console import out as screen
 
-app = typer.Typer(help="The key and the certificate of an organisation.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Create the key and the certificate of an organisation.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+)
 
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Small letters, digits, hyphens.", show_default=False)],
-    folder: Annotated[Path, typer.Option("--dir", help="Where the new folder NAME goes.")] = Path(),
-    days: Annotated[int, typer.Option(help="For how long the certificate is valid.")] = 730,
+    name: Annotated[str, typer.Argument(help="Your name: small letters, digits, hyphens.", show_default=False)],
+    folder: Annotated[Path, typer.Option("--dir", help="Where to create the folder NAME.")] = Path(),
+    days: Annotated[int, typer.Option(help="For how many days the certificate is valid.")] = 730,
 ) -> None:
-    """Make a key pair and a certificate, in a new folder that is yours alone.
+    """Create a key pair and a certificate, in a new folder that only you can read.
 
-    `NAME/key.pem` never leaves it. `NAME/certificate.pem` goes to the others, for the federation file.
+    Keep `NAME/key.pem` secret: it never leaves your machine. Send `NAME/certificate.pem` to the other members, for the
+    federation file.
 
     Example: `tacit identity new alder`
     """
@@ -39,4 +45,4 @@ def new(
 
 @app.callback()
 def _group() -> None:
-    """So that `new` stays a command of its own."""
+    """Keeps `new` a command of its own."""

@@ -1,4 +1,4 @@
-"""`tacit ledger`: what the records of a data set have told, and how much more they may tell."""
+"""`tacit ledger`: what all runs on a data set have spent, and how much they may spend."""
 
 from __future__ import annotations
 
@@ -22,45 +22,51 @@ if TYPE_CHECKING:
     from tacit.privacy.ledger import Cap, Ledger
 
 app = typer.Typer(
-    help="The privacy ledger of a data set: make one, set its cap, check a run against it, see what was spent.",
+    help="Keep the privacy ledger of a data set: create it, set its cap, check a run, see what was spent.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
 )
 
 File = Annotated[Path, typer.Argument(help="The ledger of one data set.", show_default=False)]
-Head = Annotated[str | None, typer.Option(help="A head that was kept: nothing may be missing since.")]
-Epsilon = Annotated[float, typer.Option(help="All releases together cost at most this.", show_default=False)]
-Delta = Annotated[float, typer.Option(help="At this delta, smaller than one over the records.", show_default=False)]
-NewFile = Annotated[Path, typer.Argument(help="The ledger to make; it must not exist yet.", show_default=False)]
-Data = Annotated[str | None, typer.Option(help="The records: a file, known by its SHA-256, or **adult**.")]
-Dataset = Annotated[str | None, typer.Option(help="Instead of --data: what the records are called.")]
-NewEpsilon = Annotated[float | None, typer.Option(help="The cap, at once: all releases together cost at most this.")]
-NewDelta = Annotated[float | None, typer.Option(help="With --epsilon: smaller than one over the records.")]
-Records = Annotated[str | None, typer.Option("--data", help="Refuse a ledger of other records than this file's.")]
+Head = Annotated[str | None, typer.Option(help="A head that verify printed before: nothing since then may be missing.")]
+Epsilon = Annotated[float, typer.Option(help="The cap: all releases together cost at most this.", show_default=False)]
+Delta = Annotated[float, typer.Option(help="The cap's delta, smaller than one over the records.", show_default=False)]
+NewFile = Annotated[Path, typer.Argument(help="The ledger to create; it must not exist yet.", show_default=False)]
+Data = Annotated[str | None, typer.Option(help="The records: a file, identified by its SHA-256, or **adult**.")]
+Dataset = Annotated[str | None, typer.Option(help="Instead of --data: a name for the records.")]
+NewEpsilon = Annotated[float | None, typer.Option(help="Set the cap, too: all releases together cost at most this.")]
+NewDelta = Annotated[
+    float | None, typer.Option(help="With --epsilon: the cap's delta, smaller than one over the records.")
+]
+Records = Annotated[str | None, typer.Option("--data", help="Refuse the ledger if it is not the ledger of this file.")]
 _EVENT = f"What a round releases: {'; '.join(form for _, _, form in names.EVENTS.values())}. May be repeated."
 Events = Annotated[list[str], typer.Option("--event", help=_EVENT, show_default=False)]
 Rounds = Annotated[int, typer.Option(help="How many rounds the run has.", show_default=False)]
-MOST_ROUNDS = 100_000  # the accountant's work grows with them
+MOST_ROUNDS = 100_000  # the accountant's work grows with the rounds
 
 
 @app.command()
 def new(
-    file: NewFile, data: Data = None, dataset: Dataset = None, epsilon: NewEpsilon = None, delta: NewDelta = None,
+    file: NewFile,
+    data: Data = None,
+    dataset: Dataset = None,
+    epsilon: NewEpsilon = None,
+    delta: NewDelta = None,
     json: Json = False,
-) -> None:  # fmt: skip
-    """Make the ledger of a data set, with its cap if one is given.
+) -> None:
+    """Create the ledger of a data set, with a cap if you give one.
 
-    The records are known by the SHA-256 of their file, or by a name. Without a cap nothing can be spent.
+    The ledger identifies the records by the SHA-256 of their file, or by a name. Without a cap nothing can be spent.
 
     Example: `tacit ledger new ward-7.ledger --data ward-7.csv --epsilon 1 --delta 1e-6`
     """
     from tacit.privacy.ledger import Cap, Ledger
 
     if (data is None) == (dataset is None):
-        raise InputError("say which records the ledger is for: either --data FILE or --dataset NAME")
+        raise InputError("say which records the ledger is for: give either --data FILE or --dataset NAME")
     if (epsilon is None) != (delta is None):
-        raise InputError("a cap is --epsilon and --delta together; give both or neither")
+        raise InputError("a cap needs both --epsilon and --delta; give both or neither")
     limit = None if epsilon is None or delta is None else Cap(epsilon, delta)
     name = names.dataset(data) if data is not None else dataset or ""
     with Ledger.new(file, dataset=name, cost=_cost) as ledger:
@@ -76,9 +82,9 @@ def new(
 
 @app.command()
 def check(file: File, event: Events, rounds: Rounds, data: Records = None, json: Json = False) -> None:
-    """Say what a run would cost in total, and whether it fits under the cap. Nothing is spent.
+    """Check whether a run fits under the cap, and what it would cost in total. Nothing is spent.
 
-    Exit code 0 if it fits; 1 if it would be refused, with the number of its rounds that would still fit.
+    The exit code is 0 if the run fits, and 1 if it would be refused; then the command prints how many rounds would fit.
 
     Example: `tacit ledger check ward-7.ledger --event gaussian:20 --rounds 50`
     """
@@ -96,11 +102,13 @@ def check(file: File, event: Events, rounds: Rounds, data: Records = None, json:
             refusal = str(refused)
         fit = rounds if refusal is None else ledger.remaining_rounds(one_round, at_most=rounds)
         result = _budget(ledger.cap(), ledger.epsilon()) | {
-            "would": ledger.epsilon(events), "fits": refusal is None, "rounds_that_fit": fit,
+            "would": ledger.epsilon(events),
+            "fits": refusal is None,
+            "rounds_that_fit": fit,
             "counted_by": "filter" if ledger.told() else "accountant",
-        }  # fmt: skip
+        }
     if json:
-        endless = result["would"] == math.inf  # which JSON cannot say
+        endless = result["would"] == math.inf  # JSON has no infinity
         typer.echo(json_format.dumps(result | {"would": None} if endless else result))
     elif refusal is not None:
         screen.print(refusal, markup=False, soft_wrap=True)
@@ -113,7 +121,7 @@ def check(file: File, event: Events, rounds: Rounds, data: Records = None, json:
 
 @app.command()
 def show(file: File, json: Json = False) -> None:
-    """Show the runs, what each would cost on its own, and what all have spent together.
+    """Show the runs, what each would cost alone, and what all have spent together.
 
     Example: `tacit ledger show ward-7.ledger`
     """
@@ -148,18 +156,22 @@ def show(file: File, json: Json = False) -> None:
 
 @app.command()
 def verify(file: File, head: Head = None, data: Records = None, json: Json = False) -> None:
-    """Check that a ledger adds up: every row as it was written, every rule kept.
+    """Check that a ledger adds up: that no row was changed, and that every rule was kept.
 
-    An old copy of a ledger adds up, too. Keep the head that this prints, in another place, and give it next time.
+    An old copy of a ledger adds up, too. To notice that, keep the head that this command prints in another place, and
+    give it with --head next time.
 
     Example: `tacit ledger verify ward-7.ledger`
     """
     with _open(file, data) as ledger:
         found = ledger.verify(head)
     result = _budget(found.cap, found.epsilon) | {
-        "dataset": found.dataset, "created": found.created, "reservations": found.reservations,
-        "payloads": found.payloads, "head": found.head,
-    }  # fmt: skip
+        "dataset": found.dataset,
+        "created": found.created,
+        "reservations": found.reservations,
+        "payloads": found.payloads,
+        "head": found.head,
+    }
     if json:
         typer.echo(json_format.dumps(result))
         return
@@ -172,7 +184,7 @@ def verify(file: File, head: Head = None, data: Records = None, json: Json = Fal
 def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
     """Set the cap: what all releases, past and future, may cost together.
 
-    It may be raised, or lowered down to what is spent. Decide it without looking at what was released.
+    You can raise the cap, or lower it down to what is spent. Decide it without looking at what was released.
 
     Example: `tacit ledger cap ward-7.ledger --epsilon 1 --delta 1e-6`
     """
@@ -189,7 +201,7 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
 
 
 def _cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
-    from tacit.privacy.filters import epsilon  # takes its time to import: not for --help
+    from tacit.privacy.filters import epsilon  # slow to import: not for --help
 
     return epsilon(planned, later, cap)
 

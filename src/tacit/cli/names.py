@@ -1,4 +1,4 @@
-"""The names that the command line knows its parts by: one dict each."""
+"""The names of the command line for algorithms, losses, graphs and events; and checks that commands share."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
 
 
 def pick(known: dict[str, Any], name: str, what: str) -> Any:
-    """The entry of that name, or an error that lists the names there are."""
+    """The entry of that name, or an error that lists the known names."""
     if name not in known:
         raise InputError(f"{what} must be one of {', '.join(known)}; not {name!r}")
     return known[name]
 
 
 def require_agent() -> None:
-    """Refuses what needs the optional dependencies of agents, if they are not there."""
+    """Raises an error if a dependency of agents is not installed."""
     if missing := [name for name in ("cryptography", "grpc", "google.protobuf") if not _there(name)]:
         raise InputError(f"{missing[0]} is missing, which agents need; pip install 'tacit-learn[agent]'")
 
 
 def no_plot() -> str | None:
-    """What is missing to draw a picture, if anything is, and how to get it."""
+    """What is missing to draw a plot and how to install it; None if nothing is missing."""
     missing = [name for module, name in (("matplotlib", "matplotlib"), ("PIL", "Pillow")) if not _there(module)]
     return f"{missing[0]} is missing; pip install 'tacit-learn[plot]'" if missing else None
 
 
 def require_plot() -> None:
-    """Refuses what is asked for its picture, if none can be drawn."""
+    """Raises an error if a dependency of plots is not installed."""
     if why := no_plot():
         raise InputError(f"no plot: {why}")
 
@@ -75,16 +75,16 @@ def require_plot() -> None:
 def _there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it is in
+    except ModuleNotFoundError:  # of the package that contains it
         return False
 
 
 def folder(path: Path) -> None:
-    """Makes a folder for results, if need be."""
+    """Creates a folder for results, if it does not exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"the folder {path} cannot be made: {error.strerror}") from None
+        raise InputError(f"the folder {path} cannot be created: {error.strerror}") from None
 
 
 def records(file: str) -> Table:
@@ -93,10 +93,10 @@ def records(file: str) -> Table:
 
 
 def hostile(text: str | None, agents: int, seed: int = 0) -> Hostile | None:
-    """The members that lie, from KIND:COUNT; None where nobody is asked to."""
+    """The members that lie, from KIND:COUNT; None if no attack is asked for."""
     if text is None:
         return None
-    from tacit.attacks.poisoning import Hostile  # with the other attacks, which take their time to import
+    from tacit.attacks.poisoning import Hostile  # slow to import
 
     return Hostile.parse(text, agents, seed)
 
@@ -142,9 +142,8 @@ def graph(text: str, agents: int, names: list[str], seed: int) -> Graph:
     for row, ends in enumerate(zip(table.columns["from"], table.columns["to"], strict=True)):
         for end in ends:
             if end not in place:
-                raise InputError(
-                    f"{table.where(row)} names {str(end)!r}, which is no agent; they are: {', '.join(names[:20])}"
-                )
+                known = ", ".join(names[:20])
+                raise InputError(f"{table.where(row)} names {str(end)!r}, which is not an agent; they are: {known}")
         pairs.append((place[ends[0]], place[ends[1]]))
     try:
         return Graph.from_edges(pairs, agents)

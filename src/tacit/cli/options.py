@@ -1,4 +1,4 @@
-"""The options of `tacit train`, each with the sentence that --help shows."""
+"""The options that several commands share, each with its --help text."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from tacit.cli.names import ALGORITHMS, LOSSES
 from tacit.workflows.recipes import RECIPES
 
 _FILE = "A CSV file with a header line, or **adult** for the embedded data."
-_AGENTS = "Without --site: share the rows out among this many agents (5 by default)."
-_SITE = "One agent for each value of this column (a hospital, a branch), or each name in the schema's [sites]."
-_SKEW = "With --agents: unlike label shares, by a Dirichlet law of this concentration (small = unlike). Not private."
-_SCHEMA = "How the file becomes numbers (see tacit schema); drafted from the file by default."
+_AGENTS = "Without --site: divide the rows among this many agents (5 by default)."
+_SITE = "One agent for each value of this column (a hospital, a branch), or for each name in the schema's [sites]."
+_SKEW = "With --agents: give agents different shares of the labels (Dirichlet; smaller: more different). Not private."
+_SCHEMA = "The schema: how records become numbers (see tacit schema). By default drafted from the file."
 _GRAPH = "ring, star, path, complete, random:EDGES, or a CSV file with the columns from and to."
 _ALGORITHM = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
-_TOTAL = "Train privately: the total epsilon of every agent's records. All other settings then follow from it."
+_TOTAL = "Train privately, with this total epsilon for every record. All other settings follow from it."
 _PENALTY = "How strongly neighbours are pulled together (0.001 by default, 0.01 for the squared loss)."
 _LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for classes, squared for numbers."
-_OUT = "The model file; a plot of the convergence goes beside it, as .png."
+_OUT = "The model file to write. A plot of the convergence goes into the same folder, as .png."
 
 _ROBUST = (
-    "How members listen, against one that lies: clipping (costs least), trimmed or median. Everybody needs two "
-    "neighbours; a graph with more edges protects better."
+    "Protect against one lying member by how the others listen: clipping (costs least), trimmed or median. Every "
+    "member needs two neighbours; more edges protect better."
 )
 _HOSTILE = (
-    "Simulate an attack: KIND:COUNT members lie, drawn from the seed. flip: -3 times the honest mean; constant: 1e4; "
-    "labels: trains on flipped labels; drift: leans as far as it can unnoticed; alternate: to and "
-    "fro; push: as hard as it can."
+    "Simulate an attack: KIND:COUNT, how members lie and how many; the seed chooses them. flip: send -3 times the "
+    "honest mean; constant: send 1e4; labels: train on flipped labels; drift: pull in one direction, as far as goes "
+    "unnoticed; alternate: the same, in changing directions; push: pull as hard as possible."
 )
 
 File = Annotated[str, Argument(help=_FILE, show_default=False)]
@@ -42,14 +42,16 @@ GraphText = Annotated[str, Option(help=_GRAPH)]
 AlgorithmName = Annotated[str | None, Option(help=_ALGORITHM)]
 Penalty = Annotated[float | None, Option(help=_PENALTY)]
 LossName = Annotated[str | None, Option(help=_LOSS)]
-L2 = Annotated[float | None, Option(help="Regularisation: l2/2 times the model's squared norm, for each agent (3e-5).")]
-Rounds = Annotated[int | None, Option(help="The most rounds of talking (1000).")]
+L2 = Annotated[
+    float | None, Option(help="Regularisation of each agent: l2/2 times the squared norm of the model (3e-5).")
+]
+Rounds = Annotated[int | None, Option(help="The largest number of rounds (1000).")]
 Tolerance = Annotated[float | None, Option(help="Stop when all residuals, primal and dual, are below this (1e-4).")]
-Holdout = Annotated[float, Option(help="Share of every agent's rows that is kept for testing.")]
-Epsilon = Annotated[float, Option(help="The total for every agent's records: epsilon.")]
+Holdout = Annotated[float, Option(help="The share of every agent's rows that is held out for testing.")]
+Epsilon = Annotated[float, Option(help="The total epsilon for every record.")]
 Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
-Delta = Annotated[float, Option(help="The total for every agent's records: delta; far below 1/rows.")]
-Seed = Annotated[int, Option(help="For sharing out rows, holding out and random graphs.")]
+Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
+Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Robust = Annotated[str | None, Option(help=_ROBUST)]

@@ -16,7 +16,7 @@ from rich.table import Table
 from tacit.algorithms import DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPerturbedADMM, RecycledADMM
 from tacit.cli import names, options
 from tacit.cli.console import out as screen
-from tacit.cli.theory import designed, statements
+from tacit.cli.theory import Aim, designed, statements
 from tacit.errors import InputError
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, to_plain
@@ -31,43 +31,47 @@ _METHODS: dict[str, Any] = {
     "r-admm": lambda penalty, **noise: RecycledADMM(penalty=penalty, **noise),
 }
 _NAMES = f"One of: {', '.join(RECIPES)}; with --penalty or --alpha one of: {', '.join(_METHODS)}."
-_DESIGN = "A CSV file with measured pairs alpha, loss. Measure on public records: nothing here protects them."
+_DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on public records: this is not private."
 _LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
 
 
 def plan(
     algorithm: Annotated[str, typer.Argument(help=_NAMES, show_default=False)],
-    rows: Annotated[str, typer.Option(help="Rows of each agent, such as 8000 for all or 500,900,1200.")] = "8000",
-    agents: Annotated[int | None, typer.Option(help="How many agents, where --rows gives one number (5).")] = None,
+    rows: Annotated[str, typer.Option(help="The rows of each agent: 8000 for all, or 500,900,1200.")] = "8000",
+    agents: Annotated[int | None, typer.Option(help="How many agents, if --rows is one number (5).")] = None,
     graph: options.GraphText = "ring",
-    epsilon: Annotated[float | None, typer.Option(help="Total to calibrate for; the noise then follows.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The total to calibrate for; the noise follows from it.")
+    ] = None,
     delta: options.Delta = 1e-5,
-    penalty: Annotated[float | None, typer.Option(help="eta, for a run of your own.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="With --penalty: rounds of talking (50).")] = None,
+    penalty: Annotated[float | None, typer.Option(help="eta, for a run with your own settings.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="With --penalty: how many rounds (50).")] = None,
     loss: Annotated[str | None, typer.Option(help="With --penalty: logistic (default) or huber.")] = None,
     l2: Annotated[float | None, typer.Option(help="With --penalty: rho, every agent's regularisation (1e-5).")] = None,
     scale: Annotated[float | None, typer.Option(help="With --penalty: C, the weight of an agent's loss (1).")] = None,
     law: Annotated[str | None, typer.Option(help="With --penalty and --epsilon: gaussian (default) or pure.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="The paper's own noise parameter, instead of --epsilon.")] = None,
-    theory: Annotated[bool, typer.Option("--theory", help="Also what the papers' theorems say.")] = False,
-    dimension: Annotated[int, typer.Option(help="With --theory: features.")] = 104,
-    reference: Annotated[float, typer.Option(help="With --theory: the norm of a model to be as good as.")] = 10.0,
-    accuracy: Annotated[float, typer.Option(help="With --theory: by how much the loss may be worse.")] = 0.1,
-    failure: Annotated[float, typer.Option(help="With --theory: the probability that it is worse than that.")] = 0.05,
+    alpha: Annotated[float | None, typer.Option(help="The noise parameter of the paper, instead of --epsilon.")] = None,
+    theory: Annotated[bool, typer.Option("--theory", help="Also print what the papers' theorems say.")] = False,
+    dimension: Annotated[int, typer.Option(help="How many features.")] = 104,
+    reference: Annotated[float, typer.Option(help="With --theory: the norm of the reference model.")] = 10.0,
+    accuracy: Annotated[
+        float, typer.Option(help="With --theory: how much worse than the reference the loss may be.")
+    ] = 0.1,
+    failure: Annotated[float, typer.Option(help="With --theory: the probability that the loss is even worse.")] = 0.05,
     design: Annotated[Path | None, typer.Option(help=_DESIGN)] = None,
     largest_alpha: Annotated[
-        float, typer.Option(help="With --design: the alpha beyond which nothing is private.")
+        float, typer.Option(help="With --design: the largest alpha that still counts as private.")
     ] = 1.0,
-    worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst loss that will do (c3).")] = None,
+    worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst acceptable loss (c3).")] = None,
     json: options.Json = False,
 ) -> None:
-    """What a private run will cost every agent, before any data is read.
+    """Show what a private run will cost every agent, before any data is read.
 
-    With the total (--epsilon, --delta) alone it is the plan of `tacit train` with the same --epsilon and --algorithm.
-    With --penalty it is that of a run of your own, calibrated so that nobody spends more; or give the paper's --alpha,
-    and see what it comes to: the paper's own bound, and the totals under each accountant.
+    With --epsilon and --delta alone, this is the plan of `tacit train` with the same --epsilon and --algorithm. With
+    --penalty you plan a run with your own settings, calibrated so that no agent spends more than the total. With
+    --alpha, the paper's noise parameter, you see what the run costs: the paper's bound, and each accountant's total.
 
-    --theory adds what the papers prove: convergence conditions, sample sizes up to a constant that nobody knows.
+    --theory adds what the papers prove: conditions for convergence, and sample sizes up to an unknown constant.
     --design solves problem (28) of the dynamic DP paper for measured losses.
 
     Example: `tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6`
@@ -78,13 +82,13 @@ def plan(
     sizes = _sizes(rows, agents)
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0)
     if (epsilon is None) == (alpha is None):
-        raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise")
+        raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise parameter")
     if penalty is None and alpha is None:
         assert epsilon is not None
         given = {"--rounds": rounds, "--loss": loss, "--l2": l2, "--scale": scale, "--law": law}
         for option, value in given.items():
             if value is not None:
-                raise InputError(f"{option} is for a run of your own: give --penalty, too")
+                raise InputError(f"{option} needs --penalty: it is for a run with your own settings")
         setting = RECIPES[algorithm].setting(sizes, dimension, talk, epsilon, delta)
         method: Any = setting.algorithm
         rounds, facts = setting.rounds, setting.facts
@@ -95,23 +99,30 @@ def plan(
         if rounds < 1:
             raise InputError(f"--rounds must be 1 or more, not {rounds}")
         facts = Facts(
-            sizes=sizes, dimension=dimension, loss=names.pick(names.LOSSES, loss or "logistic", "loss")(),
-            scale=1.0 if scale is None else scale, l2=1e-5 if l2 is None else l2,
-        )  # fmt: skip
+            sizes=sizes,
+            dimension=dimension,
+            loss=names.pick(names.LOSSES, loss or "logistic", "loss")(),
+            scale=1.0 if scale is None else scale,
+            l2=1e-5 if l2 is None else l2,
+        )
         if alpha is not None:
             method = make(penalty, alpha=alpha)
         else:
             assert epsilon is not None
             method = calibrate(
-                lambda budget: make(penalty, budget=budget), facts, talk, rounds, epsilon=epsilon, delta=delta,
+                lambda budget: make(penalty, budget=budget),
+                facts,
+                talk,
+                rounds,
+                epsilon=epsilon,
+                delta=delta,
                 law=names.pick(_LAWS, law or "gaussian", "law"),
-            )  # fmt: skip
+            )
     planned = plan_run(method, facts, talk, rounds)
-    said = (
-        statements(algorithm, facts, talk, penalty or 1.0, alpha, dimension, reference, accuracy, failure)
-        if theory
-        else []
-    )
+    said = []
+    if theory:
+        aim = Aim(dimension, reference, accuracy, failure)
+        said += statements(algorithm, facts, talk, penalty or 1.0, alpha, aim)
     if design is not None:
         said.append(designed(design, largest_alpha, worst_loss))
     if json:
@@ -137,7 +148,7 @@ def _sizes(rows: str, agents: int | None) -> np.ndarray:
 
 
 def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict[str, Any]:
-    """The plan, for machines."""
+    """The plan, for --json."""
     return {
         "algorithm": type(method).__name__,
         "budget": None if method.budget is None else to_plain(method.budget),
@@ -152,7 +163,7 @@ def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict
 
 
 def show(planned: Plan, sizes: np.ndarray, delta: float) -> None:
-    """For each kind of agent one round, then the whole run under each accountant."""
+    """For each kind of agent one release, then the whole run under each accountant."""
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"whole run: epsilon at delta = {delta:g}")
     for heading in ("agents", "plain sum", "distribution", "Renyi", "zCDP", "paper"):
         table.add_column(heading, justify="left" if heading == "agents" else "right")
@@ -185,7 +196,7 @@ def _listed(ids: list[int]) -> str:
 
 
 def _in_words(events: Sequence[Event]) -> str:
-    """What a release costs; of several, the first and the last."""
+    """What a release costs; if there are several kinds, the first and the last."""
 
     def one(event: Event) -> str:
         if isinstance(event, Pure):
@@ -198,7 +209,7 @@ def _in_words(events: Sequence[Event]) -> str:
 
 
 def _finite(totals: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows no infinity."""
+    """JSON has no infinity."""
     return {name: value if value is not None and np.isfinite(value) else None for name, value in totals.items()}
 
 

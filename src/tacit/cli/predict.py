@@ -19,16 +19,16 @@ from tacit.workflows.model import Model
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file that tacit train wrote.", show_default=False)],
-    file: Annotated[str, typer.Argument(help="A CSV file of records, or **adult**.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Where to write the predictions, as CSV; - for standard output.")] = Path(
-        "predictions.csv"
-    ),
+    file: Annotated[
+        str, typer.Argument(help="A CSV file of records, or **adult** for the embedded data.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="The CSV file to write; - for standard output.")] = Path("predictions.csv"),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
-    """Apply a model to a file: one line of predictions for every record, in the order of the file.
+    """Apply a model to a file of records, and write one line of predictions for each record.
 
-    Records are encoded by the schema that the model carries. A record that lacks a value has an empty prediction.
-    Where the file has the label too, the error is printed.
+    The predictions are in the order of the file. The schema in the model file says how records become numbers. A record
+    that lacks a value has an empty prediction. If the file has the label, the command also prints the error.
 
     Example: `tacit predict model.json new-patients.csv --out predictions.csv`
     """

@@ -28,15 +28,16 @@ PAPERS: dict[str, Figures] = {
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help=f"One of: {', '.join(PAPERS)}.", show_default=False)],
-    figures: Annotated[list[str] | None, typer.Argument(help="Such as fig1 fig5; all by default.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, iterations and settings: minutes.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the figures; made if need be.")] = Path("out/papers"),
-    data_dir: Annotated[Path | None, typer.Option(help="Where data lies that is not shipped with tacit.")] = None,
+    figures: Annotated[list[str] | None, typer.Argument(help="For example fig1 fig5; all by default.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, iterations and settings: takes minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the figures; created if needed.")] = Path("out/papers"),
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets that tacit does not ship.")] = None,
 ) -> None:
-    """Make the figures of a paper again, and check what it claims.
+    """Reproduce the figures of a paper, and check its claims.
 
-    Each figure becomes a .png and a .csv (mean, least and largest of the runs); the claims become a table: what is
-    claimed, what was measured, and whether it holds. The noise is seeded: nothing of this is private.
+    The command writes each figure as .png and as .csv (mean, smallest and largest value of the runs), and a table of
+    the claims: what is claimed, what was measured, and whether it holds. Nothing of this is private: the noise is
+    seeded.
 
     Example: `tacit reproduce recycled-admm fig5 --quick --out out/papers`
     """
@@ -45,7 +46,7 @@ def reproduce(
     for name in wanted:
         names.pick(known, name, f"figure of {paper}")
     if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir} is not a folder; what needs none uses the data shipped with tacit")
+        raise InputError(f"--data-dir {data_dir} is not a folder; leave it out to use only the data shipped with tacit")
     command = "tacit " + shlex.join(_command(paper, figures, quick)) + (" --data-dir DIR" if data_dir else "")
     run(paper, wanted, QUICK if quick else FULL, out, command, data_dir)
 
@@ -53,14 +54,19 @@ def reproduce(
 def run(
     paper: str, wanted: list[str], size: Size, out: Path, command: str, data_dir: Path | None = None
 ) -> list[Claim]:
-    """Makes the figures, writes them and their claims, and shows the claims."""
+    """Makes the figures, writes them and their claims, and shows the claims.
+
+    paper, wanted, size : the paper, its figures, and how much work to do
+    out, command : the folder to write to, and the command line that the page of claims names
+    data_dir : the folder of the data sets that tacit does not ship
+    """
     names.require_plot()
     names.folder(out)
     pictures = {name: out / f"{paper}-{name}.png" for name in wanted}
     page = out / f"{paper}-claims.md"
     for path in (*pictures.values(), *(p.with_suffix(".csv") for p in pictures.values()), page):
         writable(path)
-    from tacit.report import plots  # matplotlib takes its time to import: not for --help
+    from tacit.report import plots  # matplotlib is slow to import: not for --help
 
     note = "" if size == FULL else f"{size.name}: {size.runs} runs of {size.rounds} iterations, fewer settings"
     title = f"{paper}: what is claimed, and what was measured" + (f" ({note})" if note else "")
@@ -70,15 +76,15 @@ def run(
         lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"), data_dir=data_dir)
         for k, name in enumerate(wanted):
             place = f"{paper} {name} ({k + 1} of {len(wanted)})"
-            exhibit = PAPERS[paper][name](lab)
-            plots.exhibit(exhibit, pictures[name], note)
-            write_csv(exhibit, pictures[name].with_suffix(".csv"))
-            claims += exhibit.claims
-            for text in exhibit.notes:
+            figure = PAPERS[paper][name](lab)
+            plots.paper_figure(figure, pictures[name], note)
+            write_csv(figure, pictures[name].with_suffix(".csv"))
+            claims += figure.claims
+            for text in figure.notes:
                 if text not in notes:
                     warn(text)
                 notes[text] = None
-            with replacing(page) as draft:  # after every figure: who stops a long run keeps what it found
+            with replacing(page) as draft:  # after every figure, so that a run you stop keeps its results
                 draft.write_text(claims_page(claims, title, command, list(notes)), encoding="utf-8")
             err.print(f"wrote {pictures[name]} and .csv", markup=False, soft_wrap=True)
     screen.print(tables.claims(claims))

@@ -17,14 +17,17 @@ from tacit.files import replacing, writable
 def schema(
     file: Annotated[Path, typer.Argument(help="A CSV file with a header line.", show_default=False)],
     label: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
-    site: Annotated[str | None, typer.Option(help="The column that says who holds a record: not learned from.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write it; standard output by default.")] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(help="The column that names the site of each record; the model does not learn from it."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The schema file to write; standard output by default.")] = None,
 ) -> None:
-    """Draft a schema: how a file becomes numbers, for all organisations alike.
+    """Draft a schema: the file that says how records become numbers, the same for all organisations.
 
-    The draft reads bounds and categories off the file, and with --site the names of the sites. That is itself a leak:
-    before a private run, replace all of them by public knowledge (a code book, a physical limit, the list of
-    participants), and give all organisations the same file.
+    The draft takes bounds and categories from the file, and with --site the names of the sites. That is a leak: before
+    a private run, replace all of them by public knowledge (a code book, a physical limit, the list of participants).
+    Give all organisations the same schema file.
 
     Example: `tacit schema patients.csv --label died --site hospital --out schema.toml`
     """
@@ -49,7 +52,7 @@ def schema(
 
 
 def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, list[str]]:
-    """A draft that does not learn from the site: who holds a record is no attribute of the record."""
+    """A draft without the column of sites: the model must not learn from the site of a record."""
     if site is None:
         return Schema.draft(table, label)
     require_site(table, site)
@@ -59,7 +62,7 @@ def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, l
 
 
 def require_site(table: Table, site: str) -> None:
-    """Refuses a table without the column that says who holds a record."""
+    """Refuses a table without the column of sites."""
     if site not in table.columns:
         raise InputError(
             f"{table.source} has no column {site!r} for --site; its columns are: {', '.join(table.columns)}"

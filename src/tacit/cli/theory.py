@@ -1,9 +1,9 @@
-"""What the papers' theorems say of a plan, for `tacit plan --theory` and `--design`."""
+"""What the papers' theorems say about a plan, for `tacit plan --theory` and `--design`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,23 @@ from tacit.privacy.plan import Facts
 from tacit.theory import convergence, design, samples
 
 
-def statements(
-    method: str, facts: Facts, graph: Graph, penalty: float, alpha: float | None, dimension: int, reference: float,
-    accuracy: float, failure: float,
-) -> list[str]:  # fmt: skip
-    """Convergence conditions and sample sizes, one line each."""
+class Aim(NamedTuple):
+    """Be within `accuracy` of the loss of a reference model, with probability 1 - `failure`."""
+
+    dimension: int  # how many features
+    reference: float  # the norm of the reference model
+    accuracy: float
+    failure: float
+
+
+def statements(method: str, facts: Facts, graph: Graph, penalty: float, alpha: float | None, aim: Aim) -> list[str]:
+    """Convergence conditions and sample sizes, one line each.
+
+    method, penalty, alpha : the method, its penalty eta, and the paper's noise parameter if it is given
+    facts, graph : the problem, and who talks to whom
+    aim : how good the model must be
+    """
+    dimension, reference, accuracy, failure = aim
     lines = []
     if method == "r-admm" and graph.agents > 1:
         M = convergence.lipschitz(float(facts.scale.max()), facts.l2, loss=facts.loss)
@@ -51,8 +63,8 @@ def statements(
     for theorem, rows in needs.items():
         try:
             lines.append(f"{theorem}: {rows():,.0f} rows times an unknown constant, {promise}")
-        except InputError as silent:
-            lines.append(f"{theorem}: says nothing here: {silent}")
+        except InputError as reason:
+            lines.append(f"{theorem}: says nothing here: {reason}")
     return lines
 
 
@@ -65,7 +77,7 @@ def designed(file: Path, largest_alpha: float, worst_loss: float | None) -> str:
     except ValueError as error:
         raise InputError(f"{file} must hold numbers in the columns alpha and loss: {error}") from None
     curve = design.fit_curve(alphas, losses)
-    # Halfway down the curve, unless the user says which loss is the worst that will do.
+    # Halfway down the curve, unless the user gives the worst acceptable loss.
     limit = curve.c6 + curve.c4 / 2 if worst_loss is None else worst_loss
     found = design.optimal_alpha(curve, design.Utility(), alpha_U=largest_alpha, c3=limit)
     return f"L_acc(alpha) = {curve.c4:.4g} exp(-{curve.c5:.4g} alpha) + {curve.c6:.4g}, c3 = {limit:.4g}: {found}"
@@ -73,5 +85,5 @@ def designed(file: Path, largest_alpha: float, worst_loss: float | None) -> str:
 
 def _given(alpha: float | None) -> float:
     if alpha is None:
-        raise InputError("it is about the paper's noise; give --alpha")
+        raise InputError("it needs the paper's noise parameter; give --alpha")
     return alpha

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -33,6 +33,28 @@ NOT_COVERED = " (not covered by the guarantee: keep this to yourself)"
 _USUAL_PENALTY = {Logistic: 1e-3, HuberHinge: 1e-3, Squared: 1e-2}
 
 
+class Division(NamedTuple):
+    """How the rows are divided among the agents: by a column, or among so many agents."""
+
+    site: str | None
+    agents: int | None
+    skew: float | None
+
+
+class Asked(NamedTuple):
+    """The options that training with and without privacy share."""
+
+    file: str
+    division: Division
+    graph: str
+    holdout: float
+    robust: str | None
+    hostile: str | None
+    seed: int
+    out: Path
+    json: bool
+
+
 def train(
     file: options.File,
     label: options.Label = None,
@@ -58,13 +80,13 @@ def train(
 ) -> None:
     """Train one model for several organisations without pooling their data.
 
-    Every agent solves its own problem on its own rows and sends its model to its neighbours, round after round, until
-    all agree. With the algorithms i-admm, w-admm and, privately, pi-admm only one speaks at a time and hands a token
-    on: fewer messages for more patience. This simulates all of them in one process.
+    In every round each agent solves its own problem on its own rows and sends its model to its neighbours, until all
+    agree. With the algorithms i-admm, w-admm and pi-admm (private) one agent speaks at a time and hands on a token:
+    fewer messages, but it takes longer. The command simulates all agents in one process.
 
-    **Without --epsilon the models are exchanged exactly: nothing of that is private.** With it, noise from the
-    operating system's generator protects every record by (epsilon, delta) over the whole run; the schema must then
-    be given, since drafting one reads the records. With --site a record is protected within its site.
+    **Without --epsilon nothing is private: the agents exchange their exact models.** With --epsilon, noise from the
+    operating system's generator protects every record by (epsilon, delta) over the whole run. You must then give
+    --schema, because drafting a schema reads the records. With --site a record is protected within its site.
 
     Example: `tacit train patients.csv --label died --site hospital --graph ring --out model.json`
 
@@ -73,7 +95,7 @@ def train(
     Example: `tacit train adult --graph complete --epsilon 1 --robust clipping --hostile flip:1`
     """
     if out.suffix == ".png":
-        raise InputError(f"--out is the model file; {out} is where its plot would go: name it .json")
+        raise InputError(f"--out is the model file, and {out} is where its plot goes: name it .json")
     inputs: list[str | Path] = [file, *([] if schema is None else [schema]), graph]
     writable(out, inputs)
     writable(out.with_suffix(".png"), inputs)
@@ -82,6 +104,7 @@ def train(
     if rounds is not None:
         whole("--rounds", rounds, 1)
     check_robust(robust)
+    asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, json)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
         for option, given in settings.items():
@@ -89,18 +112,16 @@ def train(
                 raise InputError(f"with --epsilon the settings follow from the budget; leave out {option}")
         if skew is not None:
             raise InputError(
-                "--skew shares rows out by their labels, so the numbers of rows, which are public, would tell about "
-                "the labels; with --epsilon leave it out, or use tacit compare on public records"
+                "--skew divides the rows by their labels, so the numbers of rows, which are public, would reveal "
+                "something about the labels; with --epsilon leave it out, or use tacit compare on public records"
             )
         recipe = names.pick(RECIPES, algorithm or RECOMMENDED, "with --epsilon, algorithm")
         if schema is None and file != "adult":
-            raise InputError("with --epsilon give --schema: drafting one from the records would tell about them")
+            raise InputError(
+                "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
+            )
         table, used_schema = read(file, label, site, schema)
-        private(
-            recipe, table, used_schema, file, site, agents, graph, epsilon, delta, holdout, robust, hostile, seed, out,
-            json,
-        )  # fmt: skip
-        return
+        return _private(recipe, table, used_schema, asked, epsilon, delta)
     make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
         make(penalty=penalty)  # refuses a bad one before the file is read
@@ -110,77 +131,95 @@ def train(
         raise InputError(f"the label {used_schema.label.column!r} is a number: only the squared loss fits it")
     method = make(penalty=_USUAL_PENALTY[type(chosen_loss)] if penalty is None else penalty)
     data = encoded(table, used_schema)
-    parts, agent_names = share_out(table, data, site, agents, skew, seed, used_schema.sites)
+    parts, agent_names = share_out(table, data, asked.division, seed, used_schema.sites)
     liars = names.hostile(hostile, len(parts), seed)
     trained = run(
-        method, data, used_schema, parts, agent_names, names.graph(graph, len(parts), agent_names, seed),
-        loss=chosen_loss, l2=3e-5 if l2 is None else l2, rounds=1000 if rounds is None else rounds,
-        tolerance=1e-4 if tolerance is None else tolerance, holdout=holdout, seed=seed, theory=penalty is not None,
-        robust=robust, hostile=liars,
-    )  # fmt: skip
+        method,
+        data,
+        used_schema,
+        parts,
+        agent_names,
+        names.graph(graph, len(parts), agent_names, seed),
+        loss=chosen_loss,
+        l2=3e-5 if l2 is None else l2,
+        rounds=1000 if rounds is None else rounds,
+        tolerance=1e-4 if tolerance is None else tolerance,
+        holdout=holdout,
+        seed=seed,
+        theory=penalty is not None,
+        robust=robust,
+        hostile=liars,
+    )
     trained.model.save(out)
     picture = out.with_suffix(".png") if can_plot() else None
     if picture is not None:
-        from tacit.report import plots  # matplotlib takes its time to import: not for --help
+        from tacit.report import plots  # matplotlib is slow to import: not for --help
 
         title = f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {graph}"
         plots.convergence(trained, picture, title)
     if json:
         files = {"model": str(out), "plot": None if picture is None else str(picture)}
         typer.echo(json_format.dumps(as_json(trained) | files | _listening(robust, liars)))
-    else:
-        if liars is not None:
-            screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
-        show(trained)
-        written = f"{out}" if picture is None else f"{out} and {picture}"
-        err.print(f"wrote {written}", markup=False, soft_wrap=True)
+        return
+    _show_liars(liars)
+    show(trained)
+    err.print(f"wrote {out if picture is None else f'{out} and {picture}'}", markup=False, soft_wrap=True)
 
 
-def private(
-    recipe: Recipe, table: Table, schema: Schema, file: str, site: str | None, agents: int | None, graph: str,
-    epsilon: float, delta: float, holdout: float, robust: str | None, hostile: str | None, seed: int, out: Path,
-    json: bool,
-) -> None:  # fmt: skip
+def _private(recipe: Recipe, table: Table, schema: Schema, asked: Asked, epsilon: float, delta: float) -> None:
     """Training under a total budget."""
-    require_public(schema, incomplete_is_public=file == "adult")
+    require_public(schema, incomplete_is_public=asked.file == "adult")
     data = encoded(table, schema, NOT_COVERED)
-    parts, agent_names = share_out(table, data, site, agents, None, seed, schema.sites)
-    kept, held = hold_out(parts, holdout, seed)
-    liars = names.hostile(hostile, len(kept), seed)
+    parts, agent_names = share_out(table, data, asked.division, asked.seed, schema.sites)
+    kept, held = hold_out(parts, asked.holdout, asked.seed)
+    liars = names.hostile(asked.hostile, len(kept), asked.seed)
     warn_of(delta, max(map(len, kept)))
     err.print("the first run on a machine compiles the solver: some seconds", style="dim")
     with rounds_bar(0) as bar:
         trained = train_privately(
-            recipe, data, schema, kept, names.graph(graph, len(kept), agent_names, seed),
-            epsilon=epsilon, delta=delta, names=agent_names, test=data.take(held) if len(held) else None,
-            sites=site is not None, robust=robust, hostile=liars,
+            recipe,
+            data,
+            schema,
+            kept,
+            names.graph(asked.graph, len(kept), agent_names, asked.seed),
+            epsilon=epsilon,
+            delta=delta,
+            names=agent_names,
+            test=data.take(held) if len(held) else None,
+            sites=asked.division.site is not None,
+            robust=asked.robust,
+            hostile=liars,
             prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
             progress=lambda done: bar.update(bar.task_ids[0], completed=done),
-        )  # fmt: skip
-    trained.model.save(out)
-    if json:
+        )
+    trained.model.save(asked.out)
+    if asked.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "error")
-        found = {name: getattr(trained, name) for name in fields}
-        apart = {"not_covered_by_the_guarantee": ["error"]}
-        typer.echo(json_format.dumps({"model": str(out)} | found | apart | _listening(robust, liars)))
+        found = {"model": str(asked.out)} | {name: getattr(trained, name) for name in fields}
+        found["not_covered_by_the_guarantee"] = ["error"]
+        typer.echo(json_format.dumps(found | _listening(asked.robust, liars)))
         return
-    if liars is not None:
-        screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
+    _show_liars(liars)
     screen.print(f"{recipe.title}: {trained.rounds} rounds between {len(kept)} agents")
     screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
     if trained.error is not None:
         screen.print(f"error on the {len(held):,} rows held out: {trained.error:.4f} (not covered by the guarantee)")
-    err.print(f"wrote {out}", markup=False, soft_wrap=True)
+    err.print(f"wrote {asked.out}", markup=False, soft_wrap=True)
+
+
+def _show_liars(liars: Hostile | None) -> None:
+    if liars is not None:
+        screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
 
 
 def _listening(robust: str | None, hostile: Hostile | None) -> dict[str, Any]:
-    """How members listened, and who lied, for machines."""
+    """How members listened and which of them lied, for --json."""
     attack = {} if hostile is None else {"simulated_attack": {"kind": hostile.kind, "liars": list(hostile.liars)}}
     return {**({} if robust is None else {"robust": robust}), **attack}
 
 
 def encoded(table: Table, schema: Schema, note: str = "") -> Dataset:
-    """The records as numbers, with a warning for what was clipped or left out, and a note to it."""
+    """The records as numbers. Warns of clipped values and of rows left out; every warning ends with the note."""
     data = schema.encode(table)
     for column, count in data.clipped.items():
         outside = f"{count:,} of {len(table):,} values lie outside the schema's bounds and were clipped"
@@ -191,7 +230,7 @@ def encoded(table: Table, schema: Schema, note: str = "") -> Dataset:
 
 
 def read(file: str, label: str | None, site: str | None, schema: Path | None) -> tuple[Table, Schema]:
-    """The file, and the schema that was given, or that the embedded data has, or that is drafted."""
+    """The file, and its schema: the given one, or that of the embedded data, or a draft."""
     table = names.records(file)
     if site is not None:
         require_site(table, site)
@@ -201,10 +240,10 @@ def read(file: str, label: str | None, site: str | None, schema: Path | None) ->
             raise InputError(f"column {site!r} cannot be both the label and the site")
         if site is not None and given.sites is not None and site != given.sites.column:
             raise InputError(
-                f"--site {site} contradicts the schema, whose sites are in {given.sites.column!r}; take one of them"
+                f"--site {site} contradicts the schema, whose sites are in column {given.sites.column!r}; change one"
             )
         if any(column.name == site for column in given.columns):
-            warn(f"the schema learns from {site!r}, which says who holds a record; a new site could not use the model")
+            warn(f"the schema learns from {site!r}, the column of sites: a new site could not use the model")
         if label is not None and label != given.label.column:
             raise InputError(
                 f"--label {label} contradicts the schema, whose label is {given.label.column!r}; leave it out"
@@ -220,17 +259,22 @@ def read(file: str, label: str | None, site: str | None, schema: Path | None) ->
 
 
 def share_out(
-    table: Table, data: Dataset, site: str | None, agents: int | None, skew: float | None, seed: int,
-    sites: Sites | None = None,
-) -> tuple[list[np.ndarray], list[str]]:  # fmt: skip
-    """Which rows of the data each agent holds, and what the agents are called."""
+    table: Table, data: Dataset, division: Division, seed: int, sites: Sites | None = None
+) -> tuple[list[np.ndarray], list[str]]:
+    """Which rows of the data each agent holds, and the names of the agents.
+
+    table, data : the file, and its encoded records
+    division, seed : how to divide the rows, and the seed for that
+    sites : the list of sites in the schema, if there is one
+    """
+    site, agents, skew = division
     if site is not None:
         if agents is not None or skew is not None:
-            raise InputError("--site already says who holds which rows; leave out --agents and --skew")
+            raise InputError("--site already says which agent holds which rows; leave out --agents and --skew")
         cells = table.columns[site][data.kept]
         if np.any(cells == ""):
-            nobody = int(data.kept[np.argmax(cells == "")])
-            raise InputError(f"somebody must hold every record; {table.where(nobody)} has no {site!r}; fill it in")
+            row = int(data.kept[np.argmax(cells == "")])
+            raise InputError(f"every record needs a site; {table.where(row)} has no {site!r}; fill it in")
         if sites is not None:
             return partition.by_place(sites.place(table.cells(site, data.kept)), sites.names), list(sites.names)
         parts, found = partition.by_column(cells)
@@ -242,12 +286,33 @@ def share_out(
 
 
 def run(
-    method: Any, data: Dataset, schema: Schema, parts: list[np.ndarray], agent_names: list[str], graph: Any,
-    *, loss: Any, l2: float, rounds: int, tolerance: float | None, holdout: float, seed: int, theory: bool = False,
-    robust: str | None = None, hostile: Hostile | None = None,
-) -> Trained:  # fmt: skip
-    """Holds rows out, trains with a progress bar, and warns of what deserves it: if asked for, also of a theorem whose
-    conditions do not hold. Our own default is known to work without, and the residuals tell."""
+    method: Any,
+    data: Dataset,
+    schema: Schema,
+    parts: list[np.ndarray],
+    agent_names: list[str],
+    graph: Any,
+    *,
+    loss: Any,
+    l2: float,
+    rounds: int,
+    tolerance: float | None,
+    holdout: float,
+    seed: int,
+    theory: bool = False,
+    robust: str | None = None,
+    hostile: Hostile | None = None,
+) -> Trained:
+    """Holds rows out, trains with a progress bar, and warns if something looks wrong.
+
+    method, loss, l2 : the algorithm, and the objective of each agent
+    data, schema, parts, agent_names : the records, and which rows belong to which agent
+    graph : who talks to whom
+    rounds, tolerance : when to stop
+    holdout, seed : the share of rows to hold out, and the seed that chooses them
+    theory : also warn if a theorem's conditions do not hold; not for our default penalty, which works without them
+    robust, hostile : how members listen, and which of them lie
+    """
     kept, held = hold_out(parts, holdout, seed)
     for name in one_sided(data, kept, agent_names, schema):
         warn(f"{name} has rows of one class only")
@@ -262,10 +327,22 @@ def run(
         waiting.start()
         try:
             trained = train_together(
-                method, data, schema, kept, graph, loss=loss, l2=l2, rounds=rounds, tolerance=tolerance,
-                names=agent_names, test=data.take(held) if len(held) else None, robust=robust, hostile=hostile,
-                progress=lambda done: bar.update(bar.task_ids[0], completed=done), prepared=waiting.stop,
-            )  # fmt: skip
+                method,
+                data,
+                schema,
+                kept,
+                graph,
+                loss=loss,
+                l2=l2,
+                rounds=rounds,
+                tolerance=tolerance,
+                names=agent_names,
+                test=data.take(held) if len(held) else None,
+                robust=robust,
+                hostile=hostile,
+                progress=lambda done: bar.update(bar.task_ids[0], completed=done),
+                prepared=waiting.stop,
+            )
         finally:
             waiting.stop()
     for warning in caught if theory else []:
@@ -280,7 +357,7 @@ def run(
 
 
 def show(trained: Trained) -> None:
-    """The comparison, and the cost of talking."""
+    """The comparison, and what the agents sent."""
     screen.print(tables.comparison(trained))
     history, n = trained.run.history, trained.rounds
     screen.print(

@@ -23,11 +23,11 @@ from tacit.privacy.noise import Noise
 @dataclass(frozen=True, eq=False)
 class FeatureGraph:
     """A symmetric matrix W of feature pairs: +1 where two features rise together, -1 where one falls as the other
-    rises (any other weights will do). The diagonal does not count as edges."""
+    rises (any other weights are possible). The diagonal does not count."""
 
     W: Any  # (d, d), kept as CSR
     cost: Event
-    seeded: bool = False  # whether its noise could be drawn again: then it does not protect
+    seeded: bool = False  # whether its noise came from a seed: then it does not protect
 
     def __post_init__(self) -> None:
         try:
@@ -75,8 +75,9 @@ def graph_from_public_sample(X: Any, threshold: float) -> FeatureGraph:
 def private_graph(
     problem: Problem, noise: Noise, budget: Gaussian, threshold: float, *, row_norm: float = 1.0
 ) -> FeatureGraph:
-    """From the private rows, by a Gaussian mechanism on their second moments at the given budget, which the run that
-    uses the graph is charged for."""
+    """From the private rows, by a Gaussian mechanism on their second moments. The run that uses the graph is charged
+    the `budget`. Edges are where the noisy correlation is above the `threshold`. Rows longer than `row_norm` are
+    refused."""
     _one_agent(problem)
     release = second_moment_perturbed(problem, noise, budget, row_norm=row_norm, ids=np.array([0]), t=0)
     moment = np.zeros((problem.dimension, problem.dimension))
@@ -88,7 +89,7 @@ def private_graph(
 def graph_as_printed(problem: Problem, threshold: float, *, as_printed: bool = False) -> FeatureGraph:
     """From the private rows as they are, as the paper does: nothing that uses it is private, and its runs say so."""
     if not as_printed:
-        raise InputError("a graph from private rows tells about them: use private_graph, or say as_printed=True")
+        raise InputError("a graph from private rows leaks: use private_graph, or say as_printed=True")
     _one_agent(problem)
     return FeatureGraph(_pattern(problem.second_moment()[0], threshold), Unprotected())
 
@@ -105,4 +106,4 @@ def _pattern(moment: np.ndarray, threshold: float) -> Any:
 
 def _one_agent(problem: Problem) -> None:
     if problem.agents != 1:
-        raise InputError(f"a composite problem is that of one agent, not of {problem.agents}; problem.pooled() is")
+        raise InputError(f"a composite problem has one agent, not {problem.agents}; problem.pooled() makes one")

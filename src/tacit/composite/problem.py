@@ -1,4 +1,4 @@
-"""A smooth average loss plus g(A x - c), as one thing that has a value."""
+"""A smooth average loss plus g(A x - c), as one objective with a value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Composite:
 
     def __post_init__(self) -> None:
         if self.problem.agents != 1:
-            raise InputError(f"a composite problem is that of one agent, not of {self.problem.agents}; use pooled()")
+            raise InputError(f"a composite problem has one agent, not {self.problem.agents}; use pooled()")
         if self.problem.dimension != self.term.dimension:
             raise InputError(f"the problem has dimension {self.problem.dimension}, the term {self.term.dimension}")
 

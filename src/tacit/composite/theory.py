@@ -1,6 +1,6 @@
-"""What paper 001 says of noise and rounds: Theorems 1 and 2, as calculators.
+"""What paper 001 says about noise and rounds: Theorems 1 and 2, as calculators.
 
-tacit's own noise comes from `tacit.calibrate`, whose accountant is tight; these stand beside it.
+They are for comparison: tacit's own noise comes from `tacit.calibrate`, whose accountant is tight.
 """
 
 from __future__ import annotations

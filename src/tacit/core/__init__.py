@@ -1,9 +1,9 @@
-"""The mathematics: problems, losses, who talks to whom and when, and the shape of a method. No privacy, no files.
+"""The mathematics: problems, losses, graphs, schedules, and the shape of a method. No privacy, no files.
 
 problem     what each agent minimises, and its exact minimiser
 losses      of a prediction against a target, with the bounds that proofs need
-graph       who is whose neighbour; hamiltonian finds cycles through everybody
-schedule    who speaks at which tick
+graph       which agents are neighbours; hamiltonian finds cycles through all agents
+schedule    which agents speak at which tick
 release     what leaves an agent, and what arrives
 algorithm   what every method has in common
 rounding    how far a computed minimiser can be from the true one

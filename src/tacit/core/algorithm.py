@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 class Algorithm(Protocol):
     """A frozen dataclass of hyper-parameters with these methods; the state is a NamedTuple of arrays.
 
-    The first axis of every array of the state is "the agents of this block": all of them where one process
-    simulates everybody, one where an organisation runs its own. A method cannot tell which. It may name its parameters
-    as it likes: they are given by their places.
+    The first axis of every array of the state is "the agents of this block": all of them in a
+    simulation, one where an organisation runs its own agent. A method does not know which. It may name its parameters
+    as it likes: they are passed by position.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def schedule(self, graph: Graph, /) -> Schedule:
-        """Who speaks to whom at tick t."""
+        """Which agents speak to which, at every tick."""
         ...
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox, /) -> Any:
@@ -39,7 +39,7 @@ class Algorithm(Protocol):
         ...
 
     def listen(self, state: Any, inbox: Inbox, view: View, t: int, /) -> Any:
-        """What the neighbours said, taken in."""
+        """Takes in what the neighbours said."""
         ...
 
     def estimate(self, state: Any, /) -> np.ndarray:

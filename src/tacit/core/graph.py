@@ -1,4 +1,4 @@
-"""Who may talk to whom: an undirected connected graph of agents 0 to n-1."""
+"""Which agents may talk to each other: an undirected connected graph of agents 0 to n-1."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tacit.errors import GraphError, NotConnected
 
 
 class View(NamedTuple):
-    """What the agents of a block know of the graph: themselves, how many neighbours they have, and how many agents
-    there are in all; no more."""
+    """All that the agents of a block know of the graph: their own ids, how many neighbours they have, and how many
+    agents there are in all."""
 
     ids: np.ndarray  # (n,)
     degree: np.ndarray  # (n, 1) V_i
@@ -41,7 +41,7 @@ class Graph:
         tidy = set()
         for a, b in self.edges:
             if not (0 <= a < self.agents and 0 <= b < self.agents):
-                raise GraphError(f"edge {a}-{b} leads outside the agents 0 to {self.agents - 1}")
+                raise GraphError(f"edge {a}-{b} names an agent that is not one of 0 to {self.agents - 1}")
             if a == b:
                 raise GraphError(f"agent {a} cannot be its own neighbour")
             tidy.add((int(min(a, b)), int(max(a, b))))
@@ -52,22 +52,22 @@ class Graph:
 
     @classmethod
     def ring(cls, n: int) -> Graph:
-        """Everybody talks to the one before and the one after."""
+        """Every agent talks to the one before it and the one after it."""
         return cls(n, tuple((i, (i + 1) % n) for i in range(n)) if n > 1 else ())
 
     @classmethod
     def path(cls, n: int) -> Graph:
-        """A ring cut open."""
+        """A ring without one of its edges."""
         return cls(n, tuple((i, i + 1) for i in range(n - 1)))
 
     @classmethod
     def star(cls, n: int) -> Graph:
-        """Agent 0 talks to everybody, the others to agent 0."""
+        """Agent 0 talks to all others, and they talk only to agent 0."""
         return cls(n, tuple((0, i) for i in range(1, n)))
 
     @classmethod
     def complete(cls, n: int) -> Graph:
-        """Everybody talks to everybody."""
+        """Every agent talks to every other."""
         return cls(n, tuple((i, j) for i in range(n) for j in range(i + 1, n)))
 
     @classmethod
@@ -127,7 +127,9 @@ class Graph:
         linked = A != 0
         if not np.array_equal(linked, linked.T):
             i, j = np.argwhere(linked & ~linked.T)[0]
-            raise GraphError(f"the adjacency matrix is not symmetric: {i} knows {j} but {j} does not know {i}")
+            raise GraphError(
+                f"the adjacency matrix is not symmetric: it has an edge from {i} to {j} but none from {j} to {i}"
+            )
         return cls(len(A), tuple((int(i), int(j)) for i, j in np.argwhere(linked) if i <= j))
 
     def to_networkx(self) -> nx.Graph:

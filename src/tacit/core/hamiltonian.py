@@ -1,4 +1,4 @@
-"""A cycle through all agents of a graph, each once: the way of a token that visits everybody in turn."""
+"""A cycle through all agents of a graph, each once: the path of a token that visits all of them in turn."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _EFFORT = 10_000_000  # agents looked at, over all tries: some seconds
 
 
 def hamiltonian_cycle(graph: Graph) -> tuple[int, ...]:
-    """The agents in the order of a Hamiltonian cycle, from agent 0; the same one for everybody who asks.
+    """The agents in the order of a Hamiltonian cycle, from agent 0. Every agent computes the same one.
 
-    Whether there is one is a hard question. The search ends by a cycle, by a proof that there is none, or, after some
-    seconds (up to 1,000 agents), undecided. Two agents pass the token to and fro.
+    Whether there is one is a hard question. The search ends with a cycle, with a proof that there is none, or, after
+    some seconds (up to 1,000 agents), undecided. Two agents pass the token back and forth.
 
     >>> hamiltonian_cycle(Graph.ring(4))
     (0, 1, 2, 3)
@@ -27,7 +27,7 @@ def hamiltonian_cycle(graph: Graph) -> tuple[int, ...]:
         return tuple(range(n))
     _possible(graph)
     rng, edges, effort = np.random.default_rng(0), 2 * n, 0
-    while effort < _EFFORT:  # an early mistake can cost for ever: rather start anew, in another order
+    while effort < _EFFORT:  # an early mistake can cost too much: start again, in another order
         cycle = _searched(graph, rng.permutation(n).tolist(), edges)
         if cycle is not None:
             return cycle
@@ -38,7 +38,7 @@ def hamiltonian_cycle(graph: Graph) -> tuple[int, ...]:
 
 
 def _possible(graph: Graph) -> None:
-    """Refuses a graph that a look at it rules out."""
+    """Refuses a graph that a quick check rules out."""
     if graph.degree.min() < 2:
         raise GraphError(f"no Hamiltonian cycle: agent {int(graph.degree.argmin())} has only one neighbour")
     plain = graph.to_networkx()
@@ -54,8 +54,8 @@ def _possible(graph: Graph) -> None:
 
 
 def _searched(graph: Graph, order: list[int], most: int) -> tuple[int, ...] | None:
-    """Takes or drops an edge, draws the consequences, and goes back where they contradict each other; None if that does
-    not end after `most` edges. `order` decides between agents of equal rank."""
+    """Takes or drops an edge, follows the consequences, and goes back where they contradict each other. None if that
+    has not ended after `most` edges. `order` decides between agents of equal rank."""
     n = graph.agents
     near = [sum(1 << int(j) for j in graph.neighbours(i)) for i in range(n)]
     whole = _Partial(near, [0] * n, list(range(n)), [1] * n)
@@ -69,7 +69,7 @@ def _searched(graph: Graph, order: list[int], most: int) -> tuple[int, ...] | No
         undecided = [i for i in range(n) if case.near[i].bit_count() > 2]
         if not undecided:
             return case.cycle()
-        # The end of a path, with the fewest ways on, goes to who has the fewest ways left.
+        # Of the ends of paths take the one with the fewest choices; join it to the agent with the fewest choices.
         i = min(undecided, key=lambda i: (not case.taken[i], case.near[i].bit_count(), order[i]))
         j = min(_bits(case.near[i] & ~case.taken[i]), key=lambda j: (case.near[j].bit_count(), order[j]))
         without, with_it = case.copy(), case
@@ -85,8 +85,8 @@ class _Partial:
     """Some edges taken, which make paths, and some dropped. Sets of agents are the bits of a number."""
 
     def __init__(self, near: list[int], taken: list[int], end: list[int], length: list[int]) -> None:
-        self.near = near  # by which edges each agent may still be reached, the taken ones among them
-        self.taken = taken  # and by which it will
+        self.near = near  # the neighbours that each agent may still have on the cycle, those taken included
+        self.taken = taken  # the neighbours that it will have
         self.end = end  # of an agent at the end of a path, the other end
         self.length = length  # and how many agents the path has
 
@@ -99,7 +99,7 @@ class _Partial:
 
     def take(self, i: int, j: int) -> list[int]:
         """The agents to look at after the edge is taken; none if it cannot be. The edge that would close the new path
-        too early goes at once."""
+        too early is dropped."""
         if self.taken[i].bit_count() == 2 or self.taken[j].bit_count() == 2:
             return []
         self.taken[i] |= 1 << j
@@ -113,7 +113,7 @@ class _Partial:
         return [i, j, first, last]
 
     def follows(self, changed: list[int]) -> bool:
-        """Takes and drops what has to be, from the changed agents on; whether that goes without contradiction."""
+        """Takes and drops all edges that the changed agents force. False if they contradict each other."""
         while changed:
             i = changed.pop()
             rest = self.near[i] & ~self.taken[i]

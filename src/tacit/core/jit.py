@@ -12,13 +12,13 @@ import numba
 # Reordered sums let the compiler use vector instructions; NaN and infinity keep their meaning.
 VECTORISED: Any = {"reassoc", "contract", "nsz"}
 
-# Compiling is what the first run on a machine waits for. So kernels that only kernels call get no wrapper for Python,
-# and those that are called from one place become part of their caller.
+# The first run on a machine waits for the compiler. So kernels that only kernels call get no wrapper for Python, and
+# those that are called from one place become part of their caller.
 _PLAIN: Any = {"nogil": True, "error_model": "numpy"}
 _INNER: Any = {**_PLAIN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 kernel = numba.njit(**_INNER)
 vectorised = numba.njit(**_INNER, fastmath=VECTORISED)
-once = numba.njit(**_PLAIN, inline="always")
+inlined = numba.njit(**_PLAIN, inline="always")
 
 
 def entry(function: Callable[..., Any]) -> Any:

@@ -23,8 +23,8 @@ from tacit.core.solvers.several import ClassStore
 from tacit.errors import InputError, NotConverged
 
 ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are enlarged by as much
-RADIUS = 4096.0  # how far from zero the models of a private run may lie, if nothing else is said
-# And at most: what is computed from models that lie farther is mostly rounding, and in the end infinite.
+RADIUS = 4096.0  # how far from zero the models of a private run may lie, by default
+# Results from models that lie farther out are mostly rounding, and in the end infinite.
 LARGEST_RADIUS = 2.0**40
 _DIGITS = 2.0**-47  # what is left after some dozens of roundings, relative
 Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
@@ -33,9 +33,9 @@ Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and th
 class Problem:
     """The local objectives of a block of agents, from `parts`, one (X_i, y_i) an agent.
 
-    `tolerance` is the gradient norm to which `argmin` solves. It is part of what a private release may state,
-    so it is met, or `NotConverged` is raised. `radius` is public: private steps take no model farther from zero into
-    account, so that no neighbour chooses the numbers that are rounded.
+    `tolerance` is the gradient norm to which `argmin` solves. The cost of a private release may rely on
+    it, so it is met, or `NotConverged` is raised. `radius` is public: private steps clip models that lie farther from
+    zero, so that no neighbour chooses the numbers that are rounded.
 
     >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])], scale=2.0, l2=0.1)
     >>> problem.agents, problem.dimension, problem.sizes.tolist()
@@ -131,13 +131,12 @@ class Problem:
             raise InputError("pooled() is for the whole problem, not for a part that take() made of it")
         s = self._store
         store = _store(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.features)
-        return Problem.__new__(Problem)._set(
-            store, np.array([0]), self.loss, self.scale.sum(keepdims=True), self.agents * self.l2, self.tolerance,
-            self.radius,
-        )  # fmt: skip
+        scale, l2 = self.scale.sum(keepdims=True), self.agents * self.l2
+        whole = Problem.__new__(Problem)
+        return whole._set(store, np.array([0]), self.loss, scale, l2, self.tolerance, self.radius)
 
     def optimum(self) -> np.ndarray:
-        """f_c, (d,): the minimiser of sum_i O_i, which no method of this project needs anybody to compute."""
+        """f_c, (d,): the minimiser of sum_i O_i, for comparison: no method of this project needs it."""
         return self.pooled().argmin(linear=0, weight=0, centre=0)[0]
 
     def value(self, f: np.ndarray) -> np.ndarray:
@@ -185,8 +184,8 @@ class Problem:
         """The minimisers of O_i(f) + <linear_i, f> + weight_i ||f - centre_i||^2, (n, d).
 
         Solved from `start` to a gradient norm of at most `tolerance` for every agent; or, where `linear` and `centre`
-        are so large that no sum has that many digits, to what double precision gives. The result depends on the
-        arguments and the agent's own data alone: not on the company in the block, nor on earlier calls.
+        are so large that no sum has that many digits, to what double precision gives. The result depends only
+        on the arguments and the agent's own data, not on the other agents of the block or on earlier calls.
         """
         w = np.asarray(weight, dtype=float).reshape(-1, 1)
         if len(w) != self.agents:
@@ -202,7 +201,7 @@ class Problem:
             raise InputError("linear, centre and start must be finite")
         rho = self.l2 + 2 * w[:, 0]
         norms = self._store.minimise(self._ids, rho, b, f, self.tolerance)
-        # A pull so large that rounding alone passes the tolerance is no honest neighbour's: it must not end the run.
+        # No honest neighbour pulls so hard that rounding alone passes the tolerance: such a pull must not end the run.
         size = np.linalg.norm(b, axis=1) + rho * np.linalg.norm(f, axis=1)
         if not (norms <= np.maximum(self.tolerance, _DIGITS * math.sqrt(self.dimension) * size)).all():
             worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
@@ -216,25 +215,26 @@ class Problem:
     def sure_argmin(self, b: np.ndarray, rho: np.ndarray, start: np.ndarray, sure: Sure) -> np.ndarray:
         """The minimisers of (data term) + rho_i/2 ||f||^2 + <b_i, f>, (n, d), as near as `sure` states.
 
-        It cannot fail: a fast solver aims at `tolerance`, and where it ends above the limit, gradient descent, whose
-        progress is a theorem, takes over (`tacit.core.rounding`). Nobody gets to know which it was, but for the time.
+        It cannot fail. A fast solver aims at `tolerance`. Where it ends above the limit, gradient descent takes over,
+        whose progress is a theorem (`tacit.core.rounding`). Only the time shows which of the two it was.
         """
         f, b, curvature = self.as_rows(start, "start").copy(), self.as_rows(b, "b"), rho[:, 0]
         norms = self._store.minimise(self._ids, curvature, b, f, self.tolerance)
         limit = sure.limit[:, 0]
-        late = np.flatnonzero(~(norms <= limit))
-        if len(late):
-            again = np.ascontiguousarray(f[late])
-            norms[late] = self._store.descend(
-                self._ids[late], curvature[late], b[late], again, sure.step[late, 0], sure.steps[late, 0], limit[late]
+        rest = np.flatnonzero(~(norms <= limit))
+        if len(rest):
+            again = np.ascontiguousarray(f[rest])
+            step, steps = sure.step[rest, 0], sure.steps[rest, 0]
+            norms[rest] = self._store.descend(
+                self._ids[rest], curvature[rest], b[rest], again, step, steps, limit[rest]
             )
-            f[late] = again
-            if not (norms[late] <= sure.steepest[late, 0]).all():  # then a proof is wrong, and nothing may leave
-                raise NotConverged(f"descent ended at a gradient norm of {norms[late].max():.3g}", reached=f)
+            f[rest] = again
+            if not (norms[rest] <= sure.steepest[rest, 0]).all():  # then a proof is wrong, and nothing may leave
+                raise NotConverged(f"descent ended at a gradient norm of {norms[rest].max():.3g}", reached=f)
         return f
 
     def require_row_norm(self, bound: float) -> None:
-        """Refuses rows longer than the bound that a privacy proof relies on: a row is never trusted to be short."""
+        """Refuses rows longer than the bound that a privacy proof relies on: no row is trusted to be short."""
         worst = self._store.longest_rows[self._ids]
         if np.any(worst > bound * (1 + ROUNDING)):
             i = int(np.argmax(worst))
@@ -268,7 +268,7 @@ class Problem:
 
 
 class Sure(Protocol):
-    """What `sure_argmin` is to reach, and how: see `tacit.core.rounding.Solved`."""
+    """The accuracy that `sure_argmin` must reach, and how: see `tacit.core.rounding.Solved`."""
 
     limit: np.ndarray
     step: np.ndarray
@@ -295,7 +295,7 @@ def check_radius(radius: float) -> None:
 
 
 def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndarray]]:
-    """Rows and labels of every agent, checked once, here at the edge."""
+    """Rows and labels of every agent, checked once, when they come in."""
     if len(parts) == 0:
         raise InputError("a problem needs at least one agent: parts is empty")
     blocks: list[Any] = []

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 class Release(NamedTuple):
     """The rows that leave the agents of a block, and for each row the privacy event that its leaving costs.
 
-    Only `tacit.privacy.mechanisms` makes one: a number that does not come with its cost does not leave. Who is
-    `silent` sends nothing: its neighbours go on with the row that they have, which is the one here. Silence is a
-    message, too, and costs what its event says.
+    Only `tacit.privacy.mechanisms` makes one: no number leaves without its cost. An agent that is `silent` sends
+    nothing. Its neighbours go on with the row that they have, which is the one here. Silence is a message, too, and
+    costs what its event says.
     """
 
     value: np.ndarray  # (n, d)
     events: tuple[Event, ...]  # one a row
-    silent: np.ndarray | None = None  # (n,) of bool, if somebody may be
+    silent: np.ndarray | None = None  # (n,) of bool, for methods in which agents may be silent
 
 
 class Inbox:
@@ -54,18 +54,18 @@ class Inbox:
         return Inbox(np.concatenate([self.rows, own]), self.indptr + np.arange(len(self.indptr)), indices)
 
     def within(self, radius: float) -> Inbox:
-        """The same with every row clipped to norm at most `radius`: whatever was said, what is heard is bounded."""
+        """The same with every row clipped to norm at most `radius`: what is heard is bounded, whatever was said."""
         if radius == np.inf:
             return self
         return Inbox(clipped(self.rows, radius), self.indptr, self.indices)
 
     def distances(self, other: Inbox) -> np.ndarray:
         """How far each row heard is from that of another inbox for the same listeners, (rows heard,)."""
-        with np.errstate(over="ignore"):  # of a number beyond all models, infinity says enough
+        with np.errstate(over="ignore"):  # infinity is a good enough answer for huge numbers
             return np.linalg.norm(self.rows[self.indices] - other.rows[other.indices], axis=1)
 
     def sum(self) -> np.ndarray:
-        """The sum of each listener's rows, (n, d); zero for a listener who heard nothing."""
+        """The sum of each listener's rows, (n, d); zero for a listener that heard nothing."""
         shape = (len(self.indptr) - 1, len(self.rows))
         return scipy.sparse.csr_array((np.ones(len(self.indices)), self.indices, self.indptr), shape=shape) @ self.rows
 
@@ -115,8 +115,8 @@ def clipped(rows: np.ndarray, radius: np.ndarray | float) -> np.ndarray:
     [[0.6, 0.8], [0.3, 0.4], [0.6, 0.8]]
     """
     largest = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)
-    direction = rows / np.where(largest > 0, largest, 1.0)  # of a norm between 1 and sqrt(d): no square overflows
+    direction = rows / np.where(largest > 0, largest, 1.0)  # has a norm between 1 and sqrt(d): no square overflows
     length = np.maximum(np.linalg.norm(direction, axis=-1, keepdims=True), 1.0)
-    # Zero and what is nearly zero lie inside; a radius over a small number may be infinite, which says the same.
+    # Zero and what is nearly zero lie inside: a radius over a small number may be infinite.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return np.where(length > radius / largest, direction * (radius / length), rows)

@@ -3,7 +3,7 @@
 A privacy proof is about real numbers. The code that runs has 53 bits, and a neighbour that lies chooses the numbers
 that are rounded. So every mechanism pays for the largest error that rounding can make. The bounds here depend on facts
 that are public (numbers of rows, dimension, loss, scale, weights, the radius), never on a record and never on what a
-neighbour said: a plan knows them, and nobody can make them larger. docs/privacy.md has the proofs.
+neighbour said. So a plan knows them, and no neighbour can make them larger. docs/privacy.md has the proofs.
 
 Throughout u = 2^-53. A sum of n products, in any order and with fused operations or without, is off by at most
 gamma_n = n u/(1 - n u) times the sum of the absolute values. C is an agent's scale, B its number of rows, r bounds the
@@ -25,7 +25,7 @@ _REACH = 4.0  # how many radii a proximal centre may lie away from zero
 
 def _gamma(n: np.ndarray | float) -> np.ndarray | float:
     if np.any(np.asarray(n) > 2**40):
-        raise InputError(f"{np.max(n):g} numbers are too many for a sum in double precision that is to be private")
+        raise InputError(f"{np.max(n):g} numbers are too many for a private sum in double precision")
     return n * UNIT / (1 - n * UNIT)
 
 
@@ -46,7 +46,7 @@ def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float =
 def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0) -> np.ndarray:
     """(n, 1): the norm to which the public linear term of a private objective is clipped.
 
-    What honest neighbours say keeps it well below: the centre of a proximal step lies within some radii of zero, and
+    Honest neighbours keep it well below that norm: the centre of a proximal step lies within some radii of zero, and
     duals are as large as gradients.
     """
     return _REACH * (rho * problem.radius + problem.loss.max_slope * row_norm * problem.scale[:, None])
@@ -55,10 +55,9 @@ def most_pull(problem: Problem, rho: np.ndarray, row_norm: float = 1.0) -> np.nd
 class Solved:
     """How well the minimiser of (data term) + rho/2 ||f||^2 + b.f can be computed, for any b of norm at most `linear`.
 
-    Whatever `Problem.sure_argmin` returns lies within `tau`/rho of the minimiser, (n, 1). Either a fast solver has
-    ended at a computed gradient norm of at most `limit`; then the true one is at most tau. Or `steps` of gradient
-    descent with the step `step` from -b/rho have come that near, by a theorem. `error` bounds the rounding of a
-    gradient on the way.
+    What `Problem.sure_argmin` returns lies within `tau`/rho of the minimiser, (n, 1). Either a fast solver has ended at
+    a computed gradient norm of at most `limit`; then the true norm is at most tau. Or `steps` of gradient descent with
+    the step `step` from -b/rho have come that near, by a theorem. `error` bounds the rounding of a gradient on the way.
     """
 
     def __init__(self, problem: Problem, rho: np.ndarray, linear: np.ndarray, row_norm: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""Who speaks to whom at tick t."""
+"""Which agents speak to which, at every tick."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.errors import GraphError, InputError, whole
 
-_ALONE = "a token needs somebody to go to: at least two agents"
+_ALONE = "a token needs at least two agents to travel between"
 
 
 class Turn(NamedTuple):
@@ -51,7 +51,7 @@ def role(turn: Turn, agent: int) -> Role:
 
 
 class Schedule(Protocol):
-    """Who speaks to whom, for every tick."""
+    """Which agents speak to which, at every tick."""
 
     def turn(self, t: int, /) -> Turn:
         """The tick t = 0, 1, ..."""
@@ -59,8 +59,8 @@ class Schedule(Protocol):
 
 
 class Broadcast:
-    """At every tick everybody speaks to all neighbours. An iteration of the method has `period` ticks, in each of which
-    what is said is used in another way.
+    """At every tick all agents speak to all their neighbours. An iteration of the method has `period` ticks; what is
+    said is used differently in each of them.
 
     >>> Broadcast(Graph.path(3)).turn(0).indices.tolist()
     [1, 0, 2, 1]
@@ -68,16 +68,16 @@ class Broadcast:
 
     def __init__(self, graph: Graph, period: int = 1) -> None:
         self.period = period
-        everybody = np.arange(graph.agents)
-        self._turn = Turn(everybody, everybody, graph.indptr, graph.indices)
+        agents = np.arange(graph.agents)
+        self._turn = Turn(agents, agents, graph.indptr, graph.indices)
 
     def turn(self, t: int) -> Turn:
-        """The same at every tick."""
+        """The same turn at every tick."""
         return self._turn
 
 
 class Cycle:
-    """A token goes round: at tick t its holder speaks to the next agent of `order` alone.
+    """A token goes round: at tick t its holder speaks only to the next agent of `order`.
 
     >>> [Cycle(Graph.ring(3), order=[0, 1, 2]).turn(t).listeners.tolist() for t in range(3)]
     [[1], [2], [0]]
@@ -87,7 +87,7 @@ class Cycle:
         for agent in order:
             whole("an agent of the order", agent, 0)
         if sorted(order) != list(range(graph.agents)):
-            raise GraphError(f"a cycle visits each of the {graph.agents} agents once; given was {list(order)}")
+            raise GraphError(f"a cycle visits each of the {graph.agents} agents once, unlike the order {list(order)}")
         if graph.agents < 2:
             raise GraphError(_ALONE)
         self._turns = []
@@ -104,8 +104,9 @@ class Cycle:
 class Walks:
     """Tokens walk at random, one step a tick, in turn: at tick t token t mod m goes to a neighbour of its holder.
 
-    The neighbour is drawn from all; with a choice c > 1, c of them are drawn and the one that its token has visited
-    least is taken (the first drawn of several). The walks are public: everybody draws the same ones from the seed.
+    The neighbour is drawn from all of them. With a choice c > 1, c neighbours are drawn, and the token goes to the one
+    that it has visited least (of several, the first that was drawn). The walks are public: every agent draws the same
+    ones from the seed.
 
     >>> walk = Walks(Graph.ring(5), seed=1)
     >>> all(walk.turn(t).listeners == walk.turn(t + 1).speakers for t in range(9))
@@ -122,7 +123,7 @@ class Walks:
         self._turns: list[Turn] = []
 
     def turn(self, t: int) -> Turn:
-        """Tick t; the walks are drawn as far as anybody has asked."""
+        """Tick t; the walks are drawn up to the latest tick that was asked for."""
         while len(self._turns) <= t:
             token = len(self._turns) % len(self._holders)
             holder, visits = self._holders[token], self._visits[token]
@@ -157,7 +158,7 @@ class RandomWalk:
 
 
 def way(graph: Graph, order: Sequence[int] | RandomWalk | None) -> Cycle | Walks:
-    """The way of one token: at random, or round the given cycle, or round one that is found in the graph."""
+    """The path of one token: a random walk, the given cycle, or a cycle that is found in the graph."""
     if isinstance(order, RandomWalk):
         return order.on(graph)
     if order is not None and not isinstance(order, list | tuple):
@@ -166,11 +167,11 @@ def way(graph: Graph, order: Sequence[int] | RandomWalk | None) -> Cycle | Walks
 
 
 class Prepared:
-    """A first tick for everybody, before another schedule: each speaks to all neighbours, or only works for itself."""
+    """A first tick for all agents, before another schedule: they speak to all neighbours (`aloud`), or only compute."""
 
     def __init__(self, graph: Graph, then: Schedule, *, aloud: bool) -> None:
-        everybody, nobody = np.arange(graph.agents), np.arange(0)
-        self._first = Broadcast(graph).turn(0) if aloud else Turn(everybody, nobody, np.zeros(1, dtype=int), nobody)
+        agents, none = np.arange(graph.agents), np.arange(0)
+        self._first = Broadcast(graph).turn(0) if aloud else Turn(agents, none, np.zeros(1, dtype=int), none)
         self._then = then
 
     def turn(self, t: int) -> Turn:
@@ -191,5 +192,5 @@ class Then:
 
 @cache
 def handed_over(holder: int, following: int) -> Turn:
-    """The holder speaks to one agent alone."""
+    """The holder speaks to one agent only."""
     return Turn(np.array([holder]), np.array([following]), np.array([0, 1]), np.array([0]))

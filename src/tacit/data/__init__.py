@@ -1,4 +1,4 @@
-"""Data: read a file, encode it by a schema, share it out among agents; UCI Adult is embedded."""
+"""Data: read a file, encode it by a schema, distribute it among agents; UCI Adult is embedded."""
 
 from tacit.data import partition
 from tacit.data.adult import a9a, adult, adult_schema, adult_table

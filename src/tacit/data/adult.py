@@ -1,4 +1,4 @@
-"""UCI Adult, embedded, and a9a, which is a function of it.
+"""UCI Adult, embedded, and a9a, which is built from it.
 
 Adult: Barry Becker and Ronny Kohavi, 1996, UCI Machine Learning Repository, CC BY 4.0, DOI 10.24432/C5XW20. All
 48,842 records, those of adult.data (split = train) before those of adult.test; `tools/build_adult.py` makes the file.
@@ -55,6 +55,6 @@ def a9a() -> tuple[Dataset, Dataset]:
     ((32561, 123), (16281, 123))
     """
     table = adult_table()
-    everybody = Schema.from_toml(_HERE / "schemas" / "a9a.toml").encode(table)
+    data = Schema.from_toml(_HERE / "schemas" / "a9a.toml").encode(table)
     train = table.is_one_of("split", ["train"])
-    return everybody.take(np.flatnonzero(train)), everybody.take(np.flatnonzero(~train))
+    return data.take(np.flatnonzero(train)), data.take(np.flatnonzero(~train))

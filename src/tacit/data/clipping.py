@@ -36,13 +36,13 @@ def clipped(X: Any, bound: float) -> Any:
 
 
 def _unit(largest: np.ndarray) -> np.ndarray:
-    """The power of two below a row's largest entry: in this unit no square overflows, and nothing is rounded."""
+    """The power of two below a row's largest entry: in this unit no square overflows, and dividing by it is exact."""
     return np.ldexp(1.0, np.frexp(largest)[1] - 1)
 
 
 def _divisors(unit: np.ndarray, squares: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
-    """By what to divide a row, one after the other: by its unit and by its norm in it over the bound, if it is long."""
-    # A little more than the norm: a rounded row must not come out above the bound that a proof relies on.
+    """The two divisors of each row: its unit, and its norm in that unit over the bound; 1 and 1 if the row is short."""
+    # A little more than the norm: after rounding, a row must not be above the bound that a proof relies on.
     factor = np.sqrt(squares) / bound * (1 + 1e-15)
     with np.errstate(over="ignore"):
         long = factor > 1 / unit

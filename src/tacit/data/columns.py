@@ -1,7 +1,7 @@
 """How one column of a file becomes features, or the label: the parts of a schema.
 
-Every kind gives a row at most one non-zero feature (a number its value, bands and categories a one), so that a
-column of n cells is encoded as n positions and n values.
+Every kind gives a row at most one non-zero feature (a number its value, bands and categories a one). So a column of n
+cells is encoded as n positions and n values.
 """
 
 import math
@@ -17,7 +17,7 @@ from tacit.errors import InputError
 
 
 class Encoded(NamedTuple):
-    """n cells as features: the feature at `position` among the column's own has `value`, its others are zero."""
+    """n cells as features: of the column's features, the one at `position` has `value`, the others are zero."""
 
     position: np.ndarray  # (n,) of int
     value: np.ndarray  # (n,) of float
@@ -94,7 +94,7 @@ class Bands:
 
 @dataclass(frozen=True)
 class Category:
-    """One feature for each category, in the order given; a value that is none of them is refused.
+    """One feature for each category, in the order given; any other value is refused.
 
     >>> Category("sex", categories=("Female", "Male")).features
     ('sex=Female', 'sex=Male')
@@ -140,7 +140,7 @@ class Classes:
         object.__setattr__(self, "negative", negative)
 
     def encode(self, cells: Cells) -> Encoded:
-        """+1 or -1; the position means nothing here."""
+        """+1 or -1; the position has no meaning here."""
         place = dict.fromkeys(self.positive, 1) | dict.fromkeys(self.negative, 0)
         sign = 2.0 * _look_up(place, cells, "a positive or negative label", "add it to one of them in [label]") - 1.0
         return Encoded(np.zeros(len(sign), dtype=np.int32), sign, np.zeros(len(sign), dtype=bool))
@@ -180,13 +180,13 @@ class Sites:
         object.__setattr__(self, "names", _strings(self.names, "names in [sites]"))
 
     def place(self, cells: Cells) -> np.ndarray:
-        """(n,) which of the names each cell holds; another name is refused, as another category is."""
+        """(n,) which of the names each cell holds; any other name is refused."""
         place = {name: k for k, name in enumerate(self.names)}
         return _look_up(place, cells, "one of the schema's sites", "add it to the names in [sites]")
 
 
 def plain(number: float) -> str:
-    """A number as a person writes it, and as TOML reads it back exactly.
+    """A number as a person writes it; TOML reads it back exactly.
 
     >>> plain(17.0), plain(0.1), plain(1e300)
     ('17', '0.1', '1e+300')
@@ -208,8 +208,8 @@ def _look_up(place: dict[str, int], cells: Cells, needed: str, remedy: str) -> n
 def _numbers(values: Any, what: str) -> tuple[float, ...]:
     listed = list(values) if isinstance(values, list | tuple) else [values]
     for value in listed:
-        # bool is an int to Python, and `true` for a bound is a slip. Comparing also refuses nan, and integers too
-        # large for a float.
+        # In Python a bool is an int, but `true` as a bound is a mistake. The comparison also refuses nan, and integers
+        # too large for a float.
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (number and abs(value) <= sys.float_info.max):
             raise InputError(f"{what} must be finite numbers; got {value!r}; write numbers")
@@ -220,7 +220,7 @@ def _bounds(values: Any, what: str) -> tuple[float, float]:
     numbers = _numbers(values, f"bounds of {what}")
     if len(numbers) != 2 or not 0 < numbers[1] - numbers[0] < math.inf:
         raise InputError(
-            f"bounds must be [lo, hi], lo < hi, at a finite distance; {what} has {list(numbers)}; mend them"
+            f"bounds must be [lo, hi], lo < hi, at a finite distance; {what} has {list(numbers)}; correct them"
         )
     return numbers[0], numbers[1]
 
@@ -231,7 +231,7 @@ def _strings(values: Any, what: str) -> tuple[str, ...]:
         if not isinstance(value, str) or value != value.strip():
             raise InputError(
                 f"{what} must be a list of strings without outer spaces; got {value!r}; "
-                "write them as they stand in the file, in quotes"
+                "write them as they are in the file, in quotes"
             )
         if value in listed[:k]:
             raise InputError(f"{what} must differ; {value!r} is there twice; remove one")

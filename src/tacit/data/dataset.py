@@ -31,14 +31,14 @@ class Dataset:
         if not (sizes[0] == sizes[1] == sizes[2] and sizes[3] == sizes[4]):
             raise InputError(
                 f"a data set needs as many labels and row numbers as rows, and a name per feature; "
-                f"X is {rows} x {features}, y has {sizes[2]}, kept {sizes[1]}, names {sizes[4]}; cut them alike"
+                f"X is {rows} x {features}, y has {sizes[2]}, kept {sizes[1]}, names {sizes[4]}; make them fit"
             )
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def take(self, indices: Sequence[int] | np.ndarray) -> "Dataset":
-        """The rows of these indices, in this order. `clipped` still speaks of the whole file."""
+        """The rows of these indices, in this order. `clipped` is still about the whole file."""
         rows = np.asarray(indices, dtype=np.intp)
         y = None if self.y is None else self.y[rows]
         return replace(self, X=self.X[rows], y=y, kept=self.kept[rows])

@@ -1,7 +1,8 @@
-"""A first schema for a file that has none. What it reads off the data has to be replaced by public knowledge."""
+"""A first schema for a file that has none. You must replace what it reads from the data by public knowledge."""
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,12 @@ LEAK = (
 _MISSING = ("?", "", "NA", "N/A", "null")
 _MOST_CATEGORIES = 100
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
-# id, patient_id, PatientID; not paid. And what else names a person rather than describes one.
+# id, patient_id, PatientID, but not paid; and other columns that name a person and do not describe one.
 _ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid|mrn|ssn|nhs|zip|zipcode|postcode|phone|email|name)$)|[a-z]I[dD]$")
 
 
 def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
-    """See `Schema.draft`.
+    """A first schema from a file, and notes about it; see `Schema.draft`.
 
     >>> text = {"age": ["37", "51", "?"], "town": ["Bath", "Bath", "York"], "ill": ["no", "yes", "no"]}
     >>> table = Table({name: np.array(cells, dtype=object) for name, cells in text.items()}, source="three people")
@@ -64,15 +65,13 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
         raise InputError(
             f"a schema needs a column to learn from; {table.source} has none that can be used; " + "; ".join(notes[1:])
         )
-    schema = Schema(
-        label=target, columns=tuple(columns), intercept=True, row_norm=1.0, missing="drop", missing_values=_MISSING,
-        drafted=True,
-    )  # fmt: skip
+    missing: dict[str, Any] = {"missing": "drop", "missing_values": _MISSING}
+    schema = Schema(label=target, columns=tuple(columns), intercept=True, row_norm=1.0, drafted=True, **missing)
     return schema, notes
 
 
 def _refuse_not_finite(table: Table) -> None:
-    """NaN and infinity are no values to learn from, and no honest way to write a missing one."""
+    """Refuses NaN and infinity: they are neither values to learn from nor a clear way to write a missing value."""
     for name, cells in table.columns.items():
         odd = np.array([_is_not_finite(text) for text in cells.tolist()], dtype=bool)
         if odd.any():
@@ -124,12 +123,12 @@ def _label(values: list[str], name: str, source: str) -> Classes | Target:
 
 
 def _column(values: list[str], name: str) -> Number | Category | str:
-    """The column's place in the schema, or why it has none."""
+    """The column as the schema has it, or the reason why it is left out."""
     distinct = sorted(set(values))
     if _ID_NAME.search(name):
         return "its name says that it is an identifier"
     if len(distinct) < 2:
-        return f"it has {len(distinct)} distinct values, so it tells nothing"
+        return f"it has {len(distinct)} distinct values, so it is of no use"
     numbers = _as_numbers(values)
     if numbers is not None:
         counts_rows = np.array_equal(np.sort(numbers), numbers.min() + np.arange(len(numbers)))

@@ -1,4 +1,7 @@
-"""Data sets in the forms that others distribute: LIBSVM text, and NumPy archives of matrices."""
+"""The papers' data sets as others distribute them: LIBSVM text, and NumPy archives of matrices.
+
+These readers are here for the papers' experiments, and public. Read your own records with `read_csv` and a schema.
+"""
 
 import re
 import zipfile
@@ -40,7 +43,7 @@ def read_libsvm(path: str | Path, features: int | None = None) -> tuple[csr_arra
     for number, line in zip(at, lines, strict=True):
         if not _LINE.fullmatch(line):
             raise _bad_line(source, number, line)
-    # Every line is now a label and pairs, so that the numbers of all lines can be read in one sweep.
+    # Every line is now a label and pairs, so the numbers of all lines can be read at once.
     counts = np.array([line.count(":") for line in lines])
     try:
         numbers = np.array(" ".join(lines).replace(":", " ").split(), dtype=np.float64)
@@ -78,7 +81,8 @@ def read_libsvm(path: str | Path, features: int | None = None) -> tuple[csr_arra
 def _bad_line(source: str, number: int, line: str) -> InputError:
     shown = line if len(line) <= 60 else line[:57] + "..."
     return InputError(
-        f"a line must be a label and index:value pairs of finite numbers; {source} line {number} is {shown!r}; mend it"
+        f"a line must be a label and index:value pairs of finite numbers; {source} line {number} is {shown!r}; "
+        "correct it"
     )
 
 
@@ -121,12 +125,12 @@ def read_npz(path: str | Path) -> tuple[Dataset, Dataset | None]:
     """
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"a file is needed; {path} is none; check the path")
+        raise InputError(f"a file is needed; {path} is not a file; check the path")
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        # Text, a cut archive, pickled objects and a single array fail in as many ways.
+        # Text, a cut archive, pickled objects and a single array fail in different ways.
         raise InputError(f"the file must be a NumPy archive; {path.name} is not ({error}); fetch it again") from None
     if {"X_times_100", "y"} <= arrays.keys():
         X = arrays["X_times_100"] / 100.0
@@ -157,7 +161,7 @@ def load(name_or_path: str | Path, directory: str | Path | None = None) -> tuple
     """Train set and, if there is one, test set of a file, or of a named data set in a directory.
 
     The names are a8a, ijcnn1 and bio_train, the data sets of the papers besides Adult. A path ending in `.npz` is read
-    by `read_npz`, any other by `read_libsvm`, its test set being the file beside it with `.t` in its name.
+    by `read_npz`, any other by `read_libsvm`; its test set is the file beside it with `.t` in its name.
 
     >>> load("a8a", directory="nowhere")
     Traceback (most recent call last):
@@ -167,7 +171,7 @@ a8a.npz, a8a, a8a.txt, a8a.bz2; download one of them there
     """
     train, test = _loaded(name_or_path, directory)
     if train.y is not None and len(np.unique(train.y)) < 2:
-        raise InputError(f"a classifier learns from both classes; {name_or_path} has one only; check its labels")
+        raise InputError(f"a classifier learns from both classes; {name_or_path} has only one; check its labels")
     return train, test
 
 

@@ -1,4 +1,4 @@
-"""Who holds which rows: index arrays, one for each agent, that cover every row exactly once."""
+"""Which agent holds which rows: one index array for each agent; together they cover every row exactly once."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def by_place(place: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:
     parts = [np.flatnonzero(place == k) for k in range(len(names))]
     for name, part in zip(names, parts, strict=True):
         if not len(part):
-            # To refuse tells nothing that is protected: how many rows each site has is public.
+            # This refusal reveals nothing that is protected: how many rows each site has is public.
             raise InputError(f"every agent needs a row; {name!r} has none; add its records, or take it off the names")
     return parts
 
@@ -53,7 +53,7 @@ def dirichlet(y: np.ndarray, agents: int, concentration: float, seed: int = 0) -
     """Label skew: of each class, agent i gets a share drawn from Dirichlet(concentration, ..., concentration).
 
     A large concentration gives all agents the same mix of labels, a small one gives most of them a single class.
-    Hsu, Qi, Brown, "Measuring the effects of non-identical data distribution", arXiv:1909.06335, skew labels alike.
+    As in Hsu, Qi, Brown, "Measuring the effects of non-identical data distribution", arXiv:1909.06335.
 
     >>> y = np.repeat([-1.0, 1.0], 50)
     >>> parts = dirichlet(y, agents=4, concentration=0.5)
@@ -63,7 +63,7 @@ def dirichlet(y: np.ndarray, agents: int, concentration: float, seed: int = 0) -
     y = np.asarray(y)
     _check(len(y), agents)
     if not (np.isfinite(concentration) and concentration > 0):
-        raise InputError(f"concentration must be positive and finite; got {concentration}; 1.0 is a middling skew")
+        raise InputError(f"concentration must be positive and finite; got {concentration}; 1.0 is a medium skew")
     rng = np.random.default_rng(seed)
     classes = [np.flatnonzero(y == label) for label in np.unique(y)]
     for _ in range(_DRAWS):

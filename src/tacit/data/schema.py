@@ -1,7 +1,7 @@
 """A schema says how a file becomes numbers, so that all organisations encode alike.
 
-It is agreed upon before anybody looks at data, from public knowledge only: a bound or a category that was read off
-private records tells something about them. As a TOML file:
+Agree on it before anybody looks at data, from public knowledge only: a bound or a category that was read from private
+records reveals something about them. As a TOML file:
 
     version = 1
     intercept = true             # one more feature that is always one; default false
@@ -9,7 +9,7 @@ private records tells something about them. As a TOML file:
     missing = "drop"             # a row with a missing value: "drop" it; "zero", its features stay zero;
                                  # or "refuse", the default, the file
     missing_values = ["?", ""]   # the cells that mean missing; this is the default
-    drafted = true               # bounds and categories were read off records: private training refuses the schema
+    drafted = true               # bounds and categories were read from records: private training refuses the schema
 
     [label]
     column = "income"
@@ -43,9 +43,9 @@ A numeric label, for the squared loss, is scaled from its bounds to [-1, 1]:
     kind = "number"
     bounds = [0, 200000]
 
-Features stand in the order of the columns, the intercept last. A file may have more columns than the schema: they
-are ignored. One column may be used twice, in different kinds. The intercept counts in the norm of a row, because it
-counts in the sensitivity.
+Features are in the order of the columns, the intercept last. Columns of the file that are not in the schema are
+ignored. A column may be used twice, with different kinds. The intercept counts in the norm of a row, because it counts
+in the sensitivity.
 """
 
 import tomllib
@@ -198,7 +198,7 @@ class Schema:
         try:
             return cls.from_dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise InputError(f"the schema must be TOML; {Path(path).name} is not: {error}; mend that line") from None
+            raise InputError(f"the schema must be TOML; {Path(path).name} is not: {error}; correct that line") from None
         except InputError as error:
             raise InputError(f"{Path(path).name}: {error}") from None
 
@@ -208,7 +208,7 @@ class Schema:
 
     @classmethod
     def draft(cls, table: Table, label: str) -> tuple["Schema", list[str]]:
-        """A first schema read off a file, with notes on what was left out and what must be replaced.
+        """A first schema, read from a file, with notes on what was left out and what you must replace.
 
         >>> text = {"age": ["37", "51"], "id": ["a1", "a2"], "ill": ["no", "yes"]}
         >>> table = Table({name: np.array(cells, dtype=object) for name, cells in text.items()}, source="two people")
@@ -216,12 +216,12 @@ class Schema:
         >>> schema.feature_names
         ('age', 'intercept')
         """
-        from tacit.data.draft import draft  # draft makes a Schema, so it cannot be imported before there is one
+        from tacit.data.draft import draft  # draft imports this module
 
         return draft(table, label)
 
     def encode(self, table: Table, *, labelled: bool = True) -> Dataset:
-        """The rows of a table as features and labels; without labels when the file need not have any.
+        """The rows of a table as features and labels; without labels if `labelled` is false.
 
         The matrix is a csr_array when fewer than half of its entries are non-zero, an ndarray otherwise.
         """
@@ -263,11 +263,11 @@ class Schema:
             kept = np.flatnonzero(~np.logical_or.reduce(list(absent.values())))
             if not len(kept):
                 raise InputError(
-                    f"a row must be left; every row of {table.source} has a missing value; "
+                    f"at least one row is needed; every row of {table.source} has a missing value; "
                     'leave out the empty columns, or set missing = "zero"'
                 )
             return kept
-        # A label cannot be replaced by zeros: without one the row teaches nothing.
+        # A label cannot be replaced by zeros: a row without a label is of no use.
         label = [self.label.column] if labelled else []
         for name in absent if self.missing == "refuse" else label:
             mask = absent[name]

@@ -1,4 +1,4 @@
-"""TOML text of a schema. The standard library reads TOML but does not write it."""
+"""Writes a schema as TOML. The standard library reads TOML but does not write it."""
 
 import json
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def write(schema: Mapping[str, Any], under: str = "") -> str:
 
 
 def lines(settings: Mapping[str, Any], table: str = "") -> str:
-    """One line a setting, after the line that names their table, if they are in one."""
+    """One line for each setting, after the line that names their table, if there is one."""
     head = f"[{table}]\n" if table else ""
     return head + "".join(f"{key} = {_value(value)}\n" for key, value in settings.items())
 
@@ -41,6 +41,6 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # A JSON string is a TOML string, but for DEL, which TOML wants escaped.
+        # A JSON string is a TOML string, except that TOML wants DEL escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return plain(float(value))

@@ -1,4 +1,4 @@
-"""A file of records as text: named columns of strings, before any of them is taken for a number."""
+"""A file of records as text: named columns of strings, before any of them is read as a number."""
 
 import csv
 import io
@@ -13,12 +13,12 @@ import numpy as np
 from tacit.data.text import read_text
 from tacit.errors import InputError
 
-_BLOCK = 4096  # rows read at once: a file's worth of small lists would keep the garbage collector busy
+_BLOCK = 4096  # rows read at once: small lists for a whole file would keep the garbage collector busy
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of strings as they stand in a file.
+    """Columns of strings as they are in a file.
 
     >>> table = Table({"age": np.array(["39", "50"], dtype=object)}, source="people.csv")
     >>> len(table), table.where(1)
@@ -63,7 +63,7 @@ class Table:
 
 
 class Cells(NamedTuple):
-    """Some cells of one column that remember where they stand, so that a complaint can name the place."""
+    """Some cells of one column with their rows, so that an error can name the place."""
 
     table: Table
     column: str
@@ -75,7 +75,7 @@ class Cells(NamedTuple):
         return f"{self.table.where(int(self.rows[k]))}, column {self.column!r}"
 
     def numbers(self) -> np.ndarray:
-        """(n,) of float64; anything that is not a finite number is refused by place and value."""
+        """(n,) of float64; refuses anything that is not a finite number, and names its place and value."""
         try:
             numbers = self.values.astype(np.float64)
             finite = np.isfinite(numbers)
@@ -100,8 +100,8 @@ def _is_finite_number(text: str) -> bool:
 def read_csv(path: str | Path) -> Table:
     """Read a comma-separated file with a header line; `.csv.gz` too.
 
-    Blank lines are passed over. A row of more or fewer cells than the header is refused, since a shifted row would
-    otherwise be read as wrong values of the right columns.
+    Blank lines are skipped. A row with more or fewer cells than the header is refused: otherwise a shifted row would be
+    read as wrong values of the right columns.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -128,7 +128,7 @@ def read_csv(path: str | Path) -> Table:
             if len(cells) != len(names):
                 raise InputError(
                     f"every row must have the {len(names)} cells of the header; {source} line {line} has "
-                    f"{len(cells)}; mend that line (quote a cell that contains a comma)"
+                    f"{len(cells)}; correct that line (quote a cell that contains a comma)"
                 )
         lines += [line for line, _ in block]
         for column, of_block in zip(columns, zip(*(cells for _, cells in block), strict=True), strict=True):
@@ -140,7 +140,7 @@ def read_csv(path: str | Path) -> Table:
 
 
 class _Stripped(dict[str, str]):
-    """Cell to stripped cell, one object for equal cells: a column of few values stays small and is quick to look up."""
+    """Maps a cell to its stripped text, one object for equal cells: a column of few values needs little memory."""
 
     def __missing__(self, cell: str) -> str:
         text = cell.strip()
@@ -157,7 +157,7 @@ def _records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
                 yield begins, record
             begins = reader.line_num + 1
     except csv.Error as error:
-        raise InputError(f"the file must be CSV; {source} line {begins} is not ({error}); mend that line") from None
+        raise InputError(f"the file must be CSV; {source} line {begins} is not ({error}); correct that line") from None
 
 
 def _header(names: list[str], source: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Text of a file, whether plain or compressed, with the errors a user can act on."""
+"""The text of a file, plain or compressed, with errors that a user can act on."""
 
 import bz2
 import gzip
@@ -27,7 +27,7 @@ def read_text(path: str | Path) -> str:
     except IsADirectoryError:
         raise InputError(f"a file is needed; {path} is a directory; name a file in it") from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        # A cut or foreign archive shows as any of these, depending on where it breaks.
+        # A cut or foreign archive raises any of these, depending on where it breaks.
         raise InputError(f"the file must be readable; {path} is not ({error}); fetch or write it again") from None
     try:
         return raw.decode("utf-8-sig")

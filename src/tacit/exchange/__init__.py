@@ -1,4 +1,4 @@
-"""How what the speakers say reaches the listeners: as plain messages, or as sums that hide the single messages."""
+"""How messages reach the listeners: as plain messages, or as sums that hide the single messages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Link(Protocol):
     sent: dict[str, int]  # "messages" and "bytes" so far
 
     def deliver(self, release: Release, turn: Turn, t: int, /) -> Inbox:
-        """What the listeners of tick t get of what its speakers released."""
+        """What the listeners of tick t get from what its speakers released."""
         ...
 
 
 class Exchange(Protocol):
-    """A way of connecting them."""
+    """A way of connecting the agents of a graph."""
 
     def open(self, graph: Graph, /) -> Link:
         """Called once a run."""

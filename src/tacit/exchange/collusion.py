@@ -1,4 +1,4 @@
-"""What agents that pool what they hear learn of the others, in spite of secret-shared sums."""
+"""What agents that combine what they hear learn about the others, in spite of secret-shared sums."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def revealed(
 ) -> list[int]:
     """The agents outside the coalition whose row it can compute from its own rows and its sums of one round.
 
-    Each of its agents i hears the sum over its neighbours. As equations in the rows of the others, those are the
-    indicators of N(i) less the coalition; the row of h follows from them if and only if the unit vector e_h is in
-    their span, that is, a row of the reduced echelon form. Fractions, so the answer is exact.
+    Each agent i of the coalition hears the sum over its neighbours. As equations in the rows of the others, these are
+    the indicators of N(i) without the coalition. The row of h follows from them if and only if the unit vector e_h is
+    in their span, that is, a row of the reduced echelon form. Fractions make the answer exact.
 
-    `left_out` says for a listener whom its sum of that round does not count, because they dropped out.
+    `left_out` names, for a listener, the agents that its sum of that round does not count because they dropped out.
 
-    It is what *any* messages reveal. A method relates the rows of different rounds, from which more may follow.
+    The answer holds for *any* messages. A method relates the rows of different rounds, so more may follow.
 
     >>> revealed(Graph.complete(5), [0, 1, 2]), revealed(Graph.ring(5), [0, 2])  # they hear 1 + 4 and 1 + 3
     ([], [])
@@ -29,7 +29,7 @@ def revealed(
     """
     ours = set(coalition)
     if not ours <= set(range(graph.agents)):
-        raise InputError(f"the coalition {sorted(ours)} has agents that the graph has not")
+        raise InputError(f"the coalition {sorted(ours)} has agents that are not in the graph")
     others = [h for h in range(graph.agents) if h not in ours]
     heard = {i: set(graph.neighbours(i)) - set((left_out or {}).get(i, ())) for i in sorted(ours)}
     equations = [[Fraction(h in heard[i]) for h in others] for i in heard]

@@ -1,4 +1,4 @@
-"""The cryptography, all of it: key agreement, sealed messages, uniform words. It comes from the package `cryptography`.
+"""All cryptography of the exchange: key agreement, sealed messages, uniform words, by the package `cryptography`.
 
 X25519, HKDF-SHA256, AES-256-GCM, and AES-256 in counter mode as generator.
 """
@@ -18,23 +18,23 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tacit.errors import ExchangeError
 
-KEY_BYTES = 32  # of a public key, a seed, a cipher's key
+KEY_BYTES = 32  # the size of a public key, a seed, a cipher's key
 
 
 def fresh_key() -> bytes:
-    """From the operating system's generator."""
+    """A random key from the operating system."""
     return os.urandom(KEY_BYTES)
 
 
 class KeyPair:
-    """An agent's X25519 keys for one run: fresh, or again the same, from a secret that has no other use."""
+    """An agent's X25519 keys for one run: fresh, or derived from a secret that has no other use."""
 
     def __init__(self, secret: bytes | None = None) -> None:
         self._private = X25519PrivateKey.from_private_bytes(fresh_key() if secret is None else secret)
         self.public = self._private.public_key().public_bytes_raw()
 
     def agree(self, public: bytes) -> bytes:
-        """The secret shared with the owner of that public key."""
+        """The secret shared with the owner of this public key."""
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as error:
@@ -42,22 +42,22 @@ class KeyPair:
 
 
 class Channel:
-    """One direction between two agents: a key of its own, derived from their secret and from what it is used for."""
+    """One direction between two agents, with its own key, derived from their secret and from its purpose."""
 
     def __init__(self, secret: bytes, run: bytes, purpose: bytes) -> None:
         self._aead = AESGCM(HKDF(SHA256(), KEY_BYTES, salt=run, info=purpose).derive(secret))
 
     def seal(self, nonce: bytes, message: bytes, about: bytes) -> bytes:
-        """Encrypted, and authentic together with what it is about. No nonce may be used for two messages."""
+        """Encrypts a message, and authenticates it together with `about`. No nonce may be used for two messages."""
         return self._aead.encrypt(nonce, message, about)
 
     def open(self, nonce: bytes, sealed: bytes, about: bytes) -> bytes:
-        """The message, if it was sealed for this nonce and about this."""
+        """The message. Refuses one that was sealed with another nonce or another `about`."""
         return _opened(self._aead, nonce, sealed, about)
 
 
 def seal_once(key: bytes, message: bytes | memoryview, about: bytes) -> bytes:
-    """Sealed under a key that is used for this message and no other, so that any nonce will do."""
+    """Seals a message with a key that is used for no other message, so that any nonce will do."""
     return AESGCM(key).encrypt(bytes(12), message, about)
 
 
@@ -67,20 +67,19 @@ def open_once(key: bytes, sealed: bytes, about: bytes) -> bytes:
 
 
 class SecureWords:
-    """Uniform words of 64 bits: the operating system gives a seed, a cipher in counter mode expands it."""
+    """Uniform words of 64 bits: a seed from the operating system, expanded by a cipher in counter mode."""
 
     def __init__(self, chunk: int = 2**14) -> None:
-        self._zeros, self._words = bytes(8 * chunk), np.empty(chunk, dtype="<u8")  # small enough for a fast cache
+        self._zeros, self._words = bytes(8 * chunk), np.empty(chunk, dtype="<u8")  # small enough for the cache
 
     def seed(self, about: bytes) -> bytes:
-        """A fresh one, whatever it is for."""
+        """A fresh seed, whatever `about` is."""
         return fresh_key()
 
     def add(self, seed: bytes, total: np.ndarray) -> None:
-        """total += the words of that seed, which are the same on every machine."""
-        stream = Cipher(
-            algorithms.AES(seed), modes.CTR(bytes(16))
-        ).encryptor()  # a seed is used once: any start will do
+        """total += the words of this seed, which are the same on every machine."""
+        start = bytes(16)  # a seed is used once, so any start will do
+        stream = Cipher(algorithms.AES(seed), modes.CTR(start)).encryptor()
         for low in range(0, len(total), len(self._words)):
             part = total[low : low + len(self._words)]
             words = self._words[: len(part)]
@@ -89,15 +88,15 @@ class SecureWords:
 
 
 class RepeatableWords(SecureWords):
-    """Seeds that only who has the secret can tell from fresh ones, and that are the same when they are asked for again:
-    an agent that was killed and goes on repeats its messages to the last bit. No two seeds may be about the same."""
+    """Seeds derived from a secret, which look fresh to everybody else. The same `about` gives the same seed, so that an
+    agent that was killed repeats its messages to the last bit. No two seeds may have the same `about`."""
 
     def __init__(self, secret: bytes) -> None:
         super().__init__()
         self._secret = secret
 
     def seed(self, about: bytes) -> bytes:
-        """HMAC-SHA256 of what it is for."""
+        """HMAC-SHA256 of `about`."""
         return hmac.digest(self._secret, about, "sha256")
 
 

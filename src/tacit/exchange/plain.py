@@ -22,7 +22,7 @@ class PlainLink:
         self.sent = {"messages": 0, "bytes": 0}
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
-        """The rows themselves. Who is silent sends nothing: its listeners have the row."""
+        """The rows themselves. An agent that is silent sends nothing: its listeners have the row already."""
         messages = len(turn.indices) if release.silent is None else int((~release.silent[turn.indices]).sum())
         self.sent["messages"] += messages
         self.sent["bytes"] += messages * release.value[0].nbytes

@@ -1,4 +1,4 @@
-"""Sums of the neighbours' messages, computed such that nobody sees a single message."""
+"""Sums of the neighbours' messages, computed so that nobody sees a single message."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class SecretSharedSums:
     end is a class of its own; the arithmetic, and how exact it is, in `FixedPoint`. It needs
     `pip install 'tacit-learn[exchange]'`.
 
-    **What it hides.** A coalition sees uniform words that depend on the rows of the others through the sums alone
-    that its own listeners hear. Assumed is that everybody follows the protocol, and that public keys are authentic.
+    **What it hides.** A coalition sees uniform words. They depend on the rows of the others only through the sums
+    that its own listeners hear. This assumes that everybody follows the protocol, and that public keys are authentic.
 
-    **What it does not hide.** Those sums, every round. All but two members of a group, pooling what they know, learn
-    the sum of the two others' rows; all but one learn the one's row. Neighbourhoods overlap, and from several sums
-    single rows may follow: `revealed(graph, coalition)` says whose. So it is *not* differential privacy and lowers no
-    cost: a release is charged as if it were sent in the open. Noise is drawn before, by the method; rounding to fixed
-    point comes after it and is post-processing, and so is moving a noisy entry to the bound if it lies above.
+    **What it does not hide.** Those sums, every round. If all but two members of a group combine what they know, they
+    learn the sum of the two others' rows; all but one learn the last one's row. Neighbourhoods overlap, and single rows
+    may follow from several sums: `revealed(graph, coalition)` says whose. So it is *not* differential privacy and
+    lowers no cost: a release is charged as if it were sent as a plain message. The method draws the noise before;
+    rounding to fixed point, and cutting a noisy entry to the bound, come after it and are post-processing.
 
     **Groups** are closed neighbourhoods. One of fewer than `least` members is refused, so every agent needs at least
     two neighbours. Agents with the same closed neighbourhood (all, on a complete graph) share one sum.
@@ -60,11 +60,11 @@ class SecretSharedSums:
     least: int = 3  # members of a group
 
     def point(self, graph: Graph) -> FixedPoint:
-        """How numbers are written: such that the largest group's sums fit."""
+        """How numbers are encoded, so that the sums of the largest group fit."""
         return FixedPoint(self.bound, 1 + int(graph.degree.max()))
 
     def open(self, graph: Graph) -> SecretSharedLink:
-        """Every agent makes its keys, and agrees on secrets with all it shares a group with: once a run."""
+        """Every agent makes its keys, and agrees on a secret with every agent of its groups: once a run."""
         return SecretSharedLink(graph, self.point(graph), self.least)
 
 
@@ -92,11 +92,11 @@ class SecretSharedLink:
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
         """The listeners' sums. A sum that several of them share is computed once, and counted for each.
 
-        Who is silent takes part with the row that its listeners would have, if they were told rows.
+        An agent that is silent takes part with the row that its listeners would have as plain messages.
         """
         rows = release.value
         if not any(isinstance(event, Unprotected) for event in release.events):
-            rows = self._point.bounded(rows)  # what left with noise may be moved, and must not fail
+            rows = self._point.bounded(rows)  # a noisy row may be moved, and must not fail
         said = dict(zip(turn.speakers.tolist(), rows, strict=True))
         sums = np.empty((len(turn.listeners), rows.shape[1]))
         place = {i: k for k, i in enumerate(turn.listeners.tolist())}
@@ -124,7 +124,7 @@ class SecretSharedLink:
 
 
 class SharedSum(NamedTuple):
-    """What became of a sum."""
+    """The result of a sum."""
 
     members: tuple[int, ...]  # whose rows it counts
     totals: dict[int, np.ndarray]  # for each listener, modulo p
@@ -139,12 +139,15 @@ def shared_sum(
     listeners: tuple[int, ...],
     redo: bool = False,
 ) -> SharedSum:
-    """One sum among the sharings of a group, step by step.
+    """One sum among the members of a group, step by step.
 
-    `carry` is the network. If a share does not arrive, its sender is taken to have dropped out: the sum is refused, or
-    tried again without the sender if `redo`, which is for complete graphs (see `tacit.exchange.sharing`). Partial sums
-    leave only when everybody has all shares, so that until then an attempt can be given up; if one of them does not
-    arrive, there is no sum in this round.
+    - `sharings`: the members, by agent; `rows`: what each of them says.
+    - `carry` is the network. If a share does not arrive, its sender has dropped out: the sum is refused, or, with
+      `redo`, tried again without the sender. `redo` is for complete graphs (see `tacit.exchange.sharing`).
+    - `listeners`: the members that hear the sum.
+
+    Partial sums leave only when every member has all shares, so that until then an attempt can be given up. If a
+    partial sum does not arrive, there is no sum in this round.
     """
     present = sorted(sharings)
     for attempt in count():
@@ -164,9 +167,9 @@ def shared_sum(
         present = [i for i in present if i not in missing]
         if not present:
             raise Dropout(sorted(missing), "nobody's shares arrived: there is no sum")
-    gone = [i for i in listeners if i not in present]
-    if gone:
-        raise Dropout(gone, f"the listeners {gone} have dropped out: there is no sum")
+    lost = [i for i in listeners if i not in present]
+    if lost:
+        raise Dropout(lost, f"the listeners {lost} have dropped out: there is no sum")
     collectors = {i: sharings[i].collect() for i in listeners}
     for i in present:
         message = sharings[i].partial()
@@ -177,7 +180,7 @@ def shared_sum(
 
 
 class SummedInbox(Inbox):
-    """An inbox of which only the sums are known."""
+    """An inbox that has only the sums."""
 
     def __init__(self, sums: np.ndarray, counts: np.ndarray) -> None:
         self._sums, self._counts = sums, counts
@@ -188,11 +191,11 @@ class SummedInbox(Inbox):
         return self._counts
 
     def within(self, radius: float) -> SummedInbox:
-        """Nobody sees a row: the sum is clipped to what so many rows of norm at most `radius` can add up to."""
+        """Nobody sees a row: the sum is clipped to the largest sum of so many rows of norm at most `radius`."""
         return SummedInbox(clipped(self._sums, np.maximum(self._counts, 1) * radius), self._counts)
 
     def distances(self, other: Inbox) -> np.ndarray:
-        """How far each sum is from that of another inbox, (n,): whose row did it, nobody can say."""
+        """How far each sum is from that of another inbox, (n,). Nobody can say whose row is the reason."""
         with np.errstate(over="ignore"):
             return np.linalg.norm(self._sums - other.sum(), axis=1)
 
@@ -201,16 +204,16 @@ class SummedInbox(Inbox):
         return self._sums
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in ("rows", "indptr", "indices"):  # what all else of an inbox is made from
+        if name in ("rows", "indptr", "indices"):  # everything else in an inbox is computed from these
             raise InputError(
-                "with secret-shared sums a listener knows sum(), mean() and counts, no single rows: the method needs "
+                "with secret-shared sums a listener has sum(), mean() and counts, but no single rows: the method needs "
                 "plain messages"
             )
         raise AttributeError(name)
 
 
 def _groups(turn: Turn) -> list[Group]:
-    """Each listener with those it hears; listeners of the same group together."""
+    """Each listener with the agents that it hears; listeners of the same group together."""
     from tacit.exchange.sharing import Group
 
     listeners: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -218,7 +221,7 @@ def _groups(turn: Turn) -> list[Group]:
     speaking = set(speakers)
     for k, i in enumerate(turn.listeners.tolist()):
         if i not in speaking:
-            raise InputError(f"in a secret-shared sum all take part, but agent {i} listens without speaking")
+            raise InputError(f"in a secret-shared sum all agents must speak, but agent {i} listens without speaking")
         heard = [speakers[s] for s in turn.indices[turn.indptr[k] : turn.indptr[k + 1]]]
         listeners[tuple(sorted({i, *heard}))].append(i)
-    return [Group(members, tuple(sorted(who))) for members, who in listeners.items()]
+    return [Group(members, tuple(sorted(hearing))) for members, hearing in listeners.items()]

@@ -1,37 +1,37 @@
-"""One agent's end of secret-shared sums: all that a process that is one agent needs, and what a simulation has N of.
+"""One agent's side of secret-shared sums. An agent's process has one; a simulation has N.
 
 A *group* is a listener and its neighbours; listeners with the same closed neighbourhood are one group with one sum.
-For one sum of round t, attempt a, each member i of the group (paper 003, Algorithm 3, with its gaps filled)
+For one sum of round t, attempt a, each member i of the group (paper 003, Algorithm 3, completed)
 
 1. encodes its row x_i as integers modulo p (`FixedPoint`), draws a uniform share s_ij for every other member j, and
-   keeps s_ii = x_i - sum_j s_ij. A share is the expansion of a fresh seed; what j gets is the seed, sealed for j alone,
-   so it may pass through anybody;
-2. has a share from everybody, and adds up what it holds: its partial sum sigma_i = sum_j s_ji, which it sends to the
-   listeners, sealed under a key for this one message that went to them with the shares. A listener adds the partial
+   keeps s_ii = x_i - sum_j s_ij. A share is the expansion of a fresh seed; j gets the seed, sealed for j alone, so
+   that anybody may carry it;
+2. when it has a share from every member, adds up what it holds: its partial sum sigma_i = sum_j s_ji. It sends this to
+   the listeners, sealed with a key for this one message, which they got with the shares. A listener adds the partial
    sums: sum_i sigma_i = sum_i x_i, modulo p.
 
-**Attempts.** If somebody is missing in step 1, the sum may be tried again without it, with fresh shares. The trap: if
-the first attempt could still be completed, say because the missing one was only late, the difference of two sums would
-be its row. The same if it is counted in the sum of one group and missing in that of another. So two rules, which
-every member keeps by itself, within a round:
+**Attempts.** If a member is missing in step 1, the others may try the sum again without it, with fresh shares. The
+danger: if the first attempt could still be completed, for example because the missing member was only late, the
+difference of the two sums would be its row. The same if the sum of one group counts it and that of another does not. So
+every member keeps two rules within a round:
 
-    1. who has sent a partial sum takes part in no other attempt at that sum;
-    2. nobody helps with the sums of two groups if one counts an agent of both and the other leaves it out.
+    1. after it has sent a partial sum, it takes part in no other attempt at that sum;
+    2. it does not help with the sums of two groups if one counts an agent of both and the other leaves it out.
 
-*Proof that one group's attempts give nothing away.* Fix a round and the members that are honest. An attempt in which
-some honest h' does not send its partial sum tells nothing of any honest row, whatever else is known: every honest h has
-given h' a share s_hh' (its kept one, if h = h') that is in no other message, so all rows are hidden by uniform words.
-Who goes over to a new attempt forgets the old one, which is dead from then on. An attempt in which all its honest
+*Proof that one group's attempts reveal nothing more.* Fix a round and the members that are honest. An attempt in which
+some honest h' does not send its partial sum says nothing about any honest row, whatever else is known: every honest h
+has given h' a share s_hh' (the one it keeps, if h = h') that is in no other message, so uniform words hide all rows. A
+member that starts a new attempt forgets the old one, which can then never be completed. An attempt in which all honest
 members send reveals the sum of their rows and no more (docs/secret-sharing.md). By rule 1, two such attempts have no
-honest member in common: no row is in two sums. The members of an attempt are part of what every message is sealed
-about, so members who were told different things do not even exchange shares.
+honest member in common: no row is in two sums. The list of members is part of what every message is sealed with, so
+members that have different lists do not even exchange shares.
 
-*Several groups.* By rule 2 no two sums with an honest member in common differ by who dropped out. Chains of sums are
-beyond what members can see: where an agent is left out of one sum and counted in another, `revealed` says what follows.
-So trying again is safe on a complete graph, which is one group; elsewhere to refuse the round is the safe answer.
+*Several groups.* By rule 2 no two sums with an honest member in common differ by an agent that dropped out. Members
+cannot see chains of sums: where one sum leaves out an agent and another counts it, `revealed` says what follows. So
+trying again is safe on a complete graph, which is one group; on other graphs the safe answer is to refuse the round.
 
-What is left to a coalition that *lies* about who is missing is to shrink the group. `least` is the limit: nobody takes
-part in an attempt of fewer members.
+A coalition that *lies* about who is missing can only shrink the group. `least` is the limit: no member takes part in an
+attempt of fewer members.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ _SHARE, _PARTIAL = 0, 1  # kinds of messages
 
 
 class Words(Protocol):
-    """Where uniform words come from: `SecureWords`, but for tests that enumerate them."""
+    """A source of uniform words: `SecureWords`, except in tests that enumerate them."""
 
     def seed(self, about: bytes) -> bytes:
-        """A seed for the one use that `about` says, unknown to all others."""
+        """A secret seed, for the one use that `about` names."""
         ...
 
     def add(self, seed: bytes, total: np.ndarray) -> None:
-        """total += its words."""
+        """total += the words of a seed."""
         ...
 
 
 class Group(NamedTuple):
-    """Who takes part in a sum, and who of them gets it; public, ascending."""
+    """The agents that take part in a sum, and those that get it; public, ascending."""
 
     members: tuple[int, ...]
     listeners: tuple[int, ...]
@@ -73,9 +73,12 @@ class Group(NamedTuple):
 class Sharer:
     """One agent in one run: its keys, agreed on with every peer once.
 
-    `run` is a public name that no other run has. The peers' public keys must be authentic: who relays them could
-    otherwise put its own in their place. Keys and words are fresh; or they are the same as before, in a process that
-    goes on where another was killed, which has to repeat all that may have left to the last bit (`tacit.agent`).
+    - `run` is a public name that no other run has.
+    - `least` is the smallest group in which the agent takes part.
+    - `keys` and `words` are fresh by default. A process that goes on where another was killed gives the same as before:
+      it must repeat everything that may have left, to the last bit (`tacit.agent`).
+
+    The peers' public keys must be authentic: otherwise whoever relays them could replace them by its own.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class Sharer:
     def meet(self, peer: int, public: bytes) -> None:
         """Agrees on a secret with a peer."""
         if peer in self._peers or peer == self.agent:
-            raise ExchangeError(f"agent {self.agent} agrees on keys once with every other agent, and again with {peer}")
+            raise ExchangeError(f"agent {self.agent} agrees on keys with every other agent once, not again with {peer}")
         self._peers[peer] = public, self._keys.agree(public)
 
     def in_group(self, group: Group) -> GroupSharing:
@@ -119,21 +122,21 @@ class Sharer:
         """From or to a peer, for this group alone: several groups of a round may have both of them."""
         peer = receiver if sender == self.agent else sender
         if peer not in self._peers:
-            raise ExchangeError(f"agent {self.agent} has no key of agent {peer}, with whom it is to share a sum")
+            raise ExchangeError(f"agent {self.agent} has no key of agent {peer}, which is in the same sum")
         public, secret = self._peers[peer]
         ends = (self.public, public) if sender == self.agent else (public, self.public)
         purpose = b"tacit secret-shared sum" + _digest(group) + b"".join(ends) + _numbers(sender, receiver)
         return Channel(secret, self.run, purpose)
 
     def commit(self, round: int, group: Group, members: Sequence[int]) -> None:
-        """Notes whom a sum of this round counts and whom it leaves out; refuses it if another sum has it otherwise."""
+        """Notes which agents a sum of this round counts; refuses it if that contradicts another sum (rule 2)."""
         now = {j: j in members for j in group.members}
         before = self._counted.setdefault(round, {})
-        torn = [j for j in now if before.get(j, now[j]) != now[j]]
-        if torn:
+        differ = [j for j in now if before.get(j, now[j]) != now[j]]
+        if differ:
             raise ExchangeError(
-                f"agent {self.agent} helps no sum of round {round} that counts {torn} beside one that does not: their "
-                "difference could reveal a row"
+                f"agent {self.agent} helps no sum of round {round} that counts {differ} beside one that does not: "
+                "their difference could reveal a row"
             )
         before |= now
         over = min(sharing.round for sharing in self._groups.values())
@@ -141,9 +144,9 @@ class Sharer:
 
 
 class GroupSharing:
-    """A member's place in a group: `shares`, `receive` from everybody, `partial`; and so on in the next round.
+    """A member's place in a group: `shares`, `receive` from every other member, `partial`; then the next round.
 
-    Nothing that is refused changes anything: a bad message may be followed by a good one.
+    A message that is refused changes nothing: a good one may follow.
     """
 
     def __init__(self, member: Sharer, group: Group) -> None:
@@ -160,16 +163,16 @@ class GroupSharing:
         self._to = {j: member.channel(group, self.agent, j) for j in peers}
         self._from = {j: member.channel(group, j, self.agent) for j in peers}
         self._at = (-1, 0)  # round and attempt
-        self._spoken = False  # whether a partial sum of this round has left
+        self._partial_sent = False  # in this round
 
     def shares(
         self, row: np.ndarray, round: int, *, members: Sequence[int] | None = None, attempt: int = 0
     ) -> dict[int, bytes]:
-        """Splits the row; gives what goes to each of the other members (of the whole group, if not said otherwise)."""
+        """Splits the row; gives what goes to each of the other members, by default of the whole group."""
         members = self.group.members if members is None else tuple(sorted(set(members)))
         if not (0 <= round < 2**64 and 0 <= attempt < 2**32 and (round, attempt) > self._at):
-            raise ExchangeError(f"rounds and attempts only grow: {(round, attempt)} comes after {self._at}")
-        if round == self.round and self._spoken:
+            raise ExchangeError(f"rounds and attempts only grow: {(round, attempt)} cannot come after {self._at}")
+        if round == self.round and self._partial_sent:
             raise ExchangeError(
                 f"agent {self.agent} has sent a partial sum of round {round}: with another attempt, the difference of "
                 "two sums could reveal a row"
@@ -181,10 +184,10 @@ class GroupSharing:
         own = self._member.point.encode(row)
         if own.ndim != 1:
             raise InputError(f"a row to be summed has one axis, not the shape {own.shape}")
-        self._at, self._spoken, self._members = (round, attempt), False, members
+        self._at, self._partial_sent, self._members = (round, attempt), False, members
         self._own, self._held = own, np.zeros_like(own)
         self._context = self._member.run + _digest(self.group) + _numbers(*self._at, len(members), *members)
-        # For the own partial sum, and for the others'.
+        # The key of this agent's partial sum, and those of the others'.
         self._key, self._keys = self._member.words.seed(self._about(_PARTIAL, self.agent)), dict[int, bytes]()
         self._awaited = [j for j in members if j != self.agent]
         sealed = {}
@@ -197,50 +200,50 @@ class GroupSharing:
         return sealed
 
     def receive(self, peer: int, sealed: bytes) -> None:
-        """Takes in the share that a peer sent, however it came."""
+        """Takes in the share of a peer, whoever carried it."""
         if peer not in self.missing:
-            raise ExchangeError(f"agent {self.agent} awaits no share of agent {peer}")
+            raise ExchangeError(f"agent {self.agent} expects no share from agent {peer}")
         message = self._from[peer].open(self._nonce(), sealed, self._about(_SHARE, peer, self.agent))
         if len(message) != KEY_BYTES * (1 + (self.agent in self.group.listeners)):
-            raise ExchangeError(f"the share of agent {peer} has {len(message)} bytes, and not a seed's")
+            raise ExchangeError(f"the share of agent {peer} has {len(message)} bytes, which is not the size of a seed")
         self._keys[peer] = message[KEY_BYTES:]
         self._member.words.add(message[:KEY_BYTES], self._held)
         self._awaited.remove(peer)
 
     @property
     def round(self) -> int:
-        """The present one; -1 before the first."""
+        """The present round; -1 before the first."""
         return self._at[0]
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Whose share has not come yet."""
+        """The members whose share has not come yet."""
         if self.round < 0:
-            raise ExchangeError("no round has begun: shares() comes first")
+            raise ExchangeError("no round has begun: call shares() first")
         return tuple(self._awaited)
 
     def partial(self) -> bytes:
-        """The sum of the shares held, for the listeners. From here on there is no other attempt in this round."""
+        """The sum of the shares held, for the listeners. After this there is no other attempt in this round."""
         message = self._partial().astype("<u8", copy=False).data.cast("B")
         return seal_once(self._key, message, self._about(_PARTIAL, self.agent))
 
     def collect(self) -> Collector:
-        """A listener's end of the present attempt."""
+        """A listener's side of the present attempt."""
         if self.agent not in self.group.listeners:
-            raise ExchangeError(f"agent {self.agent} is not to hear the sum of {self.group.members}")
+            raise ExchangeError(f"agent {self.agent} is not a listener of the sum of {self.group.members}")
         return Collector(self)
 
     def heard(self, total: np.ndarray) -> np.ndarray:
-        """(d,) what the others said, of a total modulo p: less the own row, exactly, and as real numbers."""
+        """(d,) the sum of the others' rows, from a total modulo p: minus the own row, exactly, as real numbers."""
         return self._member.point.decode(total - self._own)
 
     def _partial(self) -> np.ndarray:
         if self.missing:
             raise Dropout(list(self.missing), f"agent {self.agent} has no share from {list(self.missing)}")
-        if not self._spoken:
+        if not self._partial_sent:
             self._member.commit(self.round, self.group, self._members)
             self._held &= self._member.point.mask
-            self._spoken = True
+            self._partial_sent = True
         return self._held
 
     def _open(self, peer: int, sealed: bytes) -> np.ndarray:
@@ -258,12 +261,12 @@ class GroupSharing:
         return round.to_bytes(8, "big") + attempt.to_bytes(4, "big")
 
     def _about(self, kind: int, *ends: int) -> bytes:
-        """What every message is bound to."""
+        """What a message is sealed with: it is valid for nothing else."""
         return self._context + _numbers(kind, *ends)
 
 
 class Collector:
-    """A listener's end of one attempt: `receive` from everybody, then `total`. Without one of them there is no sum."""
+    """A listener's side of one attempt: `receive` from each member, then `total`. All are needed for a sum."""
 
     def __init__(self, sharing: GroupSharing) -> None:
         self._sharing, self._attempt = sharing, sharing._at
@@ -273,7 +276,7 @@ class Collector:
     def receive(self, peer: int, sealed: bytes) -> None:
         """Takes in a partial sum."""
         if peer not in self._awaited or self._attempt != self._sharing._at:
-            raise ExchangeError(f"agent {self._sharing.agent} awaits no partial sum of agent {peer}")
+            raise ExchangeError(f"agent {self._sharing.agent} expects no partial sum from agent {peer}")
         self._total += self._sharing._open(peer, sealed)
         self._awaited.remove(peer)
 

@@ -3,13 +3,13 @@
 Graph-guided fused lasso with the logistic loss, (11): lambda = 1e-5, rho = 1, eps from 0.01 to 0.1 at delta = 1e-3, and
 at delta = 1e-5, which is below 1/n. a9a comes with tacit; a8a, ijcnn1 and bio_train are read from a folder.
 
-What the text does not say and we chose: T = 100; steps of 1/(L_f + rho ||A^T A||); the norm to which rows are clipped;
-the graph W. The paper takes W from the private rows by inverse covariance selection; here it has an edge where the
-correlation (about zero) in the test rows is above 0.5: the test rows count as public, also for the scales of
+The text does not give these, so we chose them: T = 100; steps of 1/(L_f + rho ||A^T A||); the norm to which rows are
+clipped; the graph W. The paper takes W from the private rows by inverse covariance selection. Here W has an edge where
+the correlation (about zero) in the test rows is above 0.5: we treat the test rows as public, also for the scales of
 bio_train's columns.
 
-Noise is for the whole run of T steps, calibrated by the tight accountant for replacing a record; u_0 = 0. The momentum
-of DP-AccADMM is as printed, without restart. Curves are the objective f(x) + g(A x), of the last iterate.
+The noise is for the whole run of T steps, calibrated by the tight accountant for replacing a record; u_0 = 0. The
+momentum of DP-AccADMM is as printed, without restart. Curves show the objective f(x) + g(A x) of the last iterate.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tacit.composite import Composite, clipped, graph_from_public_sample, graph_
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Dataset, a9a, load
-from tacit.papers.experiment import Claim, Exhibit, Figures, Lab, Panel, Series, falling, listed
+from tacit.papers.experiment import Claim, Figures, Lab, Panel, PaperFigure, Series, falling, listed
 from tacit.privacy.accounting import delta_warning, epsilon, gaussian_steps
 from tacit.privacy.events import Gaussian
-from tacit.privacy.mechanisms import gradient_sensitivity
 from tacit.privacy.noise import SeededNoise
+from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.simulate import simulate
 
-STRENGTH, RHO, THRESHOLD = 1e-5, 1.0, 0.5  # lambda and rho of the paper; of a correlation that makes an edge
+STRENGTH, RHO, THRESHOLD = 1e-5, 1.0, 0.5  # lambda and rho of the paper; the correlation above which W has an edge
 PRINTED, SAFE = 1e-3, 1e-5  # delta
 GRID = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1)  # epsilon
 ENDS = (0.01, 0.1)
@@ -47,12 +47,12 @@ ROWS = {  # the largest norm of a row
 LEAST = 3000  # rounds of the run that finds the least value
 PLAIN, FAST = "ADMM", "AccADMM"
 METHODS: dict[str, Callable[..., DPADMM]] = {PLAIN: DPADMM, FAST: partial(AcceleratedDPADMM, restart=False)}
-CONSTANTS = (1.0, 3.0)  # of Theorem 2, which leaves it open; besides, the one of its proof, which is 8 for a9a
+CONSTANTS = (1.0, 3.0)  # of Theorem 2, which does not give it; its proof has a third one, 8 for a9a
 ITERATIONS, EPSILON = "iteration t", "ε of the whole run"
 OBJECTIVE, GAP, ACCURACY = "objective", "objective - least value", "test accuracy"
 
 
-class Case(NamedTuple):
+class FusedLasso(NamedTuple):
     """A data set with its fused lasso."""
 
     composite: Composite
@@ -74,62 +74,61 @@ class Case(NamedTuple):
         return self.composite.problem.loss.max_curvature * self.row_norm**2
 
 
-class Outcome(NamedTuple):
-    """What the runs of one setting came to."""
+class CompositeRuns(NamedTuple):
+    """One experiment, repeated with other noise."""
 
     objective: np.ndarray  # (runs,) at the end
     accuracy: np.ndarray  # (runs,) on the test rows
-    path: np.ndarray  # (runs, rounds+1) the objective on the way, for Fig. 1
+    path: np.ndarray  # (runs, rounds+1) the objective after each round, for Fig. 1
 
 
-def fig1(lab: Lab) -> Exhibit:
+def fig1(lab: Lab) -> PaperFigure:
     """The objective gap against iterations, at the least and the largest epsilon."""
+    paper = partial(Claim, "Fig. 1", "paper")
     T = lab.size.rounds
     panels, claims = [], []
     for eps in ENDS:
         for name in names(lab):
             least, _ = _least(lab, name)
-            paths = {m: outcome(lab, name, m, T).path for m in METHODS}
-            noisy = {m: outcome(lab, name, m, T, eps, PRINTED).path for m in METHODS}
+            paths = {m: runs(lab, name, m, T).path for m in METHODS}
+            noisy = {m: runs(lab, name, m, T, eps, PRINTED).path for m in METHODS}
             series = [Series.over_rounds(m, paths[m] - least, "k-" if m == PLAIN else "k--") for m in METHODS]
             series += [Series.over_rounds(f"DP-{m}", noisy[m] - least) for m in METHODS]
             panels.append(Panel(f"{name}, ε = {eps:g}, δ = {PRINTED:g}", ITERATIONS, GAP, series, log_y=True))
             lost = {m: float(noisy[m][:, -1].mean() - paths[m][0, -1]) for m in METHODS}
-            claims.append(
-                Claim(
-                    "Fig. 1", "paper", f"{name}, ε = {eps:g}: noise costs the accelerated method more of its objective",
-                    f"DP-AccADMM - AccADMM: {lost[FAST]:.3g}; DP-ADMM - ADMM: {lost[PLAIN]:.3g} after {T} iterations",
-                    lost[FAST] > lost[PLAIN],
-                )
-            )  # fmt: skip
+            text = f"{name}, ε = {eps:g}: noise costs the accelerated method more of its objective"
+            measured = f"DP-AccADMM - AccADMM: {lost[FAST]:.3g}; DP-ADMM - ADMM: {lost[PLAIN]:.3g} after {T} iterations"
+            claims.append(paper(text, measured, lost[FAST] > lost[PLAIN]))
     for name in names(lab):
-        slow, fast = (outcome(lab, name, m, T).path[0] for m in (PLAIN, FAST))
+        slow, fast = (runs(lab, name, m, T).path[0] for m in (PLAIN, FAST))
         sooner = int(np.argmax(fast <= slow[-1])) if np.any(fast <= slow[-1]) else T + 1
-        noisy_path = outcome(lab, name, FAST, T, ENDS[-1], PRINTED).path.mean(axis=0)
+        noisy_path = runs(lab, name, FAST, T, ENDS[-1], PRINTED).path.mean(axis=0)
         early = max(1, T // 2)
         apart = float(np.abs(noisy_path / fast - 1)[: early + 1].max())
         claims += [
-            Claim(
-                "Fig. 1", "paper", f"{name}: AccADMM is much faster than ADMM (half of the iterations at most)",
-                f"it is where ADMM is after {T} iterations ({slow[-1]:.4f}) after {sooner}", sooner <= T / 2,
+            paper(
+                f"{name}: AccADMM is much faster than ADMM (half of the iterations at most)",
+                f"it is where ADMM is after {T} iterations ({slow[-1]:.4f}) after {sooner}",
+                sooner <= T / 2,
             ),
-            Claim(
-                "Fig. 1", "paper", f"{name}, ε = {ENDS[-1]:g}: DP-AccADMM is about as fast as AccADMM (objectives "
+            paper(
+                f"{name}, ε = {ENDS[-1]:g}: DP-AccADMM is about as fast as AccADMM (objectives "
                 f"within 2% of each other up to iteration {early})",
-                f"at most {100 * apart:.2g}% apart", apart <= 0.02,
+                f"at most {100 * apart:.2g}% apart",
+                apart <= 0.02,
             ),
-        ]  # fmt: skip
-    return Exhibit("Convergence of ADMM and AccADMM, with and without noise", panels, claims, _notes(lab))
+        ]
+    return PaperFigure("Convergence of ADMM and AccADMM, with and without noise", panels, claims, _notes(lab))
 
 
-def fig2(lab: Lab) -> Exhibit:
+def fig2(lab: Lab) -> PaperFigure:
     """Objective and test accuracy against epsilon."""
     T, grid = lab.size.rounds, _grid(lab)
     rows: list[list[Panel]] = [[], []]
     claims = []
     for name in names(lab):
-        plain = {m: outcome(lab, name, m, T) for m in METHODS}
-        noisy = {(m, d): [outcome(lab, name, m, T, e, d) for e in grid] for m in METHODS for d in (PRINTED, SAFE)}
+        plain = {m: runs(lab, name, m, T) for m in METHODS}
+        noisy = {(m, d): [runs(lab, name, m, T, e, d) for e in grid] for m in METHODS for d in (PRINTED, SAFE)}
         for k, (field, label) in enumerate((("objective", OBJECTIVE), ("accuracy", ACCURACY))):
             series = [
                 Series.of(m, grid, getattr(plain[m], field)[0] * np.ones(len(grid)), "k-" if m == PLAIN else "k--")
@@ -144,140 +143,140 @@ def fig2(lab: Lab) -> Exhibit:
             whose = "paper" if d == PRINTED else f"paper, at δ = {SAFE:g}"
             slow, fast = (np.array([o.objective.mean() for o in noisy[m, d]]) for m in (PLAIN, FAST))
             right, better = (np.array([o.accuracy.mean() for o in noisy[m, d]]) for m in (PLAIN, FAST))
+            claim = partial(Claim, "Fig. 2", whose)
             claims += [
-                Claim(
-                    "Fig. 2", whose, f"{name}: DP-AccADMM has the worse objective at ε = {grid[0]:g}",
-                    f"DP-AccADMM {fast[0]:.3g}, DP-ADMM {slow[0]:.3g} after T = {T}", bool(fast[0] > slow[0]),
+                claim(
+                    f"{name}: DP-AccADMM has the worse objective at ε = {grid[0]:g}",
+                    f"DP-AccADMM {fast[0]:.3g}, DP-ADMM {slow[0]:.3g} after T = {T}",
+                    bool(fast[0] > slow[0]),
                 ),
-                Claim(
-                    "Fig. 2", whose, f"{name}: DP-AccADMM has the better objective at ε = {grid[-1]:g}",
+                claim(
+                    f"{name}: DP-AccADMM has the better objective at ε = {grid[-1]:g}",
                     f"DP-AccADMM {fast[-1]:.3g}, DP-ADMM {slow[-1]:.3g}; it is better {_from(grid, fast < slow)}",
                     bool(fast[-1] < slow[-1]),
                 ),
-                Claim(
-                    "Fig. 2", whose, f"{name}: so with the test accuracy: worse at ε = {grid[0]:g}, as good or better "
-                    f"at {grid[-1]:g}",
+                claim(
+                    f"{name}: so with the test accuracy: worse at ε = {grid[0]:g}, as good or better at {grid[-1]:g}",
                     f"DP-AccADMM {listed(better, '.4f')}; DP-ADMM {listed(right, '.4f')}; ε = {listed(grid, 'g')}",
                     bool(better[0] < right[0] and better[-1] >= right[-1]),
                 ),
-                Claim(
-                    "Fig. 2", whose, f"{name}: with ε, DP-AccADMM comes closer to AccADMM",
+                claim(
+                    f"{name}: with ε, DP-AccADMM comes closer to AccADMM",
                     f"objectives {listed(fast)}; AccADMM {plain[FAST].objective[0]:.3g}",
                     falling(np.abs(fast - plain[FAST].objective[0])),
                 ),
-            ]  # fmt: skip
+            ]
     claims += [_printed_noise(lab, d) for d in (PRINTED, SAFE)]
     claims.append(_short_rows(lab))
-    return Exhibit("Objective and accuracy against the budget", [*rows[0], *rows[1]], claims, _notes(lab))
+    return PaperFigure("Objective and accuracy against the budget", [*rows[0], *rows[1]], claims, _notes(lab))
 
 
-def theorem2(lab: Lab) -> Exhibit:
+def theorem2(lab: Lab) -> PaperFigure:
     """a9a with the rounds that Theorem 2 asks for, in place of a fixed number."""
-    name, grid, case = "a9a", _grid(lab), _case(lab, "a9a")
+    name, grid, lasso = "a9a", _grid(lab), _lasso(lab, "a9a")
     constants = (*CONSTANTS, _constant_of_the_proof(lab, name))
     panels, claims = [], []
     for constant in constants:
         series, asked = [], []
         shown = f"{constant:.2g}" + (" (the proof's)" if constant == constants[-1] else "")
         for d in (PRINTED, SAFE):
-            rounds = [_rounds(lab, case, constant, e, d) for e in grid]
+            rounds = [_rounds(lasso, constant, e, d) for e in grid]
             asked += rounds
-            found = {m: [outcome(lab, name, m, t, e, d) for t, e in zip(rounds, grid, strict=True)] for m in METHODS}
+            found = {m: [runs(lab, name, m, t, e, d) for t, e in zip(rounds, grid, strict=True)] for m in METHODS}
             series += [
                 Series.of(f"DP-{m}, δ = {d:g}", grid, np.stack([o.objective for o in f], axis=1), "o-")
                 for m, f in found.items()
             ]
             slow, fast = (np.array([o.objective.mean() for o in found[m]]) for m in (PLAIN, FAST))
             measured = f"DP-AccADMM {listed(fast)}; DP-ADMM {listed(slow)}; T = {listed(rounds, 'g')}"
-            claims.append(
-                Claim(
-                    "Theorem 2", "paper, at its own T", f"a9a, T with the constant {shown}, δ = {d:g}: DP-AccADMM is "
-                    f"worse at ε = {grid[0]:g} and better at {grid[-1]:g}",
-                    measured, bool(fast[0] > slow[0] and fast[-1] < slow[-1]),
-                )
-            )  # fmt: skip
+            here = f"a9a, T with the constant {shown}, δ = {d:g}"
+            text = f"{here}: DP-AccADMM is worse at ε = {grid[0]:g} and better at {grid[-1]:g}"
+            holds = bool(fast[0] > slow[0] and fast[-1] < slow[-1])
+            claims.append(Claim("Theorem 2", "paper, at its own T", text, measured, holds))
             if constant == CONSTANTS[-1]:
+                text = f"{here}: it is the other way round, because momentum adds up the noise of more rounds"
                 claims.append(
-                    Claim(
-                        "Theorem 2", "tacit", f"a9a, T with the constant {shown}, δ = {d:g}: it is the other way "
-                        "round, because momentum adds up the noise of more rounds",
-                        measured, bool(fast[0] < slow[0] and fast[-1] > slow[-1]),
-                    )
-                )  # fmt: skip
+                    Claim("Theorem 2", "tacit", text, measured, bool(fast[0] < slow[0] and fast[-1] > slow[-1]))
+                )
         title = f"a9a, constant {shown}: T = {min(asked)} to {max(asked)}"
         panels.append(Panel(title, EPSILON, OBJECTIVE, series, log_x=True, log_y=True))
     T = lab.size.rounds
-    fixed = [
-        Series.of(
-            f"DP-{m}, δ = {d:g}", grid, np.stack([outcome(lab, name, m, T, e, d).objective for e in grid], axis=1), "o-"
-        )
-        for d in (PRINTED, SAFE)
-        for m in METHODS
-    ]
+    fixed = []
+    for d in (PRINTED, SAFE):
+        for m in METHODS:
+            values = np.stack([runs(lab, name, m, T, e, d).objective for e in grid], axis=1)
+            fixed.append(Series.of(f"DP-{m}, δ = {d:g}", grid, values, "o-"))
     panels.insert(0, Panel(f"a9a, T = {T}", EPSILON, OBJECTIVE, fixed, log_x=True, log_y=True))
-    return Exhibit("A fixed number of rounds, and that of Theorem 2", panels, claims, _delta_note(lab, name))
+    return PaperFigure("A fixed number of rounds, and that of Theorem 2", panels, claims, _delta_note(lab, name))
 
 
 FIGURES: Figures = {"fig1": fig1, "fig2": fig2, "theorem2": theorem2}
 
 
 def names(lab: Lab) -> list[str]:
-    """The data sets at hand. A folder has to hold all of them: one that does not is refused before any work is done."""
+    """The data sets at hand. Refuses a folder that lacks one of them before any work is done."""
     at_hand = ["a9a"] if lab.data_dir is None else list(ROWS)
     for name in reversed(at_hand):
-        _case(lab, name)
+        _lasso(lab, name)
     return at_hand
 
 
-def outcome(lab: Lab, name: str, method: str, rounds: int, eps: float | None = None, delta: float = PRINTED) -> Outcome:
-    """So many rounds of the method, as often as the size says; once without noise, if no epsilon is given."""
-    case, path = _case(lab, name), rounds == lab.size.rounds and eps in (None, *ENDS) and delta == PRINTED  # Fig. 1
+def runs(
+    lab: Lab, name: str, method: str, rounds: int, eps: float | None = None, delta: float = PRINTED
+) -> CompositeRuns:
+    """The method on a data set, repeated as often as the size says; once and without noise if `eps` is None.
+
+    lab, name, method : the lab, and the names of the data set and of the method
+    rounds : T
+    eps, delta : the budget of the whole run
+    """
+    lasso = _lasso(lab, name)
+    path = rounds == lab.size.rounds and eps in (None, *ENDS) and delta == PRINTED  # Fig. 1 needs it
     budget = None if eps is None else _budget(lab, rounds, eps, delta)
     what = f"{name}, {'' if eps is None else 'DP-'}{method}" + ("" if eps is None else f", ε = {eps:g}, δ = {delta:g}")
-    return lab.once((name, method, rounds, budget), lambda: _run(lab, case, method, rounds, budget, path, what))
+    return lab.once((name, method, rounds, budget), lambda: _run(lab, lasso, method, rounds, budget, path, what))
 
 
 def _run(
-    lab: Lab, case: Case, method: str, rounds: int, budget: Gaussian | None, path: bool, what: str
-) -> Outcome:  # fmt: skip
+    lab: Lab, lasso: FusedLasso, method: str, rounds: int, budget: Gaussian | None, path: bool, what: str
+) -> CompositeRuns:
     objective, accuracy, paths = [], [], []
-    runs = 1 if budget is None else lab.size.runs
-    for seed in range(runs):
-        lab.tell(f"{what}, run {seed + 1} of {runs}")
-        run = simulate(
-            case.method(method, budget), case.composite.problem, _ALONE, rounds=rounds, noise=SeededNoise(seed),
-            record=True, measure_every=1 if path else rounds,
-        )  # fmt: skip
-        assert case.test.y is not None
+    repeats, algorithm = 1 if budget is None else lab.size.runs, lasso.method(method, budget)
+    problem, every = lasso.composite.problem, 1 if path else rounds
+    for seed in range(repeats):
+        lab.tell(f"{what}, run {seed + 1} of {repeats}")
+        noise = SeededNoise(seed)
+        run = simulate(algorithm, problem, _ALONE, rounds=rounds, noise=noise, record=True, measure_every=every)
+        assert lasso.test.y is not None
         assert run.trajectory is not None
-        values = run.history["loss"] + case.composite.term.value(run.trajectory[:, 0])  # l2 = 0, scale = 1
+        values = run.history["loss"] + lasso.composite.term.value(run.trajectory[:, 0])  # l2 = 0, scale = 1
         objective.append(values[-1])
-        accuracy.append(float(np.mean((case.test.X @ run.model > 0) == (case.test.y > 0))))
+        accuracy.append(float(np.mean((lasso.test.X @ run.model > 0) == (lasso.test.y > 0))))
         paths.append(values)
-    return Outcome(np.array(objective), np.array(accuracy), np.array(paths))
+    return CompositeRuns(np.array(objective), np.array(accuracy), np.array(paths))
 
 
 _ALONE = Graph.ring(1)
 
 
 def _budget(lab: Lab, rounds: int, eps: float, delta: float) -> Gaussian:
-    """Of one of so many steps."""
+    """The noise of one of so many steps."""
     return lab.once(("budget", rounds, eps, delta), lambda: gaussian_steps(rounds, eps, delta))
 
 
-def _case(lab: Lab, name: str, row_norm: float | None = None) -> Case:
+def _lasso(lab: Lab, name: str, row_norm: float | None = None) -> FusedLasso:
     """The data set of that name; with a `row_norm`, every row has that norm."""
-    return lab.once(("case", name, row_norm), lambda: _made(lab, name, row_norm))
+    return lab.once(("fused lasso", name, row_norm), lambda: _made(lab, name, row_norm))
 
 
-def _made(lab: Lab, name: str, row_norm: float | None) -> Case:
+def _made(lab: Lab, name: str, row_norm: float | None) -> FusedLasso:
     train, test = _data(lab, name)
     if lab.size.quick:
         train = train.take(np.arange(min(len(train), lab.size.train)))
     term = graph_guided(graph_from_public_sample(test.X, THRESHOLD), STRENGTH)
     bound = ROWS[name] if row_norm is None else row_norm
     rows = clipped(train.X, bound) if row_norm is None else clipped(1e6 * train.X, bound)
-    return Case(Composite(Problem([(rows, train.y)]), term), bound, test)
+    return FusedLasso(Composite(Problem([(rows, train.y)]), term), bound, test)
 
 
 def _data(lab: Lab, name: str) -> tuple[Dataset, Dataset]:
@@ -301,59 +300,67 @@ def _least(lab: Lab, name: str) -> tuple[float, np.ndarray]:
 
     def find() -> tuple[float, np.ndarray]:
         lab.tell(f"{name}, the least value")
-        case, rounds = _case(lab, name), LEAST if not lab.size.quick else 10 * lab.size.rounds
-        far = AcceleratedDPADMM(term=case.composite.term, penalty=RHO / 100, row_norm=case.row_norm)
-        x = simulate(far, case.composite.problem, _ALONE, rounds=rounds, measure_every=rounds).model
-        return case.composite.value(x), x
+        lasso, rounds = _lasso(lab, name), LEAST if not lab.size.quick else 10 * lab.size.rounds
+        far = AcceleratedDPADMM(term=lasso.composite.term, penalty=RHO / 100, row_norm=lasso.row_norm)
+        x = simulate(far, lasso.composite.problem, _ALONE, rounds=rounds, measure_every=rounds).model
+        return lasso.composite.value(x), x
 
     return lab.once(("least", name), find)
 
 
-def _rounds(lab: Lab, case: Case, constant: float, eps: float, delta: float) -> int:
+def _rounds(lasso: FusedLasso, constant: float, eps: float, delta: float) -> int:
     return suggested_rounds(
-        constant=constant, rows=case.rows, dimension=case.composite.problem.dimension, epsilon=eps, delta=delta,
-        step=1 / case.smoothness,
-    )  # fmt: skip
+        constant=constant,
+        rows=lasso.rows,
+        dimension=lasso.composite.problem.dimension,
+        epsilon=eps,
+        delta=delta,
+        step=1 / lasso.smoothness,
+    )
 
 
 def _constant_of_the_proof(lab: Lab, name: str) -> float:
     """sqrt(2 c_1) ||x_0 - x*||/c; c_1 has ||G||_2/eta <= L_f + rho ||A^T A|| at eta = 1/L_f and the least gamma."""
-    case, (_, x) = _case(lab, name), _least(lab, name)
-    smooth, norm = case.smoothness, case.composite.term.norm
-    smallest = np.linalg.svd(case.composite.term.A.toarray(), compute_uv=False).min()
+    lasso, (_, x) = _lasso(lab, name), _least(lab, name)
+    smooth, norm = lasso.smoothness, lasso.composite.term.norm
+    smallest = np.linalg.svd(lasso.composite.term.A.toarray(), compute_uv=False).min()
     c_1 = (smooth + RHO * norm) / 2 + RHO * norm / 2 + smooth / (2 * RHO * smallest**2)
-    return math.sqrt(2 * c_1) * float(np.linalg.norm(x)) / case.row_norm
+    return math.sqrt(2 * c_1) * float(np.linalg.norm(x)) / lasso.row_norm
 
 
 def _printed_noise(lab: Lab, delta: float) -> Claim:
     """What Theorem 1's noise costs under replacement of a record."""
-    case, T = _case(lab, "a9a"), lab.size.rounds
-    moved = float(gradient_sensitivity(case.composite.problem, case.row_norm)[0, 0])
+    lasso, T = _lasso(lab, "a9a"), lab.size.rounds
+    moved = float(gradient_sensitivity(lasso.composite.problem, lasso.row_norm)[0, 0])
     costs = []
     for eps in ENDS:
         sigma = paper_sigma(
-            slope=case.row_norm, rows=case.rows, rounds=T, epsilon=eps, delta=delta, replace_one=False
-        )  # fmt: skip
+            slope=lasso.row_norm, rows=lasso.rows, rounds=T, epsilon=eps, delta=delta, replace_one=False
+        )
         costs.append(epsilon(Counter({Gaussian(sigma / moved): T}), delta))
     return Claim(
-        "Theorem 1", "paper, one record replaced", f"its noise, for the sensitivity c/n, keeps ε = {listed(ENDS, 'g')} "
-        f"at δ = {delta:g}",
-        f"it costs {listed(costs)}", all(cost <= eps for cost, eps in zip(costs, ENDS, strict=True)),
-    )  # fmt: skip
+        "Theorem 1",
+        "paper, one record replaced",
+        f"its noise, for the sensitivity c/n, keeps ε = {listed(ENDS, 'g')} at δ = {delta:g}",
+        f"it costs {listed(costs)}",
+        all(cost <= eps for cost, eps in zip(costs, ENDS, strict=True)),
+    )
 
 
 def _short_rows(lab: Lab) -> Claim:
     """Whether the claim about small budgets survives another scale of the rows."""
-    case, T, eps = _case(lab, "a9a", 1.0), lab.size.rounds, ENDS[0]
+    lasso, T, eps = _lasso(lab, "a9a", 1.0), lab.size.rounds, ENDS[0]
     budget = _budget(lab, T, eps, PRINTED)
     slow, fast = (
-        float(_run(lab, case, m, T, budget, False, f"a9a, rows of norm 1, DP-{m}").objective.mean()) for m in METHODS
+        float(_run(lab, lasso, m, T, budget, False, f"a9a, rows of norm 1, DP-{m}").objective.mean()) for m in METHODS
     )
     return Claim(
-        "Fig. 2", "paper, other rows", f"a9a with rows of norm 1, the same ρ: DP-AccADMM has the worse objective at "
-        f"ε = {eps:g}",
-        f"DP-AccADMM {fast:.3g}, DP-ADMM {slow:.3g} after T = {T}", fast > slow,
-    )  # fmt: skip
+        "Fig. 2",
+        "paper, other rows",
+        f"a9a with rows of norm 1, the same ρ: DP-AccADMM has the worse objective at ε = {eps:g}",
+        f"DP-AccADMM {fast:.3g}, DP-ADMM {slow:.3g} after T = {T}",
+        fast > slow,
+    )
 
 
 def _from(grid: tuple[float, ...], better: np.ndarray) -> str:
@@ -375,5 +382,5 @@ def _notes(lab: Lab) -> list[str]:
 
 
 def _delta_note(lab: Lab, name: str) -> list[str]:
-    text = delta_warning(PRINTED, _case(lab, name).rows)
+    text = delta_warning(PRINTED, _lasso(lab, name).rows)
     return [] if text is None else [f"{name}: {text}"]

@@ -1,14 +1,14 @@
 """Zhang, Zhu, "Dynamic Differential Privacy for ADMM-Based Distributed Classification Learning", section V.
 
 Adult, logistic loss. DVP with rho = 10^-2.5 and C = 1750, PVP with rho = 0.1 and C = 146, plain ADMM with rho =
-1e-10 and C = 1750: the caption of Fig. 3; Table III gives PVP C = 1750, with which it is worse by a factor of ten and
-more (a claim below). Each agent's l2 is rho: the paper's (2) and (3) have it so, its (1) has not.
+1e-10 and C = 1750: the caption of Fig. 3. Table III gives PVP C = 1750, with which it is worse by a factor of ten and
+more (a claim below). Each agent's l2 is rho, as in the paper's (2) and (3), but not its (1).
 
-What the text does not say and we chose: the network (that of paper 000: 5 agents, 40,000 rows), eta = 1, the grid of
-alphas, the iterations of Fig. 4. Losses are averages over rows: the paper's definition has a factor C that its numbers
-do not show. PVP's loss is that of V_p, which leaves, not that of f_p, which is hidden.
+The text does not give the network (we take that of paper 000: 5 agents, 40,000 rows), eta (1), the grid of alphas, and
+the iterations of Fig. 4. Losses are averages over rows: the paper's definition has a factor C that its numbers do not
+show. PVP's loss is that of V_p, which is released, not that of f_p, which is hidden.
 
-"Iteration 100" is before the stop time; the final output is the step after it, with dual perturbation in both methods.
+"Iteration 100" is before the stop time. The final output is the step after it, with dual perturbation in both methods.
 """
 
 from __future__ import annotations
@@ -22,7 +22,19 @@ import numpy as np
 from tacit.algorithms import ConsensusADMM, DualPerturbedADMM, PrimalPerturbedADMM
 from tacit.core.algorithm import Algorithm
 from tacit.errors import InputError
-from tacit.papers.experiment import DELTA, Claim, Exhibit, Figures, Lab, Panel, Runs, Series, Setting, falling, listed
+from tacit.papers.experiment import (
+    DELTA,
+    Claim,
+    Figures,
+    Lab,
+    Panel,
+    PaperFigure,
+    ProblemSpec,
+    Runs,
+    Series,
+    falling,
+    listed,
+)
 from tacit.theory.design import Curve, Utility, fit_curve, local_minimum, optimal_alpha
 
 ETA = 1.0
@@ -32,21 +44,21 @@ DVP, DVP_PRINTED = "DVP", "DVP as printed"
 PVP, PVP_PRINTED, PVP_TABLE = "PVP, released centre", "PVP, printed centre", "PVP, printed centre, C = 1750"
 ITERATIONS, LOSS, ERROR, ALPHA = "iteration t", "average training loss", "test error", "α of one step"
 NON_PRIVATE = "ADMM, not private"
-KNOWS_NOTHING = math.log(2)  # the loss of the model zero
+ZERO_MODEL = math.log(2)  # the loss of the model zero
 
-_DUAL, _PRIMAL, _TABLE = Setting(l2=10**-2.5), Setting(scale=146.0, l2=0.1), Setting(scale=1750.0, l2=0.1)
-_PLAIN = Setting(l2=1e-10)
-METHODS: dict[str, tuple[Callable[..., Algorithm], Setting]] = {
+_DUAL, _PRIMAL, _TABLE = ProblemSpec(l2=10**-2.5), ProblemSpec(scale=146.0, l2=0.1), ProblemSpec(scale=1750.0, l2=0.1)
+_PLAIN = ProblemSpec(l2=1e-10)
+METHODS: dict[str, tuple[Callable[..., Algorithm], ProblemSpec]] = {
     DVP: (DualPerturbedADMM, _DUAL),
     DVP_PRINTED: (partial(DualPerturbedADMM, as_printed=True), _DUAL),
     PVP: (partial(PrimalPerturbedADMM, centre="released"), _PRIMAL),
     PVP_PRINTED: (partial(PrimalPerturbedADMM, centre="printed"), _PRIMAL),
     PVP_TABLE: (partial(PrimalPerturbedADMM, centre="printed"), _TABLE),
 }
-PAPERS_FIT = {DVP: Curve(c4=0.2, c5=25.0, c6=0.0), PVP_PRINTED: Curve(c4=20.0, c5=20.0, c6=0.0)}  # but for c6
+PAPERS_FIT = {DVP: Curve(c4=0.2, c5=25.0, c6=0.0), PVP_PRINTED: Curve(c4=20.0, c5=20.0, c6=0.0)}  # without c6
 
 
-def fig3(lab: Lab) -> Exhibit:
+def fig3(lab: Lab) -> PaperFigure:
     """Loss against iterations at four alphas."""
     T = lab.size.rounds
     plain = lab.runs(ConsensusADMM(penalty=ETA), _PLAIN, T + 1)
@@ -63,52 +75,64 @@ def fig3(lab: Lab) -> Exhibit:
     }
     claims = [
         Claim(
-            "Fig. 3", "paper", f"a larger α leads to a smaller loss, {name}",
-            f"{listed(mean[name])} at iteration {T}, α = {listed(SHOWN, 'g')}", falling(mean[name]),
+            "Fig. 3",
+            "paper",
+            f"a larger α leads to a smaller loss, {name}",
+            f"{listed(mean[name])} at iteration {T}, α = {listed(SHOWN, 'g')}",
+            falling(mean[name]),
         )
         for name in (DVP, PVP_PRINTED)
-    ]  # fmt: skip
+    ]
     for other, whose in ((PVP_PRINTED, "paper"), (PVP, "paper, PVP corrected")):
+        claim = partial(Claim, "Fig. 3", whose)
         claims += [
-            Claim(
-                "Fig. 3", whose, f"DVP is more robust to noise than {other}: a smaller loss at every α",
-                f"DVP {listed(mean[DVP])}; PVP {listed(mean[other])}", bool(np.all(mean[DVP] < mean[other])),
+            claim(
+                f"DVP is more robust to noise than {other}: a smaller loss at every α",
+                f"DVP {listed(mean[DVP])}; PVP {listed(mean[other])}",
+                bool(np.all(mean[DVP] < mean[other])),
             ),
-            Claim(
-                "Fig. 3", whose, f"DVP's loss varies less than that of {other} from iteration {T // 5} on",
+            claim(
+                f"DVP's loss varies less than that of {other} from iteration {T // 5} on",
                 f"standard deviations: DVP {listed(swing[DVP])}; PVP {listed(swing[other])}",
                 bool(np.all(swing[DVP] < swing[other])),
             ),
-        ]  # fmt: skip
+        ]
     plain_sum, tight = _totals(lab, DVP, 1.0)
     claims += [
         Claim(
-            "Fig. 3", "tacit", "with a centre from released values alone, PVP needs less noise and has a lower loss",
+            "Fig. 3",
+            "tacit",
+            "with a centre from released values alone, PVP needs less noise and has a lower loss",
             f"released {listed(mean[PVP])}; printed {listed(mean[PVP_PRINTED])}",
             bool(np.all(mean[PVP] < mean[PVP_PRINTED])),
         ),
         Claim(
-            "Table III", "tacit", "PVP with C = 1750 (Table III) is worse than with C = 146 (Fig. 3), at every α",
+            "Table III",
+            "tacit",
+            "PVP with C = 1750 (Table III) is worse than with C = 146 (Fig. 3), at every α",
             f"1750: {listed(mean[PVP_TABLE])}; 146: {listed(mean[PVP_PRINTED])}",
             bool(np.all(mean[PVP_TABLE] > mean[PVP_PRINTED])),
         ),
         Claim(
-            "Algorithm 2", "tacit", "DVP as printed has half the noise that its proof needs, and so looks better than "
-            "it may, at every α",
+            "Algorithm 2",
+            "tacit",
+            "DVP as printed has half the noise that its proof needs, and so looks better than it may, at every α",
             f"as printed {listed(mean[DVP_PRINTED])}; corrected {listed(mean[DVP])}",
             bool(np.all(mean[DVP_PRINTED] < mean[DVP])),
         ),
         Claim(
-            "Definition 1", "tacit", "α is the cost of one step, not of the run",
+            "Definition 1",
+            "tacit",
+            "α is the cost of one step, not of the run",
             f"{T + 1} steps of DVP at α = 1 are ({tight:.3g}, {DELTA:g})-private in all (plain sum {plain_sum:.4g}); "
             f"at α = 0.01, ({_totals(lab, DVP, 0.01)[1]:.3g}, {DELTA:g})",
             tight > 1,
         ),
-    ]  # fmt: skip
-    return Exhibit("Convergence of DVP and PVP, and of plain ADMM", panels, claims)
+    ]
+    return PaperFigure("Convergence of DVP and PVP, and of plain ADMM", panels, claims)
 
 
-def fig4(lab: Lab) -> Exhibit:
+def fig4(lab: Lab) -> PaperFigure:
     """Loss against alpha with the fitted curve, and the objective of the design problem (28)."""
     T, utility = lab.size.rounds, Utility()
     alphas = _grid(lab)
@@ -124,82 +148,72 @@ def fig4(lab: Lab) -> Exhibit:
             series.append(Series.of(f"{t}: {fit}", fine, [curve(a) for a in fine]))
             curves[name], losses[name] = curve, values.mean(axis=0)
         panels.append(Panel(name, ALPHA, LOSS, series, log_x=True, log_y=True))
-    panels.append(
-        Panel(
-            f"(28), iteration {T}", ALPHA, "J(α) = L_acc(α) - U(α)",
-            [Series.of(name, fine, [curve(a) - utility(a) for a in fine]) for name, curve in curves.items()],
-            log_x=True, log_y=True,
-        )
-    )  # fmt: skip
+    series = [Series.of(name, fine, [curve(a) - utility(a) for a in fine]) for name, curve in curves.items()]
+    panels.append(Panel(f"(28), iteration {T}", ALPHA, "J(α) = L_acc(α) - U(α)", series, log_x=True, log_y=True))
+    claim = partial(Claim, "Fig. 4", "paper")
     claims = [
-        Claim(
-            "Fig. 4", "paper", f"{name}: the loss at iteration {T} is c4 exp(-c5 α) + c6 with c4 = {stated.c4:g}, c5 = "
-            f"{stated.c5:g} (a factor of 2 is allowed)",
+        claim(
+            f"{name}: the loss at iteration {T} is c4 exp(-c5 α) + c6 with c4 = {stated.c4:g}, c5 = {stated.c5:g} (a "
+            "factor of 2 is allowed)",
             f"fitted: c4 = {curves[name].c4:.3g}, c5 = {curves[name].c5:.3g}, c6 = {curves[name].c6:.3g}",
             all(1 / 2 <= a / b <= 2 for a, b in ((curves[name].c4, stated.c4), (curves[name].c5, stated.c5))),
         )
         for name, stated in PAPERS_FIT.items()
-    ]  # fmt: skip
+    ]
     claims += [
-        Claim(
-            "Fig. 4", "paper", f"the loss falls monotonically with α, {name}",
-            f"{listed(losses[name])} at α = {listed(alphas, 'g')}", falling(losses[name]),
+        claim(
+            f"the loss falls monotonically with α, {name}",
+            f"{listed(losses[name])} at α = {listed(alphas, 'g')}",
+            falling(losses[name]),
         )
         for name in curves
-    ]  # fmt: skip
+    ]
     paper, tiny = PAPERS_FIT[DVP], 1e-9
     inner = local_minimum(paper, utility)
     assert inner is not None
     low, here = paper(tiny) - utility(tiny), paper(inner) - utility(inner)
     claims += [
         Claim(
-            "(28)", "paper", "there is an optimal α: with the paper's own curve, J is least at its local minimum",
-            f"J - c6 is {here:.3g} at the local minimum α = {inner:.3g}, and {low:.3g} at α = {tiny:g}", low >= here,
+            "(28)",
+            "paper",
+            "there is an optimal α: with the paper's own curve, J is least at its local minimum",
+            f"J - c6 is {here:.3g} at the local minimum α = {inner:.3g}, and {low:.3g} at α = {tiny:g}",
+            low >= here,
         ),
         Claim(
-            "(28)", "paper", "for both methods an α ≤ 1 is optimal (c3 is not given; we ask for a loss below that of "
-            "the zero model, ln 2)",
+            "(28)",
+            "paper",
+            "for both methods an α ≤ 1 is optimal (c3 is not given; we ask for a loss below that of the zero model, ln "
+            "2)",
             *_designs(curves, utility),
         ),
-    ]  # fmt: skip
-    return Exhibit("Privacy against accuracy: the loss, the fitted curve, and the design problem", panels, claims)
+    ]
+    return PaperFigure("Privacy against accuracy: the loss, the fitted curve, and the design problem", panels, claims)
 
 
-def fig5(lab: Lab) -> Exhibit:
+def fig5(lab: Lab) -> PaperFigure:
     """Final output and error against alpha, and what the whole run costs."""
     T, alphas = lab.size.rounds, _grid(lab)
     names = (DVP, DVP_PRINTED, PVP, PVP_PRINTED)
     final = {n: np.stack([runs(lab, n, a).loss[:, T + 1] for a in alphas], axis=1) for n in names}
     error = {n: np.stack([runs(lab, n, a).error[:, T] for a in alphas], axis=1) for n in names}
     plain = lab.runs(ConsensusADMM(penalty=ETA), _PLAIN, T + 1)
-    flat = np.ones(len(alphas))
     totals = {n: np.array([_totals(lab, n, a) for a in alphas]) for n in (DVP, PVP)}
+    cost = {n: t[:, 1] for n, t in totals.items()}
+
+    def panel(title: str, y: str, first: Series, others: dict[str, np.ndarray], log_y: bool = True) -> Panel:
+        series = [first, *(Series.of(n, alphas, values, "o-") for n, values in others.items())]
+        return Panel(title, ALPHA, y, series, log_x=True, log_y=log_y)
+
+    def level(value: float) -> Series:
+        return Series.of(NON_PRIVATE, alphas, value * np.ones(len(alphas)), "k-")
+
+    plain_sum = Series.of("the sum of the α", alphas, (T + 1) * np.array(alphas), "k--")
     panels = [
-        Panel(
-            "final output", ALPHA, LOSS,
-            [
-                Series.of(NON_PRIVATE, alphas, plain.loss[0, -1] * flat, "k-"),
-                *(Series.of(n, alphas, values, "o-") for n, values in final.items()),
-            ],
-            log_x=True, log_y=True,
-        ),
-        Panel(
-            f"iteration {T}", ALPHA, ERROR,
-            [
-                Series.of(NON_PRIVATE, alphas, plain.error[0, -1] * flat, "k-"),
-                *(Series.of(n, alphas, values, "o-") for n, values in error.items()),
-            ],
-            log_x=True,
-        ),
-        Panel(
-            f"what {T + 1} steps cost in all", ALPHA, f"ε of the run at δ = {DELTA:g}",
-            [
-                Series.of("the sum of the α", alphas, (T + 1) * np.array(alphas), "k--"),
-                *(Series.of(n, alphas, t[:, 1], "o-") for n, t in totals.items()),
-            ],
-            log_x=True, log_y=True,
-        ),
-    ]  # fmt: skip
+        panel("final output", LOSS, level(plain.loss[0, -1]), final),
+        panel(f"iteration {T}", ERROR, level(plain.error[0, -1]), error, log_y=False),
+        panel(f"what {T + 1} steps cost in all", f"ε of the run at δ = {DELTA:g}", plain_sum, cost),
+    ]
     below = np.array(alphas) < 1
     claims = []
     for other, whose in ((PVP_PRINTED, "paper"), (PVP, "paper, PVP corrected")):
@@ -207,36 +221,38 @@ def fig5(lab: Lab) -> Exhibit:
         e, g = error[DVP].mean(axis=0), error[other].mean(axis=0)
         claims += [
             Claim(
-                "Fig. 5(a)", whose, f"the final output of {other} has a slightly smaller loss than DVP's for α < 1",
-                f"PVP {listed(b)}; DVP {listed(a)}; α = {listed(alphas, 'g')}", bool(np.all(b[below] < a[below])),
+                "Fig. 5(a)",
+                whose,
+                f"the final output of {other} has a slightly smaller loss than DVP's for α < 1",
+                f"PVP {listed(b)}; DVP {listed(a)}; α = {listed(alphas, 'g')}",
+                bool(np.all(b[below] < a[below])),
             ),
             Claim(
-                "Fig. 5(b)", whose, f"DVP has the lower error at iteration {T} for a large range of α (half of them at "
-                f"least), against {other}",
-                f"DVP {listed(e, '.4f')}; PVP {listed(g, '.4f')}", bool(np.mean(e < g) >= 0.5),
+                "Fig. 5(b)",
+                whose,
+                f"DVP has the lower error at iteration {T} for a large range of α (half of them at least), against "
+                f"{other}",
+                f"DVP {listed(e, '.4f')}; PVP {listed(g, '.4f')}",
+                bool(np.mean(e < g) >= 0.5),
             ),
-        ]  # fmt: skip
-    claims.append(
-        Claim(
-            "Fig. 5", "tacit", "whoever wants ε below 10 in all has to accept a loss above that of the zero model, ln "
-            "2 (DVP in this setting)",
-            "; ".join(
-                f"ε = {t:.3g}: {loss:.3g}" for t, loss in zip(totals[DVP][:, 1], final[DVP].mean(axis=0), strict=True)
-            ),
-            bool(np.all(final[DVP].mean(axis=0)[totals[DVP][:, 1] < 10] > KNOWS_NOTHING)),
-        )
-    )  # fmt: skip
-    return Exhibit("The final output, the error, and the whole cost", panels, claims)
+        ]
+    last = final[DVP].mean(axis=0)
+    text = (
+        "whoever wants ε below 10 in all has to accept a loss above that of the zero model, ln 2 (DVP in this setting)"
+    )
+    measured = "; ".join(f"ε = {t:.3g}: {loss:.3g}" for t, loss in zip(cost[DVP], last, strict=True))
+    claims.append(Claim("Fig. 5", "tacit", text, measured, bool(np.all(last[cost[DVP] < 10] > ZERO_MODEL))))
+    return PaperFigure("The final output, the error, and the whole cost", panels, claims)
 
 
 FIGURES: Figures = {"fig3": fig3, "fig4": fig4, "fig5": fig5}
 
 
-def method(lab: Lab, name: str, alpha: float) -> tuple[Algorithm, Setting]:
+def method(lab: Lab, name: str, alpha: float) -> tuple[Algorithm, ProblemSpec]:
     """The method of that name; PVP takes its final step after T iterations."""
-    make, setting = METHODS[name]
-    final = {"final": lab.size.rounds} if setting != _DUAL else {}
-    return make(penalty=ETA, alpha=alpha, **final), setting
+    make, spec = METHODS[name]
+    final = {"final": lab.size.rounds} if spec != _DUAL else {}
+    return make(penalty=ETA, alpha=alpha, **final), spec
 
 
 def runs(lab: Lab, name: str, alpha: float) -> Runs:
@@ -258,7 +274,7 @@ def _designs(curves: dict[str, Curve], utility: Utility) -> tuple[str, bool]:
     found = []
     for name, curve in curves.items():
         try:
-            design = optimal_alpha(curve, utility, alpha_U=1.0, c3=KNOWS_NOTHING)
+            design = optimal_alpha(curve, utility, alpha_U=1.0, c3=ZERO_MODEL)
             found.append((f"{name}: α = {design.alpha:.3g}, {design.where}", True))
         except InputError as error:
             found.append((f"{name}: {error}", False))

@@ -1,7 +1,7 @@
-"""What the papers' experiments share: Adult shared out among agents, repeated runs, and what comes out of them.
+"""What the papers' experiments share: Adult divided among agents, repeated runs, figures and claims.
 
-A paper's figure is a function of a `Lab` that gives an `Exhibit`: panels of curves with mean and range over the runs,
-and claims, each with what was measured and whether it holds. Nothing here is private: the noise is seeded.
+A paper's figure is a function from a `Lab` to a `PaperFigure`: panels of curves with the mean and the range over the
+runs, and claims. Each claim says what was measured and whether it holds. Nothing here is private: the noise is seeded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import Plan, plan
 from tacit.simulation.simulate import simulate
 
-DELTA = 1e-5  # of the tight totals that stand beside the papers' own
+DELTA = 1e-5  # of the tight totals that we print beside the papers' own
 
 Found = TypeVar("Found")
 
@@ -36,7 +36,7 @@ class Size:
     """How much work to do."""
 
     name: str
-    runs: int  # of every setting with noise
+    runs: int  # of every experiment with noise
     rounds: int  # of the experiments with noise
     train: int = 40_000  # training rows in all
 
@@ -50,8 +50,8 @@ FULL = Size("full", runs=10, rounds=100)
 QUICK = Size("quick", runs=3, rounds=40)
 
 
-class Setting(NamedTuple):
-    """A problem of the papers: who, and with which constants."""
+class ProblemSpec(NamedTuple):
+    """A problem of the papers: how many agents, and which constants."""
 
     agents: int = 5
     scale: float = 1750.0  # C
@@ -69,10 +69,10 @@ class Runs:
 
 
 class Lab:
-    """Adult with the papers' scaling, 5 or 20 agents on random graphs, and the runs done so far.
+    """Runs the experiments: Adult with the papers' scaling, 5 or 20 agents on random graphs. It keeps all runs.
 
-    The runs of a setting differ in their noise only (seeds 0, 1, ...): the split of the rows and the graph stay.
-    `data_dir` is where data lies that is not shipped with tacit, if anywhere.
+    The runs of one problem differ in their noise only (seeds 0, 1, ...): the split of the rows and the graph stay.
+    `data_dir` is the folder of the data sets that are not shipped with tacit.
     """
 
     def __init__(
@@ -89,50 +89,50 @@ class Lab:
         return adult("paper")
 
     def once(self, key: Any, make: Callable[[], Found]) -> Found:
-        """What `make` gives; it is asked the first time only."""
+        """The result of `make`, which is called the first time only."""
         if key not in self._done:
             self._done[key] = make()
         found: Found = self._done[key]
         return found
 
-    def parts(self, setting: Setting) -> list[Part]:
+    def parts(self, spec: ProblemSpec) -> list[Part]:
         """The rows of each agent."""
-        train, _ = self._split(setting.split)
-        return train.parts(partition.equal(len(train), setting.agents, setting.split))
+        train, _ = self._split(spec.split)
+        return train.parts(partition.equal(len(train), spec.agents, spec.split))
 
     def test(self, split: int) -> Dataset:
-        """The rows that nobody trains on."""
+        """The test rows."""
         return self._split(split)[1]
 
-    def _problem(self, setting: Setting) -> Problem:
-        return Problem(self.parts(setting), scale=setting.scale, l2=setting.l2)
+    def _problem(self, spec: ProblemSpec) -> Problem:
+        return Problem(self.parts(spec), scale=spec.scale, l2=spec.l2)
 
     def graph(self, agents: int = 5) -> Graph:
-        """A random connected graph; the papers do not say which. Five agents have the degrees 1, 3, 3, 2, 3."""
+        """A random connected graph: the papers do not say which. Five agents have the degrees 1, 3, 3, 2, 3."""
         return Graph.random(agents, edges=6 if agents == 5 else 2 * agents, seed=0)
 
-    def runs(self, algorithm: Algorithm, setting: Setting, rounds: int) -> Runs:
-        """The experiment, once for each run of the size; once where there is no noise."""
+    def runs(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Runs:
+        """The experiment, repeated as often as the size says; once if there is no noise."""
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-            key = (repr(algorithm), setting, rounds)
-        return self.once(key, lambda: self._repeated(algorithm, setting, rounds))
+            key = (repr(algorithm), spec, rounds)
+        return self.once(key, lambda: self._repeated(algorithm, spec, rounds))
 
-    def _repeated(self, algorithm: Algorithm, setting: Setting, rounds: int) -> Runs:
+    def _repeated(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Runs:
         repeats = self.size.runs if _noisy(algorithm) else 1
-        problem, test = self.problem(setting), self.test(setting.split)
+        problem, test = self.problem(spec), self.test(spec.split)
         runs = []
         for seed in range(repeats):
             self.tell(f"{type(algorithm).__name__}, run {seed + 1} of {repeats}")
-            runs.append(_run(algorithm, problem, self.graph(setting.agents), rounds, seed, test))
+            runs.append(_run(algorithm, problem, self.graph(spec.agents), rounds, seed, test))
         return Runs(np.array([run.loss[0] for run in runs]), np.array([run.error[0] for run in runs]), runs[0].path)
 
-    def plan(self, algorithm: Algorithm, setting: Setting, rounds: int) -> Plan:
+    def plan(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Plan:
         """What that experiment costs."""
-        return plan(algorithm, self.problem(setting), self.graph(setting.agents), rounds)
+        return plan(algorithm, self.problem(spec), self.graph(spec.agents), rounds)
 
-    def spending(self, algorithm: Any, setting: Setting, rounds: int) -> np.ndarray:
+    def spending(self, algorithm: Any, spec: ProblemSpec, rounds: int) -> np.ndarray:
         """P(t), (rounds+1,): the paper's own bound on the largest total of an agent after t rounds."""
-        problem, view = self.problem(setting), self.graph(setting.agents).view()
+        problem, view = self.problem(spec), self.graph(spec.agents).view()
         steps = np.array([algorithm.paper_bound(problem, view, t)[:, 0] for t in range(rounds)])
         return np.concatenate([[0.0], np.cumsum(steps, axis=0).max(axis=1)])
 
@@ -194,10 +194,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Claim:
-    """What somebody says, what was measured, and whether the one bears out the other."""
+    """What a paper or tacit says, what was measured, and whether that confirms it."""
 
     where: str
-    whose: str  # "paper", or "tacit" for what docs and errata of this project say
+    whose: str  # "paper", or "tacit" for a claim in the docs or errata of this project
     text: str
     measured: str
     holds: bool
@@ -209,26 +209,26 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Exhibit:
-    """A figure of a paper, made again."""
+class PaperFigure:
+    """A figure of a paper, reproduced."""
 
     title: str
     panels: Sequence[Panel]
     claims: Sequence[Claim] = field(default_factory=tuple)
-    notes: Sequence[str] = field(default_factory=tuple)  # what a reader has to know: what was left out, what is unsafe
+    notes: Sequence[str] = field(default_factory=tuple)  # what was left out, what is unsafe
 
 
-Figures = dict[str, Callable[[Lab], Exhibit]]
+Figures = dict[str, Callable[[Lab], PaperFigure]]
 
 _COLUMNS = ["panel", "series", "x_name", "x", "y_name", "mean", "min", "max", "runs"]
 
 
-def write_csv(exhibit: Exhibit, path: str | os.PathLike[str]) -> None:
-    """All curves, one line a point."""
+def write_csv(figure: PaperFigure, path: str | os.PathLike[str]) -> None:
+    """All curves, one line for each point."""
     with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(_COLUMNS)
-        for panel in exhibit.panels:
+        for panel in figure.panels:
             for s in panel.series:
                 for x, *values in zip(s.x, s.mean, s.low, s.high, strict=True):
                     numbers = [f"{value:.6g}" for value in values]
@@ -236,7 +236,7 @@ def write_csv(exhibit: Exhibit, path: str | os.PathLike[str]) -> None:
 
 
 def claims_page(claims: Sequence[Claim], title: str, command: str, notes: Sequence[str] = ()) -> str:
-    """The claims as a Markdown page, with the command that checks them and what has to be known beside them."""
+    """The claims as a Markdown page, with the command that checks them and the notes."""
     lines = [f"# {title}", "", f"Made by `{command}`.", ""]
     lines += [*(f"- {note}" for note in notes), ""] if notes else []
     lines += ["| where | whose claim | what is claimed | what was measured | |", "| --- | --- | --- | --- | --- |"]

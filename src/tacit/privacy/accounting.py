@@ -1,13 +1,13 @@
-"""Accountants: from the events that an agent has spent to one (epsilon, delta).
+"""Accountants: they turn the events that an agent has spent into one (epsilon, delta).
 
 Each accountant is a function of the multiset of events and of delta. All of those that apply are valid upper bounds,
 so the least of them is what was spent. An event that an accountant has no rule for makes it not applicable (None):
-nothing is ever approximated from below.
+an accountant never guesses too low.
 
     plain sum      pure epsilons add up (delta = 0)
     distribution   privacy-loss distributions: for pure events the optimal composition of Kairouz, Oh and Viswanath
                    (every pure mechanism is a post-processing of randomised response), for mixed ones as tight as the
-                   grid; `dp-accounting` does the convolutions, always rounding against us
+                   grid; `dp-accounting` does the convolutions, and always rounds epsilon up
     renyi          Renyi divergences add up at every order
     zcdp           rho and xi add up
 """
@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, log_ndtr, logsumexp
 
 from tacit.errors import InputError
-from tacit.privacy import blurred, sampling
+from tacit.privacy import sampling
+from tacit.privacy.closed_forms import gaussian_epsilon, objective_epsilon, pure_epsilon, renyi_divergence, square
 from tacit.privacy.events import (
     ZCDP,
     BlurredLaplace,
@@ -36,7 +36,7 @@ from tacit.privacy.events import (
     Pure,
     SampledGaussian,
     Unprotected,
-)  # fmt: skip
+)
 
 __all__ = [
     "Totals",
@@ -54,7 +54,7 @@ __all__ = [
 ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5, 400)])
 _GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory
 _RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon (more where that would need too many points)
-_HOPELESS = 1e3  # an epsilon above which nothing is private
+_NOT_PRIVATE = 1e3  # an epsilon above which nothing is private
 _SAMPLING_NOISE = 1e-12  # for each step on a sample: the mass that differences of its profile leave uncertain
 _FFT_NOISE = 1e-15  # for each step, 100 at least: the mass that convolutions by FFT leave uncertain
 
@@ -110,7 +110,7 @@ def epsilon(events: Counter[Event], delta: float) -> float:
 
 
 def rounded_up(epsilon: float, digits: int = 4) -> float:
-    """An epsilon for people to read: never less than what it stands for.
+    """An epsilon for people to read, never rounded down.
 
     >>> rounded_up(0.123449), rounded_up(1.0), rounded_up(0.99999)
     (0.1235, 1.0, 1.0)
@@ -129,7 +129,7 @@ def delta_warning(delta: float, rows: int) -> str | None:
     """
     if delta * rows <= 0.5:
         return None
-    return f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow to publish whole records"
+    return f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow whole records to be published"
 
 
 def network_epsilon(agents: Iterable[Counter[Event]], delta: float) -> float:
@@ -142,7 +142,7 @@ def largest_parameter(
 ) -> float:
     """The largest parameter p, up to a relative 1e-6, with epsilon(events(p)) at most the target.
 
-    `events` is to cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse.
+    `events` must cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse.
 
     >>> p = largest_parameter(lambda p: Counter({Pure(p): 100}), 1.0, delta=1e-5)
     >>> 0.02 < p < 0.03, epsilon(Counter({Pure(p): 100}), 1e-5) <= 1.0
@@ -168,8 +168,8 @@ def largest_parameter(
         if high > limit:
             return low
         above = excess(high)
-    # A cost is nearly a power of p: a line through the logarithms (regula falsi, by the rule of Illinois) soon finds p,
-    # where one does not, halving does.
+    # A cost is nearly a power of p: a line through the logarithms (regula falsi, Illinois rule) finds p soon. Where it
+    # does not, halving does.
     last, tries = 0, 0
     while high > low * (1 + 1e-6):
         straight = tries < 20 and math.isfinite(below) and math.isfinite(above)
@@ -186,7 +186,7 @@ def largest_parameter(
 def gaussian_steps(
     steps: int, epsilon_target: float, delta: float, besides: Mapping[Event, int] | None = None
 ) -> Gaussian:
-    """What one of so many equal Gaussian steps may cost, so that with what is spent `besides` the target is kept.
+    """What one of `steps` equal Gaussian steps may cost, so that the total with `besides` stays within the target.
 
     >>> step = gaussian_steps(100, 1.0, delta=1e-5)
     >>> 0.9999 < epsilon(Counter({step: 100}), 1e-5) <= 1.0
@@ -218,10 +218,10 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         ((event, n),) = spent.items() if len(spent) == 1 else ((None, 0),)
         return objective_epsilon(event, delta) if isinstance(event, ObjectiveGaussian) and n == 1 else None
     sampled = {event: n for event, n in spent.items() if isinstance(event, SampledGaussian)}
-    if not sampled and (rough > _HOPELESS or rough == 0):  # no finer answer is worth the work
+    if not sampled and (rough > _NOT_PRIVATE or rough == 0):  # a finer answer is not worth the work
         return rough
     # Gaussians compose to a Gaussian, exactly: 1/multiplier^2 adds up.
-    precision = sum(n * _square(1 / event.multiplier) for event, n in spent.items() if isinstance(event, Gaussian))
+    precision = sum(n * square(1 / event.multiplier) for event, n in spent.items() if isinstance(event, Gaussian))
     if all(isinstance(event, Gaussian) for event in spent):
         return gaussian_epsilon(1 / math.sqrt(max(precision, 1e-300)), delta)
     if len(spent) == 1:
@@ -236,7 +236,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
     roundings = max(10, sum(n for event, n in spent.items() if isinstance(event, Pure)))
     if sampled:  # `rough` does not know of the sampling
         rough = min(rough, _rough_sampled(spent, sampled, precision, delta))
-        if rough > _HOPELESS:
+        if rough > _NOT_PRIVATE:
             return None
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
     from dp_accounting.pld import common, privacy_loss_distribution  # a second to import: only where it is used
@@ -268,7 +268,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
 def _rough_sampled(
     spent: Mapping[Event, int], sampled: Mapping[SampledGaussian, int], precision: float, delta: float
 ) -> float:
-    """About the epsilon of events with Gaussians on samples among them: it only chooses a grid."""
+    """Roughly the epsilon of events with Gaussians on samples among them: it only chooses a grid."""
     rest = plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
     precision += sum(n * sampling.spread(event) for event, n in sampled.items())
     finest = max(sampling.largest_loss(event) for event in sampled) / 100
@@ -288,136 +288,18 @@ def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
         if isinstance(event, ZCDP):
             rho, xi = rho + n * event.rho, xi + n * event.xi
         elif isinstance(event, Gaussian | SampledGaussian | LaplaceVector | BlurredLaplace):
-            rho += n * _square(1 / event.multiplier) / 2
+            rho += n * square(1 / event.multiplier) / 2
         elif isinstance(event, Pure):
-            rho += n * _square(event.epsilon) / 2  # Bun and Steinke (2016), Proposition 3.3
+            rho += n * square(event.epsilon) / 2  # Bun and Steinke (2016), Proposition 3.3
         elif isinstance(event, Laplace):
-            rho += n * event.coordinates * _square(1 / event.multiplier) / 2
+            rho += n * event.coordinates * square(1 / event.multiplier) / 2
     return converted(xi + rho * ORDERS, delta)
-
-
-def _square(x: float) -> float:
-    return x * x  # infinity, not an exception, where x is too large
 
 
 def converted(divergence: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
     """The least epsilon that Renyi divergences of these orders give at delta."""
     from dp_accounting.rdp import rdp_privacy_accountant  # a second to import: only where it is used
 
-    # The library answers 0 to a NaN or a negative divergence: what is not a divergence counts as infinite here.
+    # The library answers 0 to a NaN or a negative divergence. Here such a number counts as infinite.
     divergence = np.where(divergence >= 0, divergence, math.inf)
     return max(0.0, float(rdp_privacy_accountant.compute_epsilon(orders, divergence, delta)[0]))
-
-
-def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
-    """An upper bound on the Renyi divergence of each order > 1 between neighbours.
-
-    >>> renyi_divergence(Gaussian(2.0), np.array([4.0]))
-    array([0.5])
-    """
-    a = np.asarray(order, dtype=float)
-    if isinstance(event, Free):
-        return np.zeros_like(a)
-    if isinstance(event, ZCDP):
-        return event.xi + event.rho * a
-    if isinstance(event, Gaussian | SampledGaussian):  # the divergence is quasi-convex: a sample costs no more
-        return a * _square(1 / event.multiplier) / 2
-    if isinstance(event, ObjectiveGaussian):
-        x = event.curvature
-        # (1 + x)/((1 + a x)(1 - (a-1) x)) = 1 / (1 - a (a-1) x^2 / (1 + x)): no cancellation for small x.
-        beyond = a * (a - 1) * x * (x / (1 + x))
-        jacobian = -np.log1p(-np.minimum(beyond, 1.0)) / (a - 1)
-        return np.where((a - 1) * x < 1, a * _square(1 / event.multiplier) / 2 + jacobian, math.inf)
-    if isinstance(event, Pure):
-        # Of randomised response, the worst of all pure mechanisms: P = (e^eps, 1)/(1 + e^eps), Q its mirror image;
-        # the moment is cosh((a - 1/2) eps) / cosh(eps/2).
-        e = event.epsilon
-        return (_log_cosh((a - 0.5) * e) - _log_cosh(e / 2)) / (a - 1)
-    if isinstance(event, LaplaceVector):  # equal moves are the worst: docs/privacy.md
-        d = event.coordinates
-        return renyi_divergence(Laplace(event.multiplier * math.sqrt(d), d), a)
-    if isinstance(event, BlurredLaplace):  # without its uniform number it would be a Laplace mechanism
-        return np.minimum(blurred.renyi_divergence(event, a), renyi_divergence(Laplace(event.multiplier), a))
-    if isinstance(event, Laplace):
-        # Mironov (2017), Proposition 6: the moment is a/(2a-1) exp((a-1) e) + (a-1)/(2a-1) exp(-a e) with e the
-        # sensitivity in units of the noise's scale. Its terms of first order in e cancel; small e needs that done.
-        e = 1 / event.multiplier
-        up, down = a / (2 * a - 1), (a - 1) / (2 * a - 1)
-        large = np.logaddexp(np.log(up) + (a - 1) * e, np.log(down) - a * e)
-        small = np.log1p(up * _exp_beyond_line(np.minimum((a - 1) * e, 1)) + down * _exp_beyond_line(-a * e))
-        return event.coordinates * np.where((a - 1) * e < 1, small, large) / (a - 1)
-    return np.full_like(a, math.inf)
-
-
-def gaussian_epsilon(multiplier: float, delta: float) -> float:
-    """The least epsilon of one Gaussian mechanism: Balle and Wang (2018), Theorem 8, solved for epsilon.
-
-    >>> round(gaussian_epsilon(1.0, 1e-5), 4)
-    4.3772
-    """
-    s = 1 / multiplier
-
-    def log_delta(e: float) -> float:
-        gain, loss = float(log_ndtr(s / 2 - e / s)), float(e + log_ndtr(-s / 2 - e / s))
-        rounding = 1e-15 * (10 + abs(gain))  # of the difference: it falls to our side
-        return gain + math.log(rounding - math.expm1(min(loss - gain, 0.0)))
-
-    return _least_epsilon(log_delta, math.log(delta) - 1e-9)
-
-
-def objective_epsilon(event: ObjectiveGaussian, delta: float) -> float:
-    """The epsilon of a single minimiser with a Gaussian linear term: ln(1 + x) more than the Gaussian mechanism has at
-    delta/2, or than sqrt(3)/m + 1/(2 m^2), above which that is proved (docs/privacy.md).
-
-    >>> round(objective_epsilon(ObjectiveGaussian(4.0, 0.1), 1e-5), 4)
-    1.0638
-    """
-    if delta / 2 == 0:
-        return math.inf
-    s = 1 / event.multiplier
-    least = math.sqrt(3) * s + _square(s) / 2
-    return math.log1p(event.curvature) + max(gaussian_epsilon(event.multiplier, delta / 2), least)
-
-
-def pure_epsilon(one: float, count: int, delta: float) -> float:
-    """The least epsilon of `count` pure events of epsilon `one`: Kairouz, Oh and Viswanath (2015), Theorem 3.3.
-
-    >>> round(pure_epsilon(0.1, 100, 1e-5), 4)
-    4.3068
-    """
-    from scipy.stats import binom  # half a second to import: only where it is used
-
-    # Of `count` randomised responses j speak against D: the loss is (count - 2j) one, with a binomial law.
-    j = np.arange(count // 2 + 1)
-    log_mass = binom.logpmf(j, count, expit(-one))
-    losses = (count - 2 * j) * one
-
-    def log_delta(e: float) -> float:
-        above = losses > e
-        return float(logsumexp(log_mass[above] + np.log(-np.expm1(e - losses[above])))) if above.any() else -math.inf
-
-    return _least_epsilon(log_delta, math.log(delta) - 1e-9)
-
-
-def _least_epsilon(log_delta: Callable[[float], float], target: float) -> float:
-    """Where a falling log_delta(epsilon) meets the target, from above."""
-    if log_delta(0.0) <= target:
-        return 0.0
-    low, high = 0.0, 1.0
-    while log_delta(high) > target:
-        low, high = high, 2 * high
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if log_delta(middle) <= target else (middle, high)
-    return high
-
-
-def _log_cosh(x: np.ndarray | float) -> np.ndarray:
-    x = np.abs(x)
-    return np.where(x < 1, np.log1p(2 * np.sinh(np.minimum(x, 1) / 2) ** 2), x + np.log1p(np.exp(-2 * x)) - math.log(2))
-
-
-def _exp_beyond_line(x: np.ndarray) -> np.ndarray:
-    """exp(x) - 1 - x, without cancellation near zero."""
-    series = x**2 / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6 * (1 + x / 7)))))
-    return np.where(np.abs(x) < 0.01, series, np.expm1(x) - x)

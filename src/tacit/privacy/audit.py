@@ -1,11 +1,11 @@
-"""An audit: run the real code on two neighbouring data sets, and bound from below what it gives away.
+"""An audit: run the real code on two neighbouring data sets, and bound from below what it reveals.
 
-An event E of the output is fixed first, on samples of its own; then fresh samples count how often E happens under
+First an event E of the output is fixed, on separate samples. Then fresh samples count how often E happens under
 either data set. If a mechanism is epsilon-differentially private, P(E) <= exp(epsilon) P'(E); bounds of Clopper and
-Pearson on both frequencies turn that into a lower bound on epsilon that holds with the stated confidence, whatever the
-mechanism does inside; of an (epsilon, delta) claim, P(E) - delta takes the place of P(E). An audit can only ever show
-that a claim is false. So that one knows what it can see, each comes with a bug that it is to catch: the paper's own
-version, or one that is planted here, in the audit, and is no setting of any method.
+Pearson on both frequencies turn that into a lower bound on epsilon, which holds with the stated confidence whatever the
+mechanism does inside. For an (epsilon, delta) claim, P(E) - delta takes the place of P(E). An audit can only show that
+a claim is false. To show what it can detect, each audit comes with a bug that it must catch: the paper's own version,
+or one that is planted here, in the audit, and is not a setting of any method.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox
 from tacit.errors import InputError
 from tacit.privacy.events import Pure
-from tacit.privacy.mechanisms import law_within, objective_perturbed
-from tacit.privacy.noise import Law, Scale, SeededNoise
+from tacit.privacy.laws import law_within
+from tacit.privacy.mechanisms import objective_perturbed
+from tacit.privacy.noise import LawName, Scale, SeededNoise
 from tacit.privacy.plan import Facts, calibrate
 
 __all__ = [
@@ -99,15 +100,15 @@ def audit(sample: Sampler, claimed: float, batches: int, delta: float = 0.0) -> 
 def audit_dual_perturbed(
     epsilon: float, *, as_printed: bool = False, seed: int = 0, samples: int = 1_000_000
 ) -> Audited:
-    """One step of DVP at alpha = epsilon, where a record tells most; as printed, its noise is half of what it needs."""
+    """One step of DVP at alpha = epsilon, where a record reveals most. As printed, it has half of the noise."""
     algorithm = DualPerturbedADMM(penalty=_PENALTY, alpha=epsilon, as_printed=as_printed)
     size, batches = _batches(samples)
     return audit(_far_out(algorithm, SeededNoise(seed), size), epsilon, batches)
 
 
 def audit_gaussian(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
-    """The same step with normal noise, calibrated to (epsilon, 1e-4). The planted bug halves the noise, as who takes
-    the distance of one record for that of two does."""
+    """The same step with normal noise, calibrated to (epsilon, 1e-4). The planted bug halves the noise, as
+    happens if one takes the distance of one record for that of two."""
     size, batches = _batches(samples)
     facts = Facts(sizes=[1, 1], dimension=2, l2=_L2)
     algorithm = calibrate(
@@ -125,8 +126,8 @@ def audit_gaussian(epsilon: float, *, planted: bool = False, seed: int = 0, samp
 def audit_token(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
     """Three visits of the token to one agent of three, by PI-ADMM2 calibrated to (epsilon, 1e-4).
 
-    The others are the eavesdropper: they hand over whatever token tells most, follow the agent by (11), and ask for the
-    ratio of likelihoods of what they saw. By Neyman and Pearson no attack on what leaves tells two data sets apart
+    The others are the eavesdropper: they hand over the token that reveals most, follow the agent by (11), and compute
+    the likelihood ratio of what they saw. By Neyman and Pearson no attack on what leaves separates two data sets
     better. The planted bug halves the noise.
     """
     size, batches = _batches(samples)
@@ -143,12 +144,12 @@ def audit_token(epsilon: float, *, planted: bool = False, seed: int = 0, samples
 
 
 def audit_solver(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
-    """One minimiser of an objective with a noisy linear term, where the solver starts from a place that all know.
+    """One minimiser of an objective with a noisy linear term, where the solver starts from a public point.
 
-    The proof is for exact minimisers. The planted bug stops the solver at a gradient norm of 0.01 and gives away what
-    it has, without the mask. A start that is good enough then comes back as it is, and nothing comes back from just
-    around it: how wide that gap is tells the curvature of the objective, and so whether the record is (1), which bends
-    it, or (0), which does not. What moved by less than the gap of the one data set betrays the other.
+    The proof is for exact minimisers. The planted bug stops the solver at a gradient norm of 0.01 and releases what
+    it has, without the mask. A start that is good enough then comes back unchanged, and no result lies just around it.
+    The width of that gap shows the curvature of the objective, and so whether the record is (1), which adds curvature,
+    or (0), which does not. A result inside the gap of one data set reveals the other.
     """
     size, batches = _batches(samples)
     if planted:
@@ -157,16 +158,16 @@ def audit_solver(epsilon: float, *, planted: bool = False, seed: int = 0, sample
 
 
 class _Unmasked(SeededNoise):
-    """A bug to catch: the inexact minimiser leaves as it is."""
+    """A bug to catch: the inexact minimiser leaves without a mask."""
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         return value
 
 
 class _Halved(SeededNoise):
     """A bug to catch: half of the noise."""
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
         return super().draw(law, scale, dimension, ids, t, tag) / 2
 
 
@@ -174,9 +175,9 @@ _PENALTY, _L2, _DELTA, _VISITS = 50.0, 1e-3, 1e-4, 3
 
 
 def _far_problems(size: int) -> tuple[np.ndarray, list[Problem]]:
-    """A place where a record tells most, (size, 2), and the two neighbouring problems, in `size` copies.
+    """A point where a record reveals most, (size, 2), and the two neighbouring problems, in `size` copies.
 
-    Somebody has pulled the model far out, to (0, -R), where both possible records u = (c, s) and u' = (-c, s),
+    Neighbours have pulled the model far out, to (0, -R), where both possible records u = (c, s) and u' = (-c, s),
     labelled +1, are badly misclassified. Their gradients -u and -u' then differ by 2c, almost the 2 of the proof.
     """
     far, s = 200.0, 0.1
@@ -186,7 +187,7 @@ def _far_problems(size: int) -> tuple[np.ndarray, list[Problem]]:
 
 
 def _far_out(algorithm: Algorithm, noise: SeededNoise, size: int) -> Sampler:
-    """One step where a record tells most."""
+    """One step where a record reveals most."""
     view = View(np.arange(size), np.ones((size, 1)), size)
     where, problems = _far_problems(size)
     states = [algorithm.init(p, view, where, Inbox(where, np.arange(size + 1))) for p in problems]
@@ -200,7 +201,7 @@ def _far_out(algorithm: Algorithm, noise: SeededNoise, size: int) -> Sampler:
 
 
 def _likelihood_ratio(algorithm: IncrementalADMM, noise: SeededNoise, size: int) -> Sampler:
-    """By how much the tokens of all visits speak for the first data set rather than for the second."""
+    """How much more likely the tokens of all visits are under the first data set than under the second."""
     where, problems = _far_problems(size)
     view, rho = View(np.arange(size), np.full((size, 1), 2.0), 3), algorithm.penalty
     start = np.zeros_like(where)
@@ -221,7 +222,7 @@ def _likelihood_ratio(algorithm: IncrementalADMM, noise: SeededNoise, size: int)
 
 
 def _one_minimiser(epsilon: float, tolerance: float, noise: SeededNoise, size: int) -> Sampler:
-    """How near to the start, as 1/distance, a release of one minimiser is that costs epsilon."""
+    """1/distance from the start to the release of one minimiser that costs epsilon."""
     problems = [
         Problem([(np.array([[row]]), [1.0])] * size, scale=0.02, l2=0.01, tolerance=tolerance) for row in (1.0, 0.0)
     ]
@@ -230,9 +231,17 @@ def _one_minimiser(epsilon: float, tolerance: float, noise: SeededNoise, size: i
 
     def sample(which: int, t: int) -> np.ndarray:
         release = objective_perturbed(
-            problems[which], noise, law, linear=start, weight=start, centre=start, start=start, factor=one,
-            ids=np.arange(size), t=2 * t + which,
-        )  # fmt: skip
+            problems[which],
+            noise,
+            law,
+            linear=start,
+            weight=start,
+            centre=start,
+            start=start,
+            factor=one,
+            ids=np.arange(size),
+            t=2 * t + which,
+        )
         moved = np.abs(release.value[:, 0])
         return np.divide(1, moved, out=np.zeros_like(moved), where=moved > 0)  # zero if it is the start itself
 

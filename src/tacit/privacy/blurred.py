@@ -5,8 +5,8 @@ and u uniform on an interval of length w = 2h, which is known; let its middle be
 
     p(x) = [2 - e^-(h+x) - e^-(h-x)] / (4h)  for |x| <= h,    p(x) = (1 - e^-2h) e^-(|x|-h) / (4h)  beyond,
 
-symmetric and, as a convolution of such, log-concave: ln p(x) - ln p(x - t) falls in x for t > 0. Everything below rests
-on that. Xiao, Ye, Devadas (paper 003) draw u by random weights between models that were released: section 2.
+symmetric and, as a convolution of such, log-concave: ln p(x) - ln p(x - t) falls in x for t > 0. Everything below uses
+that. Xiao, Ye, Devadas (paper 003) draw u by random weights between models that were released: section 2.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from scipy.special import logsumexp
 from tacit.errors import InputError
 from tacit.privacy.events import BlurredLaplace
 
-_FAR = 40.0  # from the ends of the interval: e^-40 is nothing
+_FAR = 40.0  # from the ends of the interval: e^-40 is negligible
 _CELLS = 400
 _ROUNDING = 1e-8  # what rounding can take away from a divergence, relative
 _GRID = 2.0**-36  # of SecureNoise
-_TINY_SHIFT = 1e-4  # below which the blur is not credited with anything: rounding would count
+_TINY_SHIFT = 1e-4  # below which the blur is given no credit: rounding would matter
 
 
 def log_density(x: np.ndarray, half: np.ndarray | float) -> np.ndarray:

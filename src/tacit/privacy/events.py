@@ -1,9 +1,9 @@
 """What a release costs, as frozen data; each docstring is the definition.
 
 Adjacency everywhere: *one record of one agent is replaced by another*, the number of records is public. Two data sets
-D, D' of one agent that differ so are called neighbours. Every event is to hold for the release *given all that was
-released before*, by anybody, so events of one agent compose adaptively; which events, with which parameters and how
-many, is to be fixed before and not to depend on what was released (a run that stops early on released values pays for
+D, D' of one agent that differ in this way are called neighbours. Every event must hold for the release *given all that
+any agent released before*, so events of one agent compose adaptively. Which events, how many and with which parameters
+must be fixed beforehand and must not depend on what was released (a run that stops early on released values pays for
 the whole plan). What one agent releases costs its own records only, since a record belongs to one agent and nothing but
 releases passes between agents: they spend side by side, and the network's total is the largest of theirs.
 """
@@ -42,7 +42,7 @@ class Free:
 
 @dataclass(frozen=True)
 class Unprotected:
-    """A function of the data leaves as it is: no finite epsilon bounds what it tells."""
+    """A function of the data leaves as it is: no finite epsilon bounds what it reveals."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class ObjectiveGaussian:
         a/(2 m^2) + [ln(1 + x) - ln(1 + a x) - ln(1 - (a - 1) x)] / (a - 1)
 
     The first term is that of `Gaussian(m)`; the second is about a x^2 and pays for the curvature of the loss. A single
-    such release also has the epsilon of `accounting.objective_epsilon`. docs/privacy.md proves both."""
+    such release also has the epsilon of `closed_forms.objective_epsilon`. docs/privacy.md proves both."""
 
     multiplier: float
     curvature: float
@@ -160,9 +160,17 @@ class ObjectiveGaussian:
 
 
 Event = (
-    Free | Unprotected | Pure | Laplace | LaplaceVector | BlurredLaplace | Gaussian | SampledGaussian | ZCDP
+    Free
+    | Unprotected
+    | Pure
+    | Laplace
+    | LaplaceVector
+    | BlurredLaplace
+    | Gaussian
+    | SampledGaussian
+    | ZCDP
     | ObjectiveGaussian
-)  # fmt: skip
+)
 
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 

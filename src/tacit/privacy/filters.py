@@ -9,10 +9,10 @@ something was released may depend on it, in kind, size and number; then only a f
                      - pure epsilons add up, or
                      - Renyi divergences add up at one order, which the cap fixes (Feldman and Zrnic 2021);
                      - a ledger that was planned with Gaussians alone and stays so: 1/multiplier^2 add up (Smith and
-                       Thakurta 2022), at nine tenths of delta; should it mix, the two above, at the other tenth
+                       Thakurta 2022), at nine tenths of delta; if other events join, the two above, at the rest
 
-The epsilon of a filter means one thing: the events fit if it is at most the cap's. Its Renyi order is the best for
-spending the whole cap, so that a part of it costs more than the tight accountant would say, never less.
+The epsilon of a filter means one thing: the events fit if it is at most the cap's. Its Renyi order is the best one for
+spending the whole cap. So a part of the cap costs more than the tight accountant would say, never less.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from functools import lru_cache
 import numpy as np
 
 from tacit.privacy import accounting
+from tacit.privacy.closed_forms import renyi_divergence
 from tacit.privacy.events import Event, Gaussian
 from tacit.privacy.ledger.entries import Cap
 
-_MIXED = 0.1  # the share of delta that is kept for a ledger of Gaussians that other events come into
+_MIXED = 0.1  # the share of delta that a ledger of Gaussians keeps in case other events join
 
 
 def epsilon(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
@@ -68,7 +69,7 @@ def filter_order(epsilon: float, delta: float) -> float:
 
 def _renyi(events: Counter[Event], order: float, delta: float) -> float:
     orders = np.array([order])
-    divergence = sum((n * accounting.renyi_divergence(event, orders) for event, n in events.items()), np.zeros(1))
+    divergence = sum((n * renyi_divergence(event, orders) for event, n in events.items()), np.zeros(1))
     return accounting.converted(divergence, delta, orders)
 
 

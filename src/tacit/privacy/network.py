@@ -1,19 +1,21 @@
-"""What agents learn of each other from a token that they see only when it visits them: pairwise network privacy.
+"""What agents learn about each other from a token that they see only when it visits them: pairwise network privacy.
 
-*Who looks.* One agent j, or a coalition. It knows all records but one, all settings and the token's way; it sees the
-token whenever it reaches or leaves one of its members, and knows their own noise and state. It sees nothing else: links
-are encrypted, the others do not help, and no model is published unless that is said. Members do what the method says.
-Who listens on all links sees every visit and learns what `tacit.plan` charges; so does any agent, in the worst case.
+*The observer* is one agent j, or a coalition of agents. It knows all records but one, all settings and the token's
+path. It sees the token whenever it reaches or leaves one of its members, and knows their noise and state. It sees
+nothing else: links are encrypted, the others do not help, and no model is published unless `published` says so.
+Members follow the method. An eavesdropper on all links sees every visit and learns what `tacit.plan` charges; so does
+any agent, in the worst case.
 
-*What holds.* docs/privacy.md proves: let the run on D have the noises w_t, and let a second run, on the neighbour D',
+*The bound.* docs/privacy.md proves: let the run on D have the noises w_t, and let a second run, on the neighbour D',
 have w_t + W_t, where W_t depends on the past only and is 0 where a member speaks. If the two show the coalition the
-same tokens, and sum_t ||W_t||^2/sigma_t^2 <= mu^2 always, then its view tells no more than a Gaussian mechanism of
-multiplier 1/mu does. Each method below has a rule for W_t, and a bound on what it needs; the least of that and of the
-full price, at which each noise hides its own agent's record at once, is what counts.
+same tokens, and sum_t ||W_t||^2/sigma_t^2 <= mu^2 always, then its view reveals no more than a Gaussian mechanism
+of multiplier 1/mu does. Each method below has a rule for W_t, and a bound on what the rule needs. What counts is the
+smaller of that bound and the full price, at which each noise hides its own agent's record at once.
 
 `TokenGradientDescent` has no memory: given a token that the coalition has seen, the past is forgotten, and between two
-such tokens the difference of the runs is worked off along the way. `IncrementalADMM` with exact steps remembers: what a
-record did stays in every state, and comes back in later cycles. There the rule is that of linear quadratic control.
+such tokens the noise along the way removes the difference of the runs. `IncrementalADMM` with exact steps remembers:
+the effect of a record stays in every state and comes back in later cycles. Its rule is that of linear quadratic
+control.
 """
 
 from __future__ import annotations
@@ -30,25 +32,26 @@ from tacit.core.graph import Graph
 from tacit.core.problem import ROUNDING, Problem
 from tacit.core.rounding import UNIT, Solved, gradient_error, most_pull
 from tacit.errors import InputError
-from tacit.privacy.accounting import gaussian_epsilon
+from tacit.privacy.closed_forms import gaussian_epsilon
 from tacit.privacy.events import Gaussian
-from tacit.privacy.mechanisms import gradient_sensitivity, minimiser_sensitivity, output_law_within
+from tacit.privacy.laws import output_law_within
 from tacit.privacy.noise import SecureNoise, largest_draw
 from tacit.privacy.plan import plan
+from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 
 __all__ = ["learnt", "pairwise"]
 
 _LEAST = 1e-100  # a product of contractions below which no more of them are counted
-_MOST = 1e100  # a mu beyond which nothing is hidden
-_EXTREME = np.errstate(over="ignore", invalid="ignore")  # where there is next to no noise, mu is infinite
-_EXACT = 1e-9  # relative: how well a linear system is to be solved
+_MOST = 1e100  # a mu above which nothing is hidden
+_EXTREME = np.errstate(over="ignore", invalid="ignore")  # with almost no noise, mu is infinite
+_EXACT = 1e-9  # relative: how well a linear system must be solved
 
 
 class _Tour(NamedTuple):
-    """A token's way, and what happens at its stops."""
+    """A token's path, and what happens at its stops."""
 
-    holders: np.ndarray  # (T,) who speaks at tick t
-    last: int  # who has the token in the end
+    holders: np.ndarray  # (T,) the agent that speaks at tick t
+    last: int  # the agent that has the token in the end
     deviation: np.ndarray  # (N,) sigma_i of the noise that agent i adds
     moved: np.ndarray  # (N,) Delta_i: by how much a record of i moves what its noise is added to
 
@@ -59,7 +62,7 @@ class _Tour(NamedTuple):
         return np.flatnonzero(holds) if len(self.holders) else np.arange(0)
 
     def full(self, until: int) -> np.ndarray:
-        """(N,) mu^2 of every agent if each noise hides its own agent's record: for who sees all before tick `until`."""
+        """(N,) mu^2 of every agent if each noise hides its own agent's record, for all ticks before `until`."""
         return np.bincount(self.holders[:until], minlength=len(self.moved)) * (self.moved / self.deviation) ** 2
 
 
@@ -67,13 +70,26 @@ _Learnt = Callable[[Collection[int], bool], np.ndarray]  # (coalition, whether t
 
 
 def pairwise(
-    algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, delta: float, *, published: bool = False,
-    grid: float = SecureNoise().grid, start: float = 0.0,
-) -> np.ndarray:  # fmt: skip
-    """(N, N) epsilon at delta: entry (i, j) bounds what agent j learns of a record of agent i; 0 where i = j.
+    algorithm: Algorithm,
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    delta: float,
+    *,
+    published: bool = False,
+    grid: float = SecureNoise().grid,
+    start: float = 0.0,
+) -> np.ndarray:
+    """(N, N) epsilon at delta: entry (i, j) bounds what agent j learns about a record of agent i; 0 where i = j.
 
-    `published` says that the last token, the model, is made known to everybody. `grid` is that of the noise: a coarse
-    one rounds away the noise of others. `start` bounds the norm of the agents' public starts.
+        algorithm   `TokenGradientDescent` or `IncrementalADMM`, with noise
+        facts       what is public of the problem
+        graph       which agents are neighbours
+        rounds      how many ticks the token travels
+        delta       the delta of every epsilon
+        published   whether the last token, the model, is made public
+        grid        the grid of the noise: a coarse one rounds away the noise of others
+        start       a bound on the norm of the agents' public starts
 
     >>> from tacit.privacy.plan import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
@@ -99,7 +115,9 @@ def learnt(
     grid: float = SecureNoise().grid,
     start: float = 0.0,
 ) -> np.ndarray:
-    """(N,) epsilon at delta: what a coalition learns of a record of every agent; 0 for its members.
+    """(N,) epsilon at delta: what the coalition `by` learns about a record of every agent; 0 for its members.
+
+    The other parameters are those of `pairwise`.
 
     >>> from tacit.privacy.plan import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
@@ -109,7 +127,7 @@ def learnt(
     if not isinstance(by, Collection) or isinstance(by, str):
         raise InputError(f"a coalition is a list of agents, not {by!r}")
     if any(not (isinstance(j, int | np.integer) and 0 <= j < graph.agents) for j in by):
-        raise InputError(f"a coalition is of agents 0 to {graph.agents - 1}, not {list(by)}")
+        raise InputError(f"a coalition consists of agents 0 to {graph.agents - 1}, not {list(by)}")
     epsilons = _epsilons(_learnt(algorithm, facts, graph, rounds, grid, start)(by, published), delta)
     epsilons[list(by)] = 0.0
     return epsilons
@@ -124,19 +142,19 @@ def _learnt(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, gri
         # z - step grad O_i(z) has a derivative between 1 - step M_i and 1 - step l2.
         ends = np.abs(1 - algorithm.step * np.array([_steepest(facts, 1.0), np.full(facts.agents, facts.l2)]))
         # Rounding moves two runs apart at every stop: to the grid, and in the arithmetic of the step.
-        astray = grid * math.sqrt(facts.dimension) + 2 * algorithm.step * gradient_error(facts, facts.radius)[:, 0]
-        astray += 8 * UNIT * (1 + algorithm.step * facts.l2) * facts.radius
-        return lambda by, published: _descent(tour, ends.max(axis=0), astray, by, published)
+        drift = grid * math.sqrt(facts.dimension) + 2 * algorithm.step * gradient_error(facts, facts.radius)[:, 0]
+        drift += 8 * UNIT * (1 + algorithm.step * facts.l2) * facts.radius
+        return lambda by, published: _descent(tour, ends.max(axis=0), drift, by, published)
     if isinstance(algorithm, IncrementalADMM):
         return _incremental(algorithm, facts, graph, rounds, grid, start)
     raise InputError(
         f"pairwise privacy is proved for TokenGradientDescent and IncrementalADMM, not for {type(algorithm).__name__}: "
-        "take it that everybody learns what the plan says"
+        "assume that every agent learns what the plan charges"
     )
 
 
 def _toured(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, deviation: np.ndarray) -> _Tour:
-    """The way of `rounds` ticks; the moves are those that the plan charges."""
+    """The path of `rounds` ticks; the moves are those that the plan charges."""
     events = plan(algorithm, facts, graph, rounds).events
     schedule = algorithm.schedule(graph)
     turns = [schedule.turn(t) for t in range(rounds)]
@@ -144,7 +162,7 @@ def _toured(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int, dev
     for i, spent in enumerate(events):
         kinds = set(spent)
         if not all(isinstance(event, Gaussian) for event in kinds):
-            raise InputError(f"agent {i} sends without Gaussian noise: nothing is hidden from anybody")
+            raise InputError(f"agent {i} sends without Gaussian noise: nothing is hidden")
         moved[i] = max((deviation[i] / event.multiplier for event in kinds if isinstance(event, Gaussian)), default=0.0)
     holders = np.array([int(turn.speakers[0]) for turn in turns], dtype=int)
     return _Tour(holders, int(turns[-1].listeners[0]) if turns else 0, deviation, moved)
@@ -158,29 +176,27 @@ def _steepest(facts: Problem, row_norm: float) -> np.ndarray:
 def _epsilons(mu: np.ndarray, delta: float) -> np.ndarray:
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
-    # What is no number is taken for infinite.
+    # NaN counts as infinite.
     known = {m: gaussian_epsilon(1 / m, delta) if 0 < m < _MOST else m and math.inf for m in set(mu.tolist())}
     return np.array([known[m] for m in mu.tolist()])
 
 
 @_EXTREME
-def _descent(
-    tour: _Tour, lipschitz: np.ndarray, astray: np.ndarray, by: Collection[int], published: bool
-) -> np.ndarray:
+def _descent(tour: _Tour, lipschitz: np.ndarray, drift: np.ndarray, by: Collection[int], published: bool) -> np.ndarray:
     """(N,) mu for gradient descent: the mu^2 of the segments between two tokens that are seen add up."""
     total = np.zeros(len(tour.moved))
     begin = 0
     for end in tour.seen(by, published):
-        total += _segment(tour, tour.holders[begin:end], lipschitz, astray)
+        total += _segment(tour, tour.holders[begin:end], lipschitz, drift)
         begin = end + 1  # the member's own step is known to it
     return np.sqrt(total)
 
 
-def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, astray: np.ndarray) -> np.ndarray:
+def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, drift: np.ndarray) -> np.ndarray:
     """(N,) mu^2 of the token that is seen after these stops, given the one before them.
 
-    A record of i moves the token by s = Delta_i at each visit of i, L_t scales what is there, and a_t is worked off by
-    the noise of stop t: the rest c_t = L_t c_{t-1} + s_t - a_t >= 0 is to end at 0. The least sum of a_t^2/sigma_t^2 is
+    A record of i moves the token by s = Delta_i at each visit of i, L_t scales the difference so far, and the noise of
+    stop t removes a_t: the rest c_t = L_t c_{t-1} + s_t - a_t >= 0 must end at 0. The least sum of a_t^2/sigma_t^2 is
     found after scaling everything to the end, by Q_t = product of the later L: then the sums A_t of the a_t stay below
     those of the s_t, and the best A is the greatest convex minorant, over the sum of the variances as time.
     """
@@ -190,8 +206,8 @@ def _segment(tour: _Tour, stops: np.ndarray, lipschitz: np.ndarray, astray: np.n
     later = np.append(np.cumprod(lipschitz[stops][:0:-1])[::-1], 1.0)[: len(stops)]
     later = np.maximum(later, _LEAST)  # as if earlier steps did not contract: a Lipschitz constant may be larger
     variance = (tour.deviation[stops] * later) ** 2
-    # By what rounding moves the runs apart, (N,) at each agent's stop, the last noise works off, too.
-    rounding = astray[stops].sum() / tour.deviation[stops[-1]] if len(stops) else 0.0
+    # Rounding moves the runs apart at each stop, `drift` (N,): the last noise removes that, too.
+    rounding = drift[stops].sum() / tour.deviation[stops[-1]] if len(stops) else 0.0
     out = full.copy()
     for i in np.unique(stops):
         visits = np.flatnonzero(stops == i)
@@ -247,7 +263,7 @@ def _incremental(
         until = int(seen[-1]) if len(seen) else 0
         ours = ~np.isin(tour.holders, list(by)) & (np.arange(rounds) < until)
         shifts = _hiding(tokens, seen, ours, sigma)
-        strayed = bend[:, None] * (centres @ (shifts + np.diag(ours.astype(float))))
+        drifted = bend[:, None] * (centres @ (shifts + np.diag(ours.astype(float))))
         shifts = shifts / sigma[:, None]
         slack = float(np.linalg.norm((inexact / sigma)[ours]))
         out = np.sqrt(tour.full(until))
@@ -255,7 +271,7 @@ def _incremental(
             return out
         for i in set(tour.holders[ours].tolist()):
             visits = ours & (tour.holders == i)
-            norms = [math.sqrt(np.abs(k[:, visits].T @ k[:, visits]).sum()) for k in (shifts, strayed)]
+            norms = [math.sqrt(np.abs(k[:, visits].T @ k[:, visits]).sum()) for k in (shifts, drifted)]
             out[i] = min(out[i], tour.moved[i] * sum(norms) * (1 + _EXACT) + slack)
         return out
 
@@ -299,15 +315,15 @@ def _responses(holders: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _hiding(tokens: np.ndarray, seen: np.ndarray, ours: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-    """(T, T): column s has the shifts of the noises from tick s on, of least energy, after which no token that is seen
-    tells of a unit that was added to x at tick s. One that hides it is that of tick s itself."""
+    """(T, T): column s has the shifts of the noises from tick s on, of least energy, that hide a unit added to x at
+    tick s from every token that is seen. The noise of tick s can always hide it alone."""
     shifts = np.zeros((len(sigma), len(sigma)))
     for s in np.flatnonzero(ours):
         later = np.flatnonzero(ours[s:]) + s
         views = seen[seen > s]
-        system, told = tokens[np.ix_(views, later)] * sigma[later], tokens[views, s]
-        answer = -np.linalg.lstsq(system, told, rcond=1e-13)[0]
-        if np.linalg.norm(system @ answer + told) <= _EXACT * np.linalg.norm(told):
+        system, shown = tokens[np.ix_(views, later)] * sigma[later], tokens[views, s]
+        answer = -np.linalg.lstsq(system, shown, rcond=1e-13)[0]
+        if np.linalg.norm(system @ answer + shown) <= _EXACT * np.linalg.norm(shown):
             shifts[later, s] = sigma[later] * answer
         else:
             shifts[s, s] = -1.0

@@ -1,11 +1,11 @@
-"""Where noise comes from: `SecureNoise` for anything real, `SeededNoise` for experiments, `RecordedNoise` for tests.
+"""Sources of noise: `SecureNoise` for anything real, `SeededNoise` for experiments, `RecordedNoise` for tests.
 
 Four laws, each on R^d:
 
     spherical   density proportional to exp(-||z|| / scale): radius Gamma(d), direction uniform
     gaussian    independent N(0, scale^2)
     laplace     independent, density exp(-|z|/scale) / (2 scale)
-    uniform     independent, on (0, scale): for random numbers that are nobody's noise
+    uniform     independent, on (0, scale): for random numbers that serve no privacy
 
 A source offers `draw` (random numbers as they are), `perturb` (noise in the linear term of an objective), `add` (noise
 on a value that leaves), `mask` (a little noise on a minimiser that leaves, to pay for its inexactness; see
@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 from tacit.errors import InputError
 
-Law = Literal["spherical", "gaussian", "laplace", "uniform"]
+LawName = Literal["spherical", "gaussian", "laplace", "uniform"]
 Scale = float | np.ndarray
 
 
@@ -41,31 +41,31 @@ class Noise(Protocol):
 
     @property
     def grid(self) -> float:
-        """On which draws lie; 0 for none."""
+        """The step of the grid on which draws lie; 0 for no grid."""
         ...
 
     def choose(self, rate: float, count: int, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, count) of bool: each true with probability `rate`, independently."""
         ...
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, /) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, d) random numbers."""
         ...
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale, /
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale, /
     ) -> np.ndarray:
         """(n, d) public value plus factor times noise: the linear term of an objective. Where draws lie on a grid, this
         lies on that of step `grid`, a number or (n, 1)."""
         ...
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /, onto: np.ndarray | None = None
     ) -> np.ndarray:
-        """(n, d) value plus noise, as it leaves; `onto` is public, and added, too."""
+        """(n, d) value plus noise, as it leaves; `onto` is public and is also added."""
         ...
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, /) -> np.ndarray:
         """(n, d) value plus the small noise that pays for an inexact minimiser."""
         ...
 
@@ -73,7 +73,7 @@ class Noise(Protocol):
 class SeededNoise:
     """Reproducible noise for experiments, keyed by (seed, agent, tick): blocks of any size draw the same.
 
-    Who knows the seed can take the noise away: what it makes is *not private*, and says so.
+    Whoever knows the seed can subtract the noise: a run with this noise is *not private*, and says so.
 
     >>> one, all = SeededNoise(7), SeededNoise(7)
     >>> z = all.draw("gaussian", 1.0, 3, ids=np.array([0, 1, 2]), t=5)
@@ -104,8 +104,8 @@ class SeededNoise:
         """See `Noise`."""
         return self._uniforms(ids, t, 3, count) < rate
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
-        """See `Noise`; `tag` tells uses apart that share agent and tick."""
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+        """See `Noise`; `tag` separates uses that share agent and tick."""
         scale = _column(scale)
         if law == "laplace":
             u = self._uniforms(ids, t, tag, 2 * dimension)
@@ -122,19 +122,19 @@ class SeededNoise:
         return scale * z * (radius / np.linalg.norm(z, axis=1, keepdims=True))
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Noise`."""
         value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=2)
 
@@ -164,7 +164,7 @@ class RecordedNoise:
             raise InputError(f"recorded noise has no sample of {count} records for step {t}: give it `chosen`")
         return np.asarray(self.chosen[t, ids], dtype=bool)
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """The recorded rows; law and scale have been applied already."""
         if law == "uniform" and self._uniform is not None:
             return self._uniform.draw(law, scale, dimension, ids, t)
@@ -178,19 +178,19 @@ class RecordedNoise:
         return self.array[t, ids]
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
         """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Noise`."""
         value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t)
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """Nothing is added."""
         return value
 
@@ -203,7 +203,7 @@ class SecureNoise:
     ball (Arb interval arithmetic) from uniform bits, and while the ball leaves the rounding of any coordinate open,
     more bits are drawn. So the result has exactly the law of the ideal mechanism followed by rounding, which is
     post-processing and costs nothing. The grid has 2^53 steps to either side; what lies beyond is moved to its end,
-    which is post-processing, too: that a value is large ends no run.
+    which is post-processing, too: a large value does not end the run.
     """
 
     private = True
@@ -222,14 +222,14 @@ class SecureNoise:
         words = np.frombuffer(self._random_bytes(8 * len(ids) * count), dtype="<u8").reshape(len(ids), count)
         return np.full(words.shape, True) if rate >= 1 else words < np.uint64(math.floor(rate * 2**64))
 
-    def draw(self, law: Law, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
 
     def perturb(
-        self, law: Law, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
-        """See `Noise`. The sum is exact and then rounded, whatever the value: no large value swallows the noise. The
+        """See `Noise`. The sum is exact and then rounded, so that no large value swallows the noise. The
         rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.privacy.mechanisms.objective_perturbed`)."""
         scales, grids = np.broadcast_arrays(_column(factor) * _column(scale), _column(grid), value[:, :1])[:2]
         none = np.zeros(value.shape[1])
@@ -241,7 +241,7 @@ class SecureNoise:
         )
 
     def add(
-        self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Noise`. All three are added exactly, and then rounded."""
         scales = np.broadcast_to(_column(scale), (len(value), 1))[:, 0]
@@ -253,11 +253,11 @@ class SecureNoise:
             ]
         )
 
-    def mask(self, law: Law, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
+    def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return self.add(law, value, scale, ids, t)
 
-    def _rounded(self, law: Law, value: np.ndarray, base: np.ndarray, scale: float, step: float) -> np.ndarray:
+    def _rounded(self, law: LawName, value: np.ndarray, base: np.ndarray, scale: float, step: float) -> np.ndarray:
         """round((base + value + Z) / step) * step, exactly."""
         if not (np.all(np.isfinite(value)) and np.all(np.isfinite(base)) and math.isfinite(scale) and scale > 0):
             raise InputError("secure noise needs finite values and a positive, finite scale")
@@ -300,8 +300,8 @@ def coarse_enough(grid: float, reach: np.ndarray) -> np.ndarray:
     return grid * np.exp2(np.maximum(0.0, np.ceil(np.log2(reach / (grid * 2.0**52)))))
 
 
-def largest_draw(law: Law, dimension: int) -> float:
-    """A norm that a draw of scale 1 passes with a probability below e^-200: no cipher is as sure.
+def largest_draw(law: LawName, dimension: int) -> float:
+    """A norm that a draw of scale 1 passes with a probability below e^-200, less than the chance to guess a key.
 
     Gaussian: ||Z|| passes sqrt(d) + t with at most exp(-t^2/2). Spherical: a Gamma(d) passes a > d with at most
     exp(-(a - d - d ln(a/d))), which at a = 2 d + 300 is below e^-200 for every d. Laplace: so is the sum of absolute
@@ -313,7 +313,7 @@ def largest_draw(law: Law, dimension: int) -> float:
 
 
 def _column(scale: Scale) -> np.ndarray:
-    """A scale for all agents, or one for each, as a column."""
+    """One scale for all agents or one for each, as a column."""
     return np.asarray(scale, dtype=float).reshape(-1, 1)
 
 

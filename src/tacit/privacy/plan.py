@@ -1,8 +1,8 @@
 """What a run will cost, before any data is read; and the noise for a cost that is given.
 
 Nothing that a release costs may depend on the data. So the plan of a run is made by running it without data: `Facts`
-takes the place of the problem, knows what is public of it, and answers every question about the data with zeros. The
-events that come out are those of the real run, by construction: it is the same code.
+takes the place of the problem. It knows what is public and answers every question about the data with zeros. The
+events are those of the real run by construction: it is the same code.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from tacit.core.release import Inbox
 from tacit.errors import InputError, whole
 from tacit.privacy.accounting import Totals, largest_parameter, totals
 from tacit.privacy.events import Event, Gaussian, Pure
-from tacit.privacy.mechanisms import Budget, BudgetTooSmall, NoRoom
+from tacit.privacy.laws import Budget, BudgetTooSmall
 from tacit.privacy.noise import SecureNoise
+from tacit.privacy.sensitivity import NoRoom
 from tacit.simulation.tick import Blocks, tick
 
 Method = TypeVar("Method", bound=Algorithm)
 
-_NEXT_TO_NOTHING = 1e-12  # a budget so small that what it costs is not the noise's doing
+_TINY_BUDGET = 1e-12  # so small that the noise adds nothing to the cost
 
 
 class CannotKeep(InputError):  # noqa: N818 (a state of affairs, not a mistake)
-    """No noise of the asked law keeps the total."""
+    """No noise of the given law keeps the total."""
 
 
 class Facts(Problem):
@@ -75,11 +76,16 @@ class Facts(Problem):
 
     @classmethod
     def of(cls, problem: Problem) -> Facts:
-        """The facts of a problem that is there."""
+        """The public facts of a problem with data."""
         return cls(
-            sizes=problem.sizes, dimension=problem.dimension, loss=problem.loss, scale=problem.scale, l2=problem.l2,
-            tolerance=problem.tolerance, radius=problem.radius,
-        )  # fmt: skip
+            sizes=problem.sizes,
+            dimension=problem.dimension,
+            loss=problem.loss,
+            scale=problem.scale,
+            l2=problem.l2,
+            tolerance=problem.tolerance,
+            radius=problem.radius,
+        )
 
     def __repr__(self) -> str:
         return super().__repr__().replace("Problem", "Facts")
@@ -99,40 +105,45 @@ class Facts(Problem):
     def take(self, ids: Sequence[int] | np.ndarray) -> Facts:
         places = np.asarray(ids)
         return Facts(
-            sizes=self._sizes[places], dimension=self._dimension, loss=self.loss, scale=self.scale[places], l2=self.l2,
-            tolerance=self.tolerance, radius=self.radius,
-        )  # fmt: skip
+            sizes=self._sizes[places],
+            dimension=self._dimension,
+            loss=self.loss,
+            scale=self.scale[places],
+            l2=self.l2,
+            tolerance=self.tolerance,
+            radius=self.radius,
+        )
 
     def gradient(self, f: np.ndarray) -> np.ndarray:
-        """Zeros: nobody has looked."""
+        """Zeros: there is no data."""
         return np.zeros((self.agents, self._dimension))
 
     def data_gradient(self, f: np.ndarray) -> np.ndarray:
-        """Zeros: nobody has looked."""
+        """Zeros: there is no data."""
         return self.gradient(f)
 
     def sampled_data_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
-        """Zeros: nobody has looked."""
+        """Zeros: there is no data."""
         return self.gradient(f)
 
     def smoothness(self) -> np.ndarray:
-        """What rows of zeros have."""
+        """The smoothness of rows of zeros."""
         return np.full(self.agents, self.l2)
 
     def second_moment(self) -> np.ndarray:
-        """Zeros: nobody has looked."""
+        """Zeros: there is no data."""
         return np.zeros((self.agents, self._dimension, self._dimension))
 
     def argmin(self, linear: Any, weight: Any, centre: Any, start: Any = 0.0) -> np.ndarray:
-        """Zeros: nobody has looked."""
+        """Zeros: there is no data."""
         return np.zeros((self.agents, self._dimension))
 
     def sure_argmin(self, b: Any, rho: Any, start: Any, sure: Any) -> np.ndarray:
-        """Zeros: nobody has looked."""
+        """Zeros: there is no data."""
         return np.zeros((self.agents, self._dimension))
 
     def require_row_norm(self, bound: float) -> None:
-        """There are no rows yet; the real run will look at them."""
+        """Nothing: there are no rows; the real run checks them."""
 
 
 class _NoNoise:
@@ -218,16 +229,28 @@ def paper_total(algorithm: Algorithm, facts: Problem, view: View, rounds: int) -
 
 @overload
 def calibrate(
-    make: Callable[[Gaussian], Method], facts: Problem, graph: Graph, rounds: int, *, epsilon: float, delta: float,
+    make: Callable[[Gaussian], Method],
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    *,
+    epsilon: float,
+    delta: float,
     law: type[Gaussian] = Gaussian,
-) -> Method: ...  # fmt: skip
+) -> Method: ...
 
 
 @overload
 def calibrate(
-    make: Callable[[Pure], Method], facts: Problem, graph: Graph, rounds: int, *, epsilon: float, delta: float,
+    make: Callable[[Pure], Method],
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    *,
+    epsilon: float,
+    delta: float,
     law: type[Pure],
-) -> Method: ...  # fmt: skip
+) -> Method: ...
 
 
 def calibrate(
@@ -240,8 +263,15 @@ def calibrate(
     delta: float,
     law: type[Pure] | type[Gaussian] = Gaussian,
 ) -> Method:
-    """The algorithm `make(budget)` with the largest budget for a noisy step, so that no agent's total passes
-    (epsilon, delta). `law` says which noise: `Gaussian`, or the papers' `Pure`.
+    """The algorithm `make(budget)` with the largest budget for a noisy step such that no agent's total passes
+    (epsilon, delta).
+
+        make            gives the algorithm for a budget of one noisy step
+        facts           what is public of the problem; a `Problem` will do, its data are not read
+        graph           which agents are neighbours
+        rounds          how many rounds the run has
+        epsilon, delta  what the whole run may cost each agent
+        law             which noise: `Gaussian`, or the papers' `Pure`
 
     >>> from tacit.algorithms import RecycledADMM
     >>> facts = Facts(sizes=[8000] * 3, dimension=10, l2=0.1)
@@ -268,12 +298,12 @@ def calibrate(
             return Counter()  # p has to be larger: so much noise leaves no digits for the rest
         return max(_distinct(spent), key=lambda counter: totals(counter, delta).best)
 
-    if totals(worst(_NEXT_TO_NOTHING), delta).best > epsilon:
+    if totals(worst(_TINY_BUDGET), delta).best > epsilon:
         raise CannotKeep(
             f"no noise keeps the total at or below epsilon = {epsilon:g}: what is paid apart from it, such as the "
             "curvature of the loss, costs more; raise l2, the penalty, the number of rows or epsilon"
         )
-    best = make(budget(_steady(largest_parameter(worst, epsilon, delta))))
+    best = make(budget(_rounded_down(largest_parameter(worst, epsilon, delta))))
     try:
         plan(best, facts, graph, rounds)
     except BudgetTooSmall as refusal:
@@ -286,11 +316,11 @@ def calibrate(
     return best
 
 
-def _steady(p: float) -> float:
-    """A little less, in ten digits: the last bits of a search need not be the same in every process, and what agents
-    have agreed upon, reserved and reported is compared to the last bit.
+def _rounded_down(p: float) -> float:
+    """A little less, in ten digits. The last bits of a search may differ between processes, but what agents have agreed
+    upon, reserved and reported is compared to the last bit.
 
-    >>> _steady(0.0819581101234567) == _steady(0.0819581101234569) < 0.0819581101234567
+    >>> _rounded_down(0.0819581101234567) == _rounded_down(0.0819581101234569) < 0.0819581101234567
     True
     """
     unit = 10.0 ** (math.floor(math.log10(p)) - 9)

@@ -53,12 +53,12 @@ def largest_loss(event: SampledGaussian) -> float:
 
 
 def spread(event: SampledGaussian) -> float:
-    """About the variance of the privacy loss: for many of them the total is that of a Gaussian."""
+    """Roughly the variance of the privacy loss: the total of many is that of a Gaussian."""
     return event.rate**2 * math.expm1(min(event.multiplier**-2, 50.0))
 
 
 def loss_distribution(event: SampledGaussian, interval: float) -> privacy_loss_distribution.PrivacyLossDistribution:
-    """The privacy-loss distribution of the profile, on a grid and against us (Doroshenko et al. 2022)."""
+    """The privacy-loss distribution of the profile, on a grid, rounded up (Doroshenko et al. 2022)."""
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution  # a second to import: only where it is used
 
     steps = math.ceil(largest_loss(event) / interval)

@@ -1,14 +1,15 @@
-"""What the random aggregators of paper 003 are worth, given what was released: for one's own eyes, or as a charge.
+"""What the random aggregators of paper 003 are worth, given what was released: for the owner of the records, or as a
+charge.
 
 A run of `RandomAggregationADMM` or `RandomAggregationGD` with Laplace noise is charged for its worst case, which does
 not count on the random weights. Two things can be said afterwards:
 
 `epsilon_of_transcript`, the paper's epsilon(X), (10), looks at where the released value lies in its interval, and so at
-the gradient: it is a function of the records, no guarantee, and telling it or stopping by it leaks.
+the gradient: it is a function of the records and no guarantee; to publish it or to stop by it would leak.
 
-`realised_events` looks at the lengths of the intervals alone, which everybody knows who heard what was released. The
-events are valid, but they depend on releases: only a filter may add them up (`tacit.privacy.filters`, as the ledger
-does), with a budget fixed before, and stopping by it is allowed.
+`realised_events` looks only at the lengths of the intervals, which follow from what was released. The events are
+valid, but they depend on releases: only a filter may add them up (`tacit.privacy.filters`, as the ledger
+does), with a budget fixed beforehand; to stop by the filter is allowed.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from tacit.errors import InputError, TacitError
 from tacit.exchange.listening import Listening
 from tacit.privacy import blurred
 from tacit.privacy.events import BlurredLaplace
-from tacit.privacy.mechanisms import gradient_sensitivity
 from tacit.privacy.plan import Facts
+from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.run import Run
 from tacit.simulation.tick import Blocks, tick
 
@@ -39,8 +40,8 @@ RandomAggregation = RandomAggregationADMM | RandomAggregationGD
 
 
 class ForOwnEyes:
-    """Numbers that depend on the records and must not leave: they show themselves to `look` only, and refuse to be
-    printed, compared, computed with or saved.
+    """Numbers that depend on the records and must not leave: only `look` shows them. They cannot be printed, compared,
+    computed with or saved.
 
     >>> secret = ForOwnEyes(np.array([0.7]), "epsilon of a transcript")
     >>> secret
@@ -48,14 +49,14 @@ class ForOwnEyes:
     >>> secret < 1.0
     Traceback (most recent call last):
         ...
-    tacit.errors.TacitError: epsilon of a transcript depends on the records: to stop by it or to tell it ...
+    tacit.errors.TacitError: epsilon of a transcript depends on the records: to stop by it or to publish it ...
     """
 
     def __init__(self, value: np.ndarray, name: str) -> None:
         self.__value, self.__name = value, name
 
     def look(self) -> np.ndarray:
-        """The numbers, for the eyes of who has the records anyway."""
+        """The numbers, for a reader who has the records anyway."""
         return self.__value.copy()
 
     def __repr__(self) -> str:
@@ -63,8 +64,8 @@ class ForOwnEyes:
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TacitError(
-            f"{self.__name} depends on the records: to stop by it or to tell it is a release that nothing paid for; "
-            "the guarantee is the worst case"
+            f"{self.__name} depends on the records: to stop by it or to publish it is a release that nothing paid "
+            "for; the guarantee is the worst case"
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __bool__ = _refuse
@@ -107,7 +108,7 @@ def realised_events(
 
 
 class _Replay:
-    """Noise that makes a run release what it has released."""
+    """Noise that makes a run release again what it has released."""
 
     private, grid = False, 0.0
 

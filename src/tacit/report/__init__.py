@@ -1,1 +1,1 @@
-"""What people look at: plots and tables."""
+"""Plots and tables."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tacit.files import replacing
-from tacit.papers.experiment import Exhibit, Panel
-from tacit.workflows.comparison import Contender
+from tacit.papers.experiment import Panel, PaperFigure
+from tacit.workflows.comparison import MethodResult
 from tacit.workflows.training import Trained
 
 try:
@@ -26,7 +26,7 @@ _BLUE, _GREEN, _GREY = "#1f5fa8", "#2a8a4a", "#8a8a8a"
 
 
 def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> None:
-    """Loss against rounds, beside the pooled optimum and the organisations alone; below, how far they disagree."""
+    """Loss against rounds, with the pooled optimum and the organisations alone; below, how far the agents disagree."""
     history = trained.run.history
     rounds = history["round"]
     figure = _figure(8.0, 6.2, title)
@@ -34,7 +34,7 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
 
     top.plot(rounds, history["model_loss"], color=_BLUE, lw=2, label="together, nothing pooled (average model)")
     top.axhline(trained.pooled.loss, color=_GREEN, ls="--", lw=1.5, label="all data pooled (the optimum)")
-    # One that is worse alone than a model that knows nothing would flatten everything else.
+    # Leave out organisations that alone are worse than the zero model: they would flatten the other curves.
     shown = [alone.loss for alone in trained.alone if alone.loss <= 1.1 * history["model_loss"][0]]
     for k, loss in enumerate(shown):
         top.axhline(loss, color=_GREY, lw=0.8, alpha=0.8, label="each organisation alone" if k == 0 else None)
@@ -47,7 +47,7 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
         ("consensus_error", _BLUE, "largest disagreement"),
         ("dual_residual", _GREY, "dual residual"),
     ):
-        if np.any(history[name][1:] > 0):  # an agent alone has none, and a log scale no zero
+        if np.any(history[name][1:] > 0):  # a single agent has none, and a log scale cannot show zero
             bottom.semilogy(rounds[1:], history[name][1:], color=colour, lw=1.5, label=label)
     bottom.set_xlabel("rounds")
     bottom.set_ylabel("distance")
@@ -58,7 +58,7 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
     _save(figure, path, dpi=130)
 
 
-def contenders(results: list[Contender], best: Contender, path: str | os.PathLike[str], title: str) -> None:
+def method_errors(results: list[MethodResult], best: MethodResult, path: str | os.PathLike[str], title: str) -> None:
     """Test error of every method, mean and range, the best on top."""
     figure = _figure(8.0, 4.6, title)
     axes = figure.subplots()
@@ -89,10 +89,10 @@ def learnt_of_each_other(tables: dict[str, np.ndarray], path: str | os.PathLike[
     _save(figure, path, dpi=110)
 
 
-def exhibit(shown: Exhibit, path: str | os.PathLike[str], note: str = "") -> None:
-    """The panels of a paper's figure: mean lines, and the range over runs as bands; `note` goes below the title.
+def paper_figure(shown: PaperFigure, path: str | os.PathLike[str], note: str = "") -> None:
+    """The panels of a paper's figure: the mean as a line, the range over runs as a band; `note` goes below the title.
 
-    Where most names appear in several panels, each has one colour in all of them, and there is one legend for all.
+    If most names appear in several panels, each name has one colour in all of them, and there is one legend for all.
     """
     columns = {1: 1, 2: 2, 4: 2, 8: 4}.get(len(shown.panels), 3)
     rows = math.ceil(len(shown.panels) / columns)

@@ -10,12 +10,12 @@ from rich.text import Text
 from tacit.data import Classes
 from tacit.papers.experiment import Claim
 from tacit.privacy.accounting import rounded_up
-from tacit.workflows.comparison import Contender
-from tacit.workflows.training import Line, Trained
+from tacit.workflows.comparison import MethodResult
+from tacit.workflows.training import Evaluation, Trained
 
 
 def comparison(trained: Trained) -> Table:
-    """Together, pooled, and each organisation alone."""
+    """The models trained together, on pooled data, and by each organisation alone."""
     classes = isinstance(trained.model.schema.label, Classes)
     error_name, error_format = ("test error", ".4f") if classes else ("test RMSE", ".4g")
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -25,20 +25,20 @@ def comparison(trained: Trained) -> Table:
     if trained.together.error is not None:
         table.add_column(error_name, justify="right")
 
-    def add(line: Line, style: str | None = None) -> None:
-        cells: list[str | Text] = [Text(line.who), f"{line.rows:,}", f"{line.loss:.4f}"]
-        table.add_row(*cells, *([] if line.error is None else [f"{line.error:{error_format}}"]), style=style)
+    def add(model: Evaluation, style: str | None = None) -> None:
+        cells: list[str | Text] = [Text(model.who), f"{model.rows:,}", f"{model.loss:.4f}"]
+        table.add_row(*cells, *([] if model.error is None else [f"{model.error:{error_format}}"]), style=style)
 
     add(trained.together, "bold green")
     add(trained.pooled)
-    for line in trained.alone[:20]:
-        add(line, "dim")
+    for model in trained.alone[:20]:
+        add(model, "dim")
     if len(trained.alone) > 20:
         table.add_row(f"... and {len(trained.alone) - 20} more alone", style="dim")
     return table
 
 
-def contenders(results: list[Contender], best: Contender) -> Table:
+def methods(results: list[MethodResult], best: MethodResult) -> Table:
     """All methods at one budget, the best first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("method", no_wrap=True)
@@ -47,15 +47,13 @@ def contenders(results: list[Contender], best: Contender) -> Table:
     for c in sorted(results, key=lambda c: (not (c.private and c.decentralised), c.error)):
         style = "bold green" if c is best else None if c.private and c.decentralised else "dim"
         spent = f"{rounded_up(c.epsilon):#.4g}" if c.private else "-"
-        table.add_row(
-            c.name, f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}", spent,
-            f"{c.messages:,}" if c.decentralised else "pooled", style=style,
-        )  # fmt: skip
+        measured = [f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}", spent]
+        table.add_row(c.name, *measured, f"{c.messages:,}" if c.decentralised else "pooled", style=style)
     return table
 
 
 def attacks(rows: Sequence[tuple[str, Sequence[float]]]) -> Table:
-    """The errors of each attack: of x and y at the first and the last visit, of the gradient at the last."""
+    """The errors of each attack: x and y at the first and the last visit, the gradient at the last."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("attack", no_wrap=True)
     for heading in ("x, first", "x, last", "y, first", "y, last", "gradient, last"):

@@ -22,9 +22,9 @@ _FORMAT = 2
 class Run:
     """What a simulation did: the state to go on from, and what was seen on the way.
 
-    Of a private run, the model and what the agents sent are protected. State, history and the problem's digest are
-    not: they are for the eyes of the simulator, who has the data anyway, and so is the file that `save` writes. A run
-    that is resumed twice releases twice, and is charged for it only by a ledger.
+    Of a private run, the model and what the agents sent are protected. State, history, the problem's digest and the
+    file that `save` writes are not: they are for whoever runs the simulation and has the data anyway. A run that is
+    resumed twice releases twice, and only a ledger charges for that.
     """
 
     state: Any  # the algorithm's State, after `rounds` rounds
@@ -34,7 +34,7 @@ class Run:
     spent: list[Counter[Event]]  # for every agent, how often it released at which cost
     trajectory: np.ndarray | None  # (measured rounds, N, d) every agent's variable, as in `history`; if recorded
     converged: bool  # whether the residuals fell below the given tolerance
-    seeded: bool  # whether its noise could be drawn again by who knows the seed: then nothing of it is private
+    seeded: bool  # whether whoever knows the seed could draw its noise again: then nothing of it is private
     identity: dict[str, str] = field(repr=False)  # of algorithm, problem and graph: what a resumed run must match
     heard: np.ndarray | None = field(default=None, repr=False)  # what robust listeners remember
 
@@ -52,7 +52,7 @@ class Run:
         return not self.seeded and not any(isinstance(e, Unprotected) for counter in self.spent for e in counter)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the run to an .npz file (arrays and JSON text, no pickle), whole or not at all."""
+        """Writes the run to an .npz file (arrays and JSON text, no pickle), completely or not at all."""
         meta = {
             "format": _FORMAT,
             "rounds": self.rounds,
@@ -78,7 +78,8 @@ class Run:
             meta = json.loads(str(arrays.pop("meta")))
             if meta["format"] != _FORMAT:
                 raise InputError(
-                    f"{path} is a run of format {meta['format']}, this tacit reads {_FORMAT}: use the one that wrote it"
+                    f"{path} is a run of format {meta['format']}, this version of tacit reads {_FORMAT}: use the one "
+                    "that wrote it"
                 )
             return cls(
                 state={k.removeprefix("state_"): v for k, v in arrays.items() if k.startswith("state_")},
@@ -97,7 +98,7 @@ class Run:
 
 
 def resumed(run: Run, fresh: Any, identity: dict[str, str]) -> Any:
-    """The state of a run that goes on, if the run is of the same identity and its parts fit together."""
+    """The state of a run to resume, if the run has the same identity and its parts fit together."""
     for name in {*identity, *run.identity}:
         if run.identity.get(name) != identity.get(name):
             raise InputError(f"the run to resume had another {name}: it cannot go on with this one")

@@ -46,15 +46,21 @@ def simulate(
 ) -> Run:
     """Runs `rounds` rounds of the algorithm with every agent of the graph in this process.
 
-    `start`, (N, d) or (d,), is public: neighbours know each other's before the first round; zero by default.
-    `record` keeps the trajectory. `tolerance` stops the run when no agent's residuals are above it. History and
-    trajectory have every round, or only the first, the last and every `measure_every`-th: looking at everybody's loss
-    takes as long as a short round does. `resume` goes on from an earlier run until `rounds` rounds are done in all:
-    nothing changes by the interruption. `overheard` is called with every tick, its turn and what was said, as by
-    somebody who listens on all links; `progress` with the number of rounds done. `exchange` is how messages travel:
-    `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`. `robust` ("clipping", "trimmed" or
-    "median") is how what was said is read, against members that lie (`tacit.exchange.listening`). In a private run
-    nothing is heard beyond the problem's radius.
+        noise          the source of noise, for private methods
+        start          (N, d) or (d,), zero by default; public: neighbours know each other's before the first round
+        record         keeps the trajectory
+        tolerance      stops the run when no agent's residuals are above it
+        measure_every  history and trajectory have the first, the last and every so many-th round: to measure all
+                       agents takes as long as a short round
+        resume         goes on from an earlier run until `rounds` rounds are done in all; the result is the same as
+                       without the interruption
+        exchange       how messages travel: `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`
+        robust         "clipping", "trimmed" or "median": how agents read messages, against members that lie
+                       (`tacit.exchange.listening`)
+        overheard      is called with every tick, its turn and what was said, like an eavesdropper on all links
+        progress       is called with the number of rounds done
+
+    In a private run, models are clipped to the problem's radius when they are heard.
 
     >>> from tacit.algorithms import ConsensusADMM
     >>> problem = Problem([([[1.0], [0.5]], [1, -1]), ([[-1.0]], [1])], l2=0.1)
@@ -78,10 +84,17 @@ def simulate(
 
 
 def _check(
-    problem: Problem, graph: Graph, rounds: int, start: Any, tolerance: float | None, measure_every: int,
-    resume: Run | None, exchange: Exchange | None, overheard: Any,
-) -> None:  # fmt: skip
-    """Refuses arguments that are not what they have to be, or do not go together."""
+    problem: Problem,
+    graph: Graph,
+    rounds: int,
+    start: Any,
+    tolerance: float | None,
+    measure_every: int,
+    resume: Run | None,
+    exchange: Exchange | None,
+    overheard: Any,
+) -> None:
+    """Refuses arguments of the wrong kind, or that do not go together."""
     if graph.agents != problem.agents:
         raise InputError(f"the graph has {graph.agents} agents, the problem {problem.agents}")
     whole("rounds", rounds, 0)
@@ -101,13 +114,21 @@ def _check(
 
 
 class _Simulation:
-    """A run that is under way: the state of all agents, and what was seen so far."""
+    """A run in progress: the state of all agents, and what was measured so far."""
 
     def __init__(
-        self, algorithm: Algorithm, problem: Problem, graph: Graph, noise: Noise | None, start: Any, record: bool,
-        tolerance: float | None, exchange: Exchange | None, robust: str | None,
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        graph: Graph,
+        noise: Noise | None,
+        start: Any,
+        record: bool,
+        tolerance: float | None,
+        exchange: Exchange | None,
+        robust: str | None,
         overheard: Callable[[int, Turn, Release], None] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.algorithm, self.problem, self.noise, self.overheard = algorithm, problem, noise, overheard
         self.record, self.tolerance = record, tolerance
         self.blocks, self.schedule = Blocks(problem, graph), algorithm.schedule(graph)
@@ -123,7 +144,7 @@ class _Simulation:
             "graph": json.dumps(graph.edges),
             **({} if robust is None else {"robust": robust}),
         }
-        # Compiled, where nothing is protected, nobody listens in, and one agent speaks to one.
+        # Compiled, where nothing is protected, no eavesdropper listens, and one agent speaks to one.
         self.strides = getattr(algorithm, "strides", False) and overheard is None and exchange is None
         self.done, self.converged, self.seeded = 0, False, noise is not None and not noise.private
         self.history: list[dict[str, float]] = []
@@ -159,7 +180,7 @@ class _Simulation:
         self.converged = self.done > 0 and self._is_converged()
 
     def advance(self, rounds: int, measure_every: int) -> None:
-        """By one tick, or by as many as may pass unseen."""
+        """By one tick, or by as many as need not be measured."""
         if self.strides:
             self._stride(min(rounds, self.done + _STRIDE, self.done - self.done % measure_every + measure_every))
         else:
@@ -172,8 +193,8 @@ class _Simulation:
         )
         if self.tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in release.events):
             raise InputError(
-                "a private run has a fixed number of rounds, leave out tolerance: who stops by what was released "
-                "pays for more than was planned"
+                "a private run has a fixed number of rounds, leave out tolerance: to stop by what was released "
+                "costs more than was planned"
             )
         for agent, event in zip(turn.speakers, release.events, strict=True):
             self.spent[agent][event] += 1
@@ -192,11 +213,13 @@ class _Simulation:
         self.done = until
 
     def measure(self) -> None:
-        """Looks at everybody: what only a simulator can do."""
+        """Measures all agents, which only a simulation can do."""
         f = self.algorithm.estimate(self.state)
         primal, dual = self.algorithm.residuals(self.state, self.blocks.view)
         own = self.problem.average_loss(f)
-        model = own if len(f) == 1 else self.problem.average_loss(f.mean(axis=0))  # one agent's model is everybody's
+        model = (
+            own if len(f) == 1 else self.problem.average_loss(f.mean(axis=0))
+        )  # a single agent's model is the average
         measured = {
             "round": self.done,
             "loss": float(own.mean()),  # each agent on its own rows: L(t) of paper 000, section VIII
@@ -216,7 +239,7 @@ class _Simulation:
         return tolerance is not None and all(last[name] <= tolerance for name in ("primal_residual", "dual_residual"))
 
     def run(self) -> Run:
-        """What was done."""
+        """The result so far."""
         return Run(
             state=self.state,
             rounds=self.done,

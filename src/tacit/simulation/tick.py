@@ -1,4 +1,4 @@
-"""One tick of a run: some speak, some listen. Agents come in blocks; a method cannot tell how many are in its own."""
+"""One tick of a run: some agents speak, some listen. Agents come in blocks; a method does not know how large."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tacit.privacy.noise import Noise
 
 
 class Blocks:
-    """The agents of a network in blocks: what each block holds and knows. Those of one agent are kept, for tokens, and
-    the last of several, since who broadcasts has the same turn again and again."""
+    """The agents of a network in blocks: what each block holds and knows. Blocks of one agent are kept, for tokens, and
+    the last larger block, because a broadcast has the same turn again and again."""
 
     def __init__(self, problem: Problem, graph: Graph) -> None:
         self.problem, self.graph, self.view = problem, graph, graph.view()
@@ -48,8 +48,14 @@ def tick(
     link: Link | None = None,
     listening: Listening | None = None,
 ) -> tuple[Any, Release]:
-    """One round: the speakers of the turn speak, its listeners listen. Unless exact values leave, or members listen
-    robustly, what is heard is read within the problem's radius."""
+    """The new state of all agents, and what left: the speakers of the turn speak, its listeners listen.
+
+    algorithm, state   the method, and the state of all agents before the tick
+    blocks             the problem and the graph
+    noise              the source of noise
+    turn, t            which agents speak and listen, and the number of the tick
+    link               how messages travel; plain messages by default
+    listening          how they are read; by default, private messages are clipped to the problem's radius"""
     own = _rows(state, turn.speakers)
     said, release = algorithm.speak(own, *blocks.of(turn.speakers), noise, t)
     state = _put(state, turn.speakers, own, said)

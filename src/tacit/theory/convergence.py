@@ -8,8 +8,8 @@ D_M = diag(M_i^2), where M_i is the Lipschitz constant of the gradient of O_i (A
 
 for some L > 0 and mu > 1; for one constant penalty and L = mu = 2 the paper calls them (iii) and (iv). The products are
 not symmetric. The proof uses them only in ||X||_J^2 = <X, J X>, which sees the symmetric part of J, so J > 0 is checked
-as: the least eigenvalue of (J + J^T)/2 is positive. That eigenvalue is the margin; what rounding could have made is not
-counted as positive.
+as: the least eigenvalue of (J + J^T)/2 is positive. That eigenvalue is the margin; a margin that rounding could
+explain does not count as positive.
 
 **A bipartite graph never meets (ii).** Let z be +1 on one side and -1 on the other: (D+A) z = 0. Put x = W(t+1)^-1 z
 into the quadratic form of (ii): x^T W(t+1)(D+A) = z^T (D+A) = 0 in every term but the last, and what is left,
@@ -17,7 +17,7 @@ into the quadratic form of (ii): x^T W(t+1)(D+A) = z^T (D+A) = 0 in every term b
 bipartite. On other graphs D+A > 0, and for a penalty that all agents share a large gamma meets (i) and (ii), as the
 paper says; for penalties of the agents' own it need not, because W(D+A) need not have a positive symmetric part.
 
-This is a diagnostic and not a gate. The conditions are far from necessary, and not all of the proof stands either
+This is a diagnostic and not a gate. The conditions are far from necessary, and part of the proof is wrong
 (`docs/theory.md`): with penalties of the agents' own the limit is the minimiser of sum_i O_i/eta_i.
 """
 
@@ -79,7 +79,7 @@ class Conditions:
 
     @property
     def holds(self) -> bool:
-        """Both hold: Theorem IV.1 speaks."""
+        """Both hold: Theorem IV.1 applies."""
         return self.holds_i and self.holds_ii
 
     def __str__(self) -> str:
@@ -171,7 +171,7 @@ def best_constants(
     *,
     eta_next: float | np.ndarray | None = None,
 ) -> Conditions:
-    """The conditions at the L and mu that suit them best.
+    """The conditions at the L and mu that suit them best; the parameters are those of `check`.
 
     With p = L mu and q = L mu/(mu-1), any two positive numbers, 1/L = 1/p + 1/q: (i) knows only p, and (ii) is easiest
     for the largest p. So p goes to the edge of (i), and q maximises the margin of (ii), which is concave in q where
@@ -195,9 +195,9 @@ def smallest_gamma(
 ) -> GammaSearch:
     """The smallest gamma >= 0 that meets (i) and (ii), to a relative 1e-6, for the best L and mu or for those given.
 
-    A grid that doubles gamma finds the first one that meets them, and bisection the edge before it; an island between
-    two points of the grid is not seen. `gamma` is None on bipartite graphs (proved above), and where the agents' own
-    penalties differ so much that no point of the grid will do.
+    A grid that doubles gamma finds the first one that meets them, and bisection the edge before it; it misses a
+    gamma that works only between two points of the grid. `gamma` is None on bipartite graphs (proved above),
+    and where the agents' penalties differ so much that no point of the grid works.
 
     >>> search = smallest_gamma(Graph.complete(3), eta=1.0, M=1.0, L=2.0, mu=2.0)
     >>> round(search.gamma, 4)  # (iv) there reads (gamma + 4)(1) > 2 * 1 * 2 + 2

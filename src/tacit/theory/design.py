@@ -16,7 +16,7 @@ zeros: J rises, may fall, and rises again. The minimum over [alpha_low, alpha_U]
 all three are compared: no search that could miss it.
 
 The measured losses are of private data. A curve fitted to them, and an alpha chosen by it, leak what no ledger has
-charged; fit on public or synthetic data.
+charged: fit on public or synthetic data.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Design:
     def __str__(self) -> str:
         return (
             f"alpha = {self.alpha:.6g} ({self.where}) minimises L_acc - U: {self.objective:.6g}, "
-            f"with a fitted loss of {self.loss:.6g}. This is a cost a step and not of the run."
+            f"with a fitted loss of {self.loss:.6g}. This is the cost of a step, not of the run."
         )
 
 
@@ -125,7 +125,7 @@ def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np
     if c4 <= 1e-9:
         raise InputError(_FLAT)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OptimizeWarning)  # three points leave no covariance, which nobody asked for
+        warnings.simplefilter("ignore", OptimizeWarning)  # three points give no covariance, which is not used
         found, _ = curve_fit(
             lambda alpha, c4, c5, c6: c4 * np.exp(-c5 * alpha) + c6,
             x,
@@ -139,7 +139,9 @@ def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np
             max_nfev=10_000,
         )
     c4, c5, c6 = (float(c) for c in found)
-    if c4 * (math.exp(-c5 * x.min()) - math.exp(-c5 * x.max())) <= 1e-9:  # a fall before the first alpha is no finding
+    if (
+        c4 * (math.exp(-c5 * x.min()) - math.exp(-c5 * x.max())) <= 1e-9
+    ):  # a fall before the first alpha was not measured
         raise InputError(_FLAT)
     return Curve(c4 * unit, c5, c6 * unit)
 

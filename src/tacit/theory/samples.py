@@ -1,19 +1,30 @@
 """How many samples an agent needs: Theorems VI.1 and VI.2 of paper 000, Theorems 9, 10, 12 and 13 of paper 004.
 
 Each gives a number B such that with B samples or more the expected loss of the classifier of an agent is, with high
-probability, at most that of a reference classifier plus a tolerance. **Each has a constant that nobody knows** (w in
+probability, at most that of a reference classifier plus a tolerance. **Each has a constant that is unknown** (w in
 paper 000, beta in paper 004: it comes out of a big O, and in paper 000 grows without bound as a -> 0). `constant` is 1
 by default, so the numbers say how B changes with the other quantities, and not how large it is.
 
 Quantities that vary over the iterations (`alpha`, `f_ref`, `Delta`) are numbers or sequences; the theorems take the
 worst iteration. All assume that every agent draws from one distribution, that rows have norm at most 1, and that the
 regularisation is the one that the proof picks: rho = N C (tau - Delta)/||f_ref||^2 in paper 000, rho =
-alpha_acc/||f_ref||^2 in paper 004, anew in each iteration where Delta or f_ref vary. B bounds the samples of each agent
-alone: nothing is gained from the neighbours.
+alpha_acc/||f_ref||^2 in paper 004, chosen in each iteration where Delta or f_ref vary. B bounds the samples of each
+agent alone: nothing is gained from the neighbours.
 
 Paper 004 bounds C^R times the loss, so multiplying C^R, rho, eta and alpha_acc by one number changes nothing but the
 unit, and cannot change B. The printed bounds of Theorems 9, 10, 12 and 13 do not obey that. The functions follow the
 proofs with the lost factors put back; `as_printed=True` gives what the paper prints (`docs/theory.md` has the list).
+
+The parameters that the functions share:
+
+    f_ref       the norm of the reference classifier
+    tau         the tolerance of paper 000; alpha_acc, that of paper 004
+    delta       the probability of failure
+    alpha       the rate of the noise in a step
+    d, C        the dimension, and the scale of the loss
+    Delta       how far the iteration is from the centralised optimum
+    eta, degree the penalty, and the number of neighbours of the agent
+    constant    the unknown constant
 """
 
 from __future__ import annotations
@@ -158,7 +169,7 @@ def pvp_hidden(
     constant: float = 1.0,
     as_printed: bool = False,
 ) -> float:
-    """Theorem 12 (paper 004), primal variable perturbation: the f_p that the agent keeps to itself.
+    """Theorem 12 (paper 004), primal variable perturbation: the f_p that the agent does not release.
 
         B > beta max_t { C ||f0||^3 eta N_p d ln(2 d N_p/delta)/(alpha_acc^2 alpha),
                          C^2 ||f0||^2 ln(1/delta)/alpha_acc^2 }
@@ -250,18 +261,18 @@ def _count(name: str, value: int) -> int:
 
 
 def _gap(tau: float, Delta: Series) -> np.ndarray:
-    left = _one("tau", tau) - np.asarray(Delta, dtype=float)
-    if left.ndim > 1 or left.size == 0:
-        raise InputError(f"Delta is one number or one for each iteration, not of shape {left.shape}")
-    if not np.all(np.isfinite(left)) or np.any(left > tau):
+    gap = _one("tau", tau) - np.asarray(Delta, dtype=float)
+    if gap.ndim > 1 or gap.size == 0:
+        raise InputError(f"Delta is one number or one for each iteration, not of shape {gap.shape}")
+    if not np.all(np.isfinite(gap)) or np.any(gap > tau):
         raise InputError(
             f"Delta is an upper bound on the excess loss: finite, and 0 where it would be negative, not {Delta}"
         )
-    if np.any(left <= 0):
+    if np.any(gap <= 0):
         raise InputError(
             f"tau must exceed every Delta(k): tau = {tau} is not above {float(np.max(np.asarray(Delta))):.6g}"
         )
-    return left
+    return gap
 
 
 def _log_inverse(delta: float) -> float:

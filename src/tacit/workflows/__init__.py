@@ -1,7 +1,7 @@
-"""From records to a model: what the command line and the agents do with the methods.
+"""From records to a model: the steps that the command line and the agents share.
 
-recipes     a private method with all its settings, from public facts alone
-training    fit one model, and compare it with what each could do alone
+recipes     all settings of a private method, from public facts alone
+training    fit one model, and compare it with the models that the organisations would fit alone
 comparison  all private methods at one total budget
-model       the file that training writes
+model       the model file
 """

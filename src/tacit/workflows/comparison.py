@@ -1,4 +1,4 @@
-"""Private methods at the same total budget, beside what a user would pick instead, on the same records."""
+"""Compare private methods at the same total budget with the usual alternatives, on the same records."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tacit.privacy.plan import CannotKeep, per_agent_totals
 from tacit.simulation.simulate import simulate
 from tacit.workflows.recipes import RECIPES, Recipe, Setting
 
-YARDSTICK = HuberHinge(1.0)  # the loss by which all methods are measured, whatever they minimise
-_AS_GOOD_AS = 0.002  # errors nearer than that are not told apart: the cheaper method is recommended
+REFERENCE_LOSS = HuberHinge(1.0)  # all methods are measured by this loss, whichever loss they minimise
+_AS_GOOD_AS = 0.002  # two errors closer than this count as equal: the method with fewer messages is recommended
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One division of the records: what the agents train on, and what nobody has seen."""
+    """One division of the records: the rows that the agents train on, and the test rows."""
 
     parts: list[tuple[Any, np.ndarray]]
     test: Dataset
@@ -52,14 +52,14 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One line of the comparison."""
+class MethodResult:
+    """What one method achieves, over all trials."""
 
     name: str
     title: str
     errors: list[float]  # on test rows, one a trial
-    losses: list[float]  # of the training rows, by the yardstick
-    epsilon: float  # what the worst-off agent spends at delta; infinite without privacy
+    losses: list[float]  # of the training rows, by `REFERENCE_LOSS`
+    epsilon: float  # the most that an agent spends, at delta; infinite without privacy
     delta: float
     decentralised: bool
     rounds: int
@@ -82,16 +82,16 @@ class Contender:
 
 
 class Outcome(NamedTuple):
-    """What a method gives in one trial."""
+    """What one method achieves in one trial."""
 
-    models: np.ndarray  # (k, d): the result is the mean over these of their errors
+    models: np.ndarray  # (k, d): the error of the method is the mean of their errors
     epsilon: float
     rounds: int
     messages: int
 
 
 class Trust(NamedTuple):
-    """How far the members trust what they hear, and how many of them lie (KIND:COUNT), in a simulation."""
+    """How members listen, and how many of them lie (KIND:COUNT), in a simulation."""
 
     robust: str | None = None
     hostile: str | None = None
@@ -100,14 +100,14 @@ class Trust(NamedTuple):
 TRUSTING = Trust()
 
 
-def contenders(
+def methods(
     graph: Graph, epsilon: float, delta: float, trust: Trust = TRUSTING
 ) -> dict[str, tuple[str, bool, Callable[[Trial], Outcome]]]:
-    """Every method by name: its title, whether it does without a middle, and how to run it."""
+    """Every method by name: its title, whether it is decentralised, and the function that runs it in a trial."""
 
     @lru_cache
     def setting(recipe: Recipe, sizes: tuple[int, ...], dimension: int, talk: Graph) -> Setting:
-        # Trials of the same sizes have the same setting: it knows nothing else of them.
+        # A setting depends on the sizes alone: trials of the same sizes share it.
         return recipe.setting(sizes, dimension, talk, epsilon, delta)
 
     def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph) -> Outcome:
@@ -119,12 +119,11 @@ def contenders(
 
     def stopped_early(trial: Trial) -> Outcome:
         # The noise and the penalty of recycled ADMM, without its even steps: half the messages.
-        return outcome(
-            trial, replace(RECIPES["dvp"], solves=RECIPES["r-admm"].solves, reach=RECIPES["r-admm"].reach)
-        )  # fmt: skip
+        recycled = RECIPES["r-admm"]
+        return outcome(trial, replace(RECIPES["dvp"], solves=recycled.solves, reach=recycled.reach))
 
     def alone(trial: Trial) -> Outcome:
-        # The first round of one-shot averaging, and no talk after it: every agent keeps what it has.
+        # The first round of one-shot averaging, without the averaging: every agent keeps its own model.
         first = replace(setting(RECIPES["one-shot"], trial.sizes, trial.dimension, graph), rounds=1)
         silent = replace(first, algorithm=replace(first.algorithm, mixing=0.0))
         return _run(trial, graph, silent, delta, apart=True)._replace(rounds=0, messages=0)
@@ -154,10 +153,19 @@ def compare(
     delta: float,
     trust: Trust = TRUSTING,
     progress: Callable[[str], None] | None = None,
-) -> Iterator[Contender]:
-    """Runs every method in every trial; left out is what cannot keep the budget, finds no cycle for its token, or has
-    no rows to compare where members listen robustly."""
-    for name, (title, decentralised, run) in contenders(graph, epsilon, delta, trust).items():
+) -> Iterator[MethodResult]:
+    """Runs every method in every trial. It leaves out a method that
+
+    - cannot keep the budget,
+    - needs a cycle for its token and finds none in the graph,
+    - hands a token on, if members listen robustly: a member then has only one message to listen to.
+
+    trials, graph : the divisions of the records, and who talks to whom
+    epsilon, delta : the total budget of every agent
+    trust : how members listen, and which of them lie
+    progress : called with the name of each method before it runs
+    """
+    for name, (title, decentralised, run) in methods(graph, epsilon, delta, trust).items():
         if trust.robust is not None and name == "pi-admm":
             continue
         if progress is not None:
@@ -166,64 +174,73 @@ def compare(
             outcomes = [run(trial) for trial in trials]
         except (CannotKeep, GraphError):
             continue
-        yield Contender(
-            name, title,
+        yield MethodResult(
+            name=name,
+            title=title,
             errors=[_error(o.models, trial.test) for o, trial in zip(outcomes, trials, strict=True)],
             losses=[_loss(o.models, trial) for o, trial in zip(outcomes, trials, strict=True)],
-            epsilon=max(o.epsilon for o in outcomes), delta=delta, decentralised=decentralised,
-            rounds=outcomes[0].rounds, messages=outcomes[0].messages,
-        )  # fmt: skip
+            epsilon=max(o.epsilon for o in outcomes),
+            delta=delta,
+            decentralised=decentralised,
+            rounds=outcomes[0].rounds,
+            messages=outcomes[0].messages,
+        )
 
     shares = [float(np.mean(trial.test.y > 0)) for trial in trials if trial.test.y is not None]
-    yield Contender(
-        "majority", "always the more frequent answer", errors=[min(share, 1 - share) for share in shares],
-        losses=[1.0] * len(trials), epsilon=np.inf, delta=delta, decentralised=False, rounds=0, messages=0,
-    )  # fmt: skip
+    errors, losses = [min(share, 1 - share) for share in shares], [1.0] * len(trials)
+    yield MethodResult("majority", "always the more frequent answer", errors, losses, np.inf, delta, False, 0, 0)
 
 
-def recommended(results: list[Contender]) -> Contender:
-    """Of the private methods without a middle that are as good as the best, the one with the fewest messages."""
+def recommended(results: list[MethodResult]) -> MethodResult:
+    """Of the private, decentralised methods that are as good as the best, the one with the fewest messages."""
     candidates = [c for c in results if c.private and c.decentralised and c.messages > 0]
     if not candidates:
-        raise InputError("no method can keep this budget on this many records")
+        raise InputError("no method can keep this budget on so few records: raise epsilon, or bring more records")
     best = min(c.error for c in candidates)
     return min((c for c in candidates if c.error <= best + _AS_GOOD_AS), key=lambda c: (c.messages, c.error))
 
 
 def _run(
-    trial: Trial, graph: Graph, setting: Setting, delta: float, *, apart: bool = False, trust: Trust = TRUSTING,
+    trial: Trial,
+    graph: Graph,
+    setting: Setting,
+    delta: float,
+    *,
+    apart: bool = False,
+    trust: Trust = TRUSTING,
     members: bool = False,
-) -> Outcome:  # fmt: skip
-    """One run; its result is the agents' average model, or the model of each of them `apart`. Where it matters whom
-    they trust, it is the model of each honest one."""
-    facts = setting.facts
-    if members or trust != TRUSTING:
-        return _attacked(trial, graph, setting, delta, trust)
-    problem = Problem(trial.parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
-    noise = SeededNoise(trial.seed)
-    run = simulate(
-        setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, measure_every=setting.rounds
-    )
-    spent = max(total.best for total in per_agent_totals(run.spent, delta))
-    models = run.estimate / facts.scale[:, None] if apart else run.model[None]
-    return Outcome(models, spent, setting.rounds, int(run.history["messages"][-1]))
+) -> Outcome:
+    """One run of one method.
 
-
-def _attacked(trial: Trial, graph: Graph, setting: Setting, delta: float, trust: Trust) -> Outcome:
-    """A run in which members listen as they agreed, and some of them lie."""
+    trial, graph, setting : what to run
+    delta : the delta at which the epsilon spent is stated
+    apart : give the model of each agent, on the agent's own scale
+    trust : how members listen, and which of them lie; if not `TRUSTING`, give the model of each honest member
+    members : give the model of each honest member in any case
+    """
     facts = setting.facts
     hostile = None if trust.hostile is None else Hostile.parse(trust.hostile, graph.agents, trial.seed)
     if hostile is not None:
         hostile = hostile.against(setting.algorithm.schedule(graph), facts.radius, trust.robust)
     parts = trial.parts if hostile is None else hostile.parts(trial.parts)
     problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
+    noise, rounds = SeededNoise(trial.seed), setting.rounds
     run = simulate(
-        setting.algorithm, problem, graph, rounds=setting.rounds, noise=SeededNoise(trial.seed), robust=trust.robust,
+        setting.algorithm,
+        problem,
+        graph,
+        rounds=rounds,
+        noise=noise,
+        robust=trust.robust,
         exchange=hostile,
-    )  # fmt: skip
+        measure_every=rounds,
+    )
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
-    honest = slice(None) if hostile is None else hostile.honest
-    return Outcome(run.estimate[honest], spent, setting.rounds, int(run.history["messages"][-1]))
+    if members or trust != TRUSTING:
+        models = run.estimate if hostile is None else run.estimate[hostile.honest]
+    else:
+        models = run.estimate / facts.scale[:, None] if apart else run.model[None]
+    return Outcome(models, spent, rounds, int(run.history["messages"][-1]))
 
 
 def _error(models: np.ndarray, test: Dataset) -> float:
@@ -233,4 +250,4 @@ def _error(models: np.ndarray, test: Dataset) -> float:
 
 def _loss(models: np.ndarray, trial: Trial) -> float:
     X, y = trial.stacked
-    return float(np.mean([np.mean(YARDSTICK.value(np.asarray(X @ f), y)) for f in models]))
+    return float(np.mean([np.mean(REFERENCE_LOSS.value(np.asarray(X @ f), y)) for f in models]))

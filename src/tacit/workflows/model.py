@@ -4,12 +4,12 @@ A model file is JSON, and these are its fields:
 
     format    "tacit-model"
     version   1
-    loss      "Logistic", "HuberHinge" or "Squared": what a score means
+    loss      "Logistic", "HuberHinge" or "Squared": the loss that was minimised
     features  the names of the features, in order
     weights   one number a feature: the score of a record is the sum of weight * feature
     schema    how a record becomes features (the fields of `tacit.data.Schema`, as plain data)
-    training  how the model came about: algorithm, parameters, rounds, who took part, with how many rows
-    privacy   {"private": bool, "statement": str}: what may be said of what the model gives away
+    training  how the model was trained: algorithm, parameters, rounds, the agents and their numbers of rows
+    privacy   {"private": bool, "statement": str}: whether the model is private, and the guarantee in words
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Model:
         return np.asarray(data.X @ self.weights)
 
     def probabilities(self, data: Dataset) -> np.ndarray | None:
-        """P(label is +1) of every record; None where the loss gives no probabilities."""
+        """P(label is +1) of every record; None if the loss gives no probabilities."""
         if self.loss != "Logistic":
             return None
         return np.exp(-np.logaddexp(0.0, -self.scores(data)))
@@ -81,7 +81,7 @@ class Model:
         return float(np.sqrt(np.mean(miss**2)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model file, whole or not at all."""
+        """Writes the model file. If that fails, an older file stays as it was."""
         plain = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -104,7 +104,7 @@ class Model:
             if plain["format"] != _FORMAT or plain["version"] != _VERSION:
                 raise InputError(
                     f"it says {plain['format']!r} version {plain['version']!r}, this tacit reads {_FORMAT!r} version "
-                    f"{_VERSION}: use the one that wrote it"
+                    f"{_VERSION}: use the tacit that wrote it"
                 )
             schema = Schema.from_dict(plain["schema"])
             if tuple(plain["features"]) != schema.feature_names:

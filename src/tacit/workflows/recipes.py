@@ -1,18 +1,17 @@
-"""Settings for a private run from public facts alone: numbers of rows, the graph, and the budget.
+"""Settings for a private run, from public facts alone: the numbers of rows, the graph, and the budget.
 
-Two numbers settle most of it. Together the agents' gradients carry noise of deviation
+Two numbers decide most of it. The average of the agents' gradients carries noise of deviation
 
     s = 2 g m / (B sqrt(N))
 
 in each coordinate, where m is the multiplier at which one Gaussian mechanism would spend the whole budget, B the mean
-number of rows, g the loss's slope: whatever the method, more than that cannot be averaged away. And K steps of proximal
-weight w, from zero, reach about as far as one solve with an l2 of w/K would. So K and the `reach` c in w = c K s are
-what a recipe fixes. They were chosen on synthetic records (`benchmarks/tuning.py`), never on the data that results
-are reported for.
+number of rows, and g the loss's slope. No method can average away more noise than that. K steps of proximal weight w,
+from zero, reach about as far as one solve with an l2 of w/K would. So a recipe fixes K, and the `reach` c in w = c K s.
+We chose them on synthetic records (`benchmarks/tuning.py`), never on the data that results are reported for.
 
-A third is a bound: nothing is heard of models farther from zero than a `radius`. A solve with an l2 of c s starts from
-a loss of L(0), so its minimiser f has c s/2 ||f||^2 <= L(0); and a step's noise, of deviation s sqrt(N K) in a
-gradient, has the norm sqrt(d N/K)/c in a model. The radius is four times both together, as a power of two.
+A third number is a bound: agents ignore models farther from zero than a `radius`. A solve with an l2 of c s starts from
+a loss of L(0), so its minimiser f has c s/2 ||f||^2 <= L(0). A step's noise, of deviation s sqrt(N K) in a gradient,
+has the norm sqrt(d N/K)/c in a model. The radius is four times the sum of both, rounded up to a power of two.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, Loss
 from tacit.errors import InputError
 from tacit.privacy.accounting import gaussian_steps
-from tacit.privacy.mechanisms import Budget
+from tacit.privacy.laws import Budget
 from tacit.privacy.plan import Facts, calibrate
 
-_CURVATURE_SHARE = 0.2  # of epsilon, where one solve has to pay for the curvature of the loss
-_L2 = 1e-5  # where the proximal weight regularises, l2 only makes the optimum unique
+_CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
+_L2 = 1e-5  # the proximal weight regularises; l2 only makes the optimum unique
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that a private run needs to know."""
+    """All settings of a private run."""
 
     algorithm: Algorithm
     rounds: int
@@ -58,16 +57,16 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Noise:
-    """How noisy a budget makes the agents, whatever they do."""
+class NoiseLevel:
+    """How much noise a budget forces on the agents, whatever the method."""
 
     epsilon: float
     rows: float  # B, the mean over agents
     deviation: float  # s, of the averaged gradient
 
     @classmethod
-    def of(cls, sizes: Sequence[int] | np.ndarray, slope: float, epsilon: float, delta: float) -> Noise:
-        """From (epsilon, delta) and the agents' numbers of rows."""
+    def of(cls, sizes: Sequence[int] | np.ndarray, slope: float, epsilon: float, delta: float) -> NoiseLevel:
+        """From the numbers of rows, the slope of the loss, and the budget."""
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InputError(f"epsilon must be a positive number, not {epsilon}")
         m = gaussian_steps(1, epsilon, delta).multiplier
@@ -80,13 +79,13 @@ Built = tuple[Callable[[Budget], Any], int, float]  # a method for every budget,
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one method is set up."""
+    """One method, and how its settings follow from public facts."""
 
     title: str
     solves: int  # K, noisy steps
-    reach: float  # c
+    reach: float  # c in w = c K s
     loss: Loss
-    build: Callable[[Recipe, Noise, Graph], Built]
+    build: Callable[[Recipe, NoiseLevel, Graph], Built]
     token: bool = False  # whether one agent speaks at a time
 
     def setting(
@@ -98,12 +97,19 @@ class Recipe:
         delta: float,
         radius: float | None = None,
     ) -> Setting:
-        """The setting with which no agent spends more than (epsilon, delta), with the usual radius or the given one."""
+        """The setting with which no agent spends more than (epsilon, delta).
+
+        sizes : the number of rows of each agent
+        dimension : the number of features
+        graph : who talks to whom
+        epsilon, delta : the total budget
+        radius : agents ignore models farther from zero; by default the radius of the module's docstring
+        """
         rows = np.asarray(sizes)
-        noise = Noise.of(rows, self.loss.max_slope, epsilon, delta)
-        make, rounds, l2 = self.build(self, noise, graph)
-        scale = rows / rows.mean()  # every row counts alike: scale_i/B_i is the same for all agents
-        radius = self.radius(noise, dimension, scale) if radius is None else radius
+        level = NoiseLevel.of(rows, self.loss.max_slope, epsilon, delta)
+        make, rounds, l2 = self.build(self, level, graph)
+        scale = rows / rows.mean()  # every row has the same weight: scale_i/B_i is the same for all agents
+        radius = self.radius(level, dimension, scale) if radius is None else radius
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
         method = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta)
         if graph.agents == 1 or isinstance(method, OneShotAveraging):
@@ -112,71 +118,71 @@ class Recipe:
         averaged = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
         return Setting(averaged, rounds + graph.mixing_rounds(), facts)
 
-    def radius(self, noise: Noise, dimension: int, scale: np.ndarray) -> float:
-        """Beyond which no model of an honest run lies."""
+    def radius(self, level: NoiseLevel, dimension: int, scale: np.ndarray) -> float:
+        """How far from zero the models of an honest run can be."""
         start = float(self.loss.value(np.zeros(1), np.ones(1))[0])
-        learnt = math.sqrt(2 * start / (self.reach * noise.deviation))
+        learnt = math.sqrt(2 * start / (self.reach * level.deviation))
         random = math.sqrt(dimension * len(scale) / self.solves) / self.reach
         return 2.0 ** math.ceil(math.log2(4 * (learnt + random) * max(1.0, float(scale.max()))))
 
 
-def _penalty(recipe: Recipe, noise: Noise, graph: Graph) -> float:
+def _penalty(recipe: Recipe, level: NoiseLevel, graph: Graph) -> float:
     """eta with 2 eta V = c K s at the mean degree."""
-    return recipe.reach * recipe.solves * noise.deviation / (2 * max(float(graph.degree.mean()), 1.0))
+    return recipe.reach * recipe.solves * level.deviation / (2 * max(float(graph.degree.mean()), 1.0))
 
 
-def _growing(recipe: Recipe, noise: Noise, graph: Graph) -> Geometric:
+def _growing(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Geometric:
     """A penalty that doubles over the run and reaches as far as a constant one would."""
     ratio = 2 ** (1 / max(recipe.solves - 1, 1))
     mean = float(np.mean(ratio ** -np.arange(recipe.solves)))
-    return Geometric(_penalty(recipe, noise, graph) * mean, ratio)
+    return Geometric(_penalty(recipe, level, graph) * mean, ratio)
 
 
-def _dual(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
-    eta = _penalty(recipe, noise, graph)
+def _dual(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    eta = _penalty(recipe, level, graph)
     return lambda budget: DualPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
 
 
-def _primal(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
-    eta = _penalty(recipe, noise, graph)
+def _primal(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    eta = _penalty(recipe, level, graph)
     return lambda budget: PrimalPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
 
 
-def _in_penalty(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
-    eta, growing = _penalty(recipe, noise, graph), _growing(recipe, noise, graph)
+def _in_penalty(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    eta, growing = _penalty(recipe, level, graph), _growing(recipe, level, graph)
     return lambda budget: PenaltyPerturbedADMM(penalty=growing, dual_step=eta, budget=budget), recipe.solves, _L2
 
 
-def _recycled(recipe: Recipe, noise: Noise, graph: Graph, penalty: Geometric | None = None) -> Built:
-    eta = _penalty(recipe, noise, graph)
+def _recycled(recipe: Recipe, level: NoiseLevel, graph: Graph, penalty: Geometric | None = None) -> Built:
+    eta = _penalty(recipe, level, graph)
     gamma = 0.2 * eta * float(graph.degree.mean())
     schedule = eta if penalty is None else penalty
     return lambda budget: RecycledADMM(penalty=schedule, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
 
 
-def _recycled_growing(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
-    return _recycled(recipe, noise, graph, _growing(recipe, noise, graph))
+def _recycled_growing(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    return _recycled(recipe, level, graph, _growing(recipe, level, graph))
 
 
-def _one_shot(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
-    # The loss's curvature costs ln(1 + x), x = c/(B l2): a share of epsilon, and no more.
-    room = recipe.loss.max_curvature / (noise.rows * math.expm1(_CURVATURE_SHARE * noise.epsilon))
-    l2 = max(recipe.reach * noise.deviation, room)
+def _one_shot(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    # The loss's curvature costs ln(1 + x), x = c/(B l2): at most a fixed share of epsilon.
+    room = recipe.loss.max_curvature / (level.rows * math.expm1(_CURVATURE_SHARE * level.epsilon))
+    l2 = max(recipe.reach * level.deviation, room)
     return lambda budget: OneShotAveraging(mixing=graph.mixing, budget=budget), 1 + graph.mixing_rounds(), l2
 
 
-def _descent(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
-    # K steps of size 1/(c K s) reach as far; more steps than K where that would be too large for the curvature.
+def _descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    # K steps of size 1/(c K s) reach as far. If that step is too large for the curvature, take more steps.
     largest = 4 / recipe.loss.max_curvature
-    steps = max(recipe.solves, math.ceil(1 / (recipe.reach * noise.deviation * largest)))
-    step = 1 / (recipe.reach * steps * noise.deviation)
+    steps = max(recipe.solves, math.ceil(1 / (recipe.reach * level.deviation * largest)))
+    step = 1 / (recipe.reach * steps * level.deviation)
     return lambda budget: GradientDescent(step=step, mixing=graph.mixing, budget=budget), steps, _L2
 
 
-def _token(recipe: Recipe, noise: Noise, graph: Graph) -> Built:
-    # A visit is a step of proximal weight rho, and once round, the token has moved by about the mean of these steps.
+def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    # A visit is a step of proximal weight rho. In one cycle the token moves by about the mean of these steps.
     # The steps are exact: rho lies below the curvature of the loss, where first-order steps overshoot.
-    rho, order = recipe.reach * recipe.solves * noise.deviation, hamiltonian_cycle(graph)
+    rho, order = recipe.reach * recipe.solves * level.deviation, hamiltonian_cycle(graph)
     visits = recipe.solves * graph.agents
     return lambda budget: IncrementalADMM(penalty=rho, order=order, budget=budget), visits, _L2
 
@@ -191,4 +197,4 @@ RECIPES: dict[str, Recipe] = {
     "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot),
     "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, HuberHinge(1.0), _descent),
 }
-RECOMMENDED = "mr-admm"  # by the tuning
+RECOMMENDED = "mr-admm"  # by benchmarks/tuning.py

@@ -1,4 +1,4 @@
-"""Fit one model for several organisations, and say what it was worth: against pooling, and against staying alone."""
+"""Fit one model for several organisations, and compare it with pooling the data and with each organisation alone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tacit.workflows.recipes import Recipe
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
 
-_FAR = 2.0**12  # of a member that lies where exact values have no bound
+_FAR = 2.0**12  # how far from zero a lying member goes if exact values have no bound
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of the comparison."""
+class Evaluation:
+    """How good one model is."""
 
     who: str
     rows: int  # how many training rows it learned from
@@ -40,14 +40,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Trained:
-    """A model trained together, and what else could have been had."""
+    """A model trained together, and the alternatives to compare it with."""
 
     model: Model
     run: Run
-    rounds: int  # in which everybody spoke once
-    together: Line
-    pooled: Line  # the optimum that only somebody with everybody's data could compute
-    alone: list[Line]  # each organisation on its own rows
+    rounds: int  # in each of them every agent speaks once
+    together: Evaluation
+    pooled: Evaluation  # the optimum on all data, which needs all data in one place
+    alone: list[Evaluation]  # each organisation on its own rows
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PrivatelyTrained:
     """A model trained together under a total budget."""
 
     model: Model
-    rounds: int  # in which everybody spoke once
+    rounds: int  # in each of them every agent speaks once
     messages: int
     private: bool
     epsilon: float  # what the agent that spends most has spent
@@ -64,7 +64,7 @@ class PrivatelyTrained:
 
 
 def hold_out(parts: Sequence[np.ndarray], share: float, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
-    """Each organisation keeps `share` of its rows for testing, and at least one for training.
+    """Each organisation sets `share` of its rows aside for testing and keeps at least one row for training.
 
     >>> kept, held = hold_out([np.arange(10), np.arange(10, 12)], share=0.25)
     >>> [len(k) for k in kept], len(held)
@@ -100,11 +100,16 @@ def train(
     progress: Callable[[int], None] | None = None,
     prepared: Callable[[], None] | None = None,
 ) -> Trained:
-    """Fits one model to the rows that each organisation holds, every row counting alike.
+    """Fits one model to the rows that each organisation holds. Every row has the same weight.
 
-    A round is as many ticks as let everybody speak once. `prepared` is called once the optimum for comparison is there
-    (which compiles the solver on first use). `robust` is how members listen, `hostile` who of them lies: the model is
-    then that of the honest ones, on average.
+    algorithm, loss, l2 : the method, and the objective of each agent
+    data, schema, parts, names : the records, and which rows belong to which organisation
+    graph : who talks to whom
+    rounds, tolerance : stop after so many rounds, or when all residuals are below the tolerance
+    test : held-out records, to measure errors
+    robust, hostile : how members listen, and which of them lie; with liars the model is the honest members' mean
+    progress : called after each tick, with the number of ticks done
+    prepared : called when the pooled optimum is computed; that compiles the solver on first use
     """
     whole("rounds", rounds, 1)
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
@@ -119,37 +124,41 @@ def train(
         hostile = hostile.against(algorithm.schedule(graph), _FAR, robust)
         poisoned = Problem(hostile.parts(data.parts(parts)), loss=loss, scale=sizes / sizes.mean(), l2=l2)
     run = simulate(
-        algorithm, poisoned, graph, rounds=rounds * every, tolerance=tolerance, measure_every=every, robust=robust,
-        exchange=hostile, progress=progress,
-    )  # fmt: skip
+        algorithm,
+        poisoned,
+        graph,
+        rounds=rounds * every,
+        tolerance=tolerance,
+        measure_every=every,
+        robust=robust,
+        exchange=hostile,
+        progress=progress,
+    )
     weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
     statement = "private" if run.private else "not private: exact values were exchanged between the agents"
     pooled_problem = problem.pooled()
 
-    def line(who: str, rows: int, f: np.ndarray) -> Line:
+    def evaluated(who: str, rows: int, f: np.ndarray) -> Evaluation:
         error = None if test is None else Model(f, schema, type(loss).__name__).error(test)
-        return Line(who, rows, float(pooled_problem.average_loss(f)[0]), error)
+        return Evaluation(who, rows, float(pooled_problem.average_loss(f)[0]), error)
 
-    # Alone means the same regularisation for each row: scale 1 for everybody.
+    # An organisation alone has the same regularisation for each row: scale 1.
     alone = Problem(data.parts(parts), loss=loss, l2=l2).argmin(linear=0, weight=0, centre=0) if l2 > 0 else None
+    rows, done = int(sizes.sum()), run.rounds // every
+    how = _how(algorithm, l2, done, run.converged, _agents(names, sizes), graph)
+    privacy = {"private": run.private, "statement": statement}
     return Trained(
-        model=Model(
-            weights,
-            schema,
-            type(loss).__name__,
-            training=_how(algorithm, l2, run.rounds // every, run.converged, names, sizes, graph, robust, hostile),
-            privacy={"private": run.private, "statement": statement},
-        ),
+        model=Model(weights, schema, type(loss).__name__, _listening(robust, hostile) | how, privacy),
         run=run,
-        rounds=run.rounds // every,
-        together=line("together, nothing pooled", int(sizes.sum()), weights),
-        pooled=line("all data pooled (the optimum)", int(sizes.sum()), optimum),
-        alone=[] if alone is None else [line(f"{names[i]} alone", int(sizes[i]), alone[i]) for i in range(len(names))],
+        rounds=done,
+        together=evaluated("together, nothing pooled", rows, weights),
+        pooled=evaluated("all data pooled (the optimum)", rows, optimum),
+        alone=[] if alone is None else [evaluated(f"{names[i]} alone", int(n), alone[i]) for i, n in enumerate(sizes)],
     )
 
 
 def ticks_a_round(algorithm: Algorithm, graph: Graph) -> int:
-    """How many ticks make a round: one where all speak at once, and one for each agent where a token goes about."""
+    """How many ticks make a round: one if all agents speak at once; one for each agent if they hand on a token."""
     return -(-graph.agents // len(algorithm.schedule(graph).turn(1).speakers))
 
 
@@ -171,12 +180,21 @@ def train_privately(
     prepared: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PrivatelyTrained:
-    """Fits one model so that no agent's records give away more than (epsilon, delta) over the whole run.
+    """Fits one model so that the whole run is (epsilon, delta)-private for every record of every agent.
 
-    All settings follow from the numbers of rows, the graph and the budget. `prepared` is called with the number of
-    ticks once they are settled. Nothing but the model, what the agents exchange, and public facts is kept: no loss, no
-    comparison with an optimum. `error` alone looks at records, those held out; who publishes it tells about them.
-    `sites` says that a column of the records decided which agent holds which; then the guarantee is within a site.
+    All settings follow from the numbers of rows, the graph and the budget. The result holds no loss and no comparison
+    with an optimum. Its `error` is not private: it is measured on the held-out records.
+
+    recipe : the method
+    data, schema, parts, names : the records, and which rows belong to which agent
+    graph : who talks to whom
+    epsilon, delta : the total budget
+    noise : where the noise comes from; `SecureNoise` by default
+    test : held-out records, to measure the error
+    sites : whether a column of the records decides which agent holds a record; then the guarantee is within a site
+    robust, hostile : how members listen, and which of them lie
+    prepared : called with the number of ticks when the settings are known
+    progress : called after each tick, with the number of ticks done
     """
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
@@ -191,9 +209,15 @@ def train_privately(
         rows = hostile.parts(rows)
     problem = Problem(rows, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     run = simulate(
-        setting.algorithm, problem, graph, rounds=setting.rounds, noise=noise, robust=robust, exchange=hostile,
+        setting.algorithm,
+        problem,
+        graph,
+        rounds=setting.rounds,
+        noise=noise,
+        robust=robust,
+        exchange=hostile,
         progress=progress,
-    )  # fmt: skip
+    )
     weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     guarantee = (
@@ -202,20 +226,16 @@ def train_privately(
     )
     rounds = run.rounds // ticks_a_round(setting.algorithm, graph)
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
-    model = Model(
-        weights, schema, type(facts.loss).__name__,
-        training=_how(setting.algorithm, facts.l2, rounds, run.converged, names, sizes, graph, robust, hostile)
-        | {"radius": facts.radius},
-        privacy={"private": run.private, "statement": statement, "epsilon": spent, "delta": delta},
-    )  # fmt: skip
+    how = _how(setting.algorithm, facts.l2, rounds, run.converged, _agents(names, sizes), graph)
+    training = _listening(robust, hostile) | how | {"radius": facts.radius}
+    privacy = {"private": run.private, "statement": statement, "epsilon": spent, "delta": delta}
+    model = Model(weights, schema, type(facts.loss).__name__, training, privacy)
     error = None if test is None else model.error(test)
-    return PrivatelyTrained(
-        model, rounds, int(run.history["messages"][-1]), run.private, spent, delta, error
-    )  # fmt: skip
+    return PrivatelyTrained(model, rounds, int(run.history["messages"][-1]), run.private, spent, delta, error)
 
 
 def _within(schema: Schema) -> str:
-    """What else is public, and so left out of the guarantee, where a column says which site holds a record."""
+    """What the guarantee leaves out, because it is public, if a column says which site holds a record."""
     if schema.sites is not None:
         return " of the same site; the number of rows of each site is public"
     return (
@@ -224,26 +244,33 @@ def _within(schema: Schema) -> str:
     )
 
 
+def _listening(robust: str | None, hostile: Hostile | None) -> dict[str, Any]:
+    """How members listened and who lied, for the model file."""
+    listened = {"robust": robust, "simulated attack": None if hostile is None else str(hostile)}
+    return {name: text for name, text in listened.items() if text is not None}
+
+
+def _agents(names: Sequence[str], sizes: np.ndarray) -> list[dict[str, Any]]:
+    return [{"name": name, "rows": int(n)} for name, n in zip(names, sizes, strict=True)]
+
+
 def _how(
-    algorithm: Algorithm, l2: float, rounds: int, converged: bool, names: Sequence[str], sizes: np.ndarray,
-    graph: Graph, robust: str | None, hostile: Hostile | None,
-) -> dict[str, Any]:  # fmt: skip
-    """How a model came about, for its file."""
+    algorithm: Algorithm, l2: float, rounds: int, converged: bool, agents: list[dict[str, Any]], graph: Graph
+) -> dict[str, Any]:
+    """How a model was trained, for the model file."""
     return {
-        **({} if robust is None else {"robust": robust}),
-        **({} if hostile is None else {"simulated attack": str(hostile)}),
         "algorithm": type(algorithm).__name__,
         "parameters": asdict(algorithm),
         "l2": l2,
         "rounds": rounds,
         "converged": converged,
-        "agents": [{"name": name, "rows": int(n)} for name, n in zip(names, sizes, strict=True)],
+        "agents": agents,
         "edges": [list(edge) for edge in graph.edges],
     }
 
 
 def one_sided(data: Dataset, parts: Sequence[np.ndarray], names: Sequence[str], schema: Schema) -> list[str]:
-    """The organisations whose rows are all of one class: allowed, but worth a warning."""
+    """The organisations whose rows are all of one class."""
     if not isinstance(schema.label, Classes) or data.y is None:
         return []
     return [name for rows, name in zip(parts, names, strict=True) if np.all(data.y[rows] == data.y[rows[0]])]

@@ -1,4 +1,4 @@
-"""Values, gradients and exact minimisers for many agents at once, each agent independent of its company."""
+"""Values, gradients and exact minimisers for many agents at once; no agent's result depends on the others."""
 
 from __future__ import annotations
 
@@ -90,14 +90,12 @@ class RowStore:
     """The rows of all agents of a process and what can be computed from them, for any of those agents.
 
     Agent i has the data term sum_r c_r L(x_r.f, y_r) over its rows. Everything here is a pure function of its
-    arguments: all that is kept between calls (X X^T of agents with few rows) is a function of the data alone.
-    So resuming a run or another block size changes no bit of a result, and neither does the number of our threads
-    (for dense rows BLAS has threads of its own, whose number may change the last bits).
+    arguments; what is kept between calls (X X^T of agents with few rows) is a function of the data alone. So resuming a
+    run, another block size or another number of our threads changes no bit of a result. (For dense rows BLAS has
+    threads of its own, whose number may change the last bits.)
     """
 
-    def __init__(
-        self, loss: Any, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, features: int
-    ) -> None:
+    def __init__(self, loss: Any, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, features: int) -> None:
         self.hi = np.cumsum(sizes)
         self.lo = self.hi - sizes
         self.sizes, self.rows, self.y, self.c = sizes, rows, y, c
@@ -107,7 +105,9 @@ class RowStore:
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
         out = np.empty(len(ids))
-        _values(ids, *self.data, np.require(f, requirements="W"), out)  # another copy than one more kernel to compile
+        _values(
+            ids, *self.data, np.require(f, requirements="W"), out
+        )  # a copy costs less than one more kernel to compile
         return out
 
     def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -155,7 +155,7 @@ class RowStore:
 
     @cached_property
     def grams(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """X X^T of agents with few rows: where each starts, or -1, and all of them in a row (None: there are none)."""
+        """X X^T of agents with few rows: where each starts, or -1, and all in one array (None: no such agents)."""
         small = np.flatnonzero((self.sizes < self.dimension) & (self.sizes <= gram.MOST_ROWS))
         squares = self.sizes[small] ** 2
         first = np.full(len(self.sizes), -1)
@@ -194,8 +194,8 @@ class RowStore:
             solve(places)
         elif threads > 1:  # hand out the agents with most rows first: the threads then finish together
             order = places[np.argsort(-self.sizes[ids[places]], kind="stable")]
-            hands = min(len(places), 8 * threads)
-            list(_pool(threads).map(solve, [order[k::hands] for k in range(hands)]))
+            shares = min(len(places), 8 * threads)
+            list(_pool(threads).map(solve, [order[k::shares] for k in range(shares)]))
 
     def descend(
         self,
@@ -207,7 +207,7 @@ class RowStore:
         steps: np.ndarray,
         limit: np.ndarray,
     ) -> np.ndarray:
-        """As `minimise`, by gradient descent with the given steps: slow, and sure of its progress."""
+        """As `minimise`, by gradient descent with the given steps: slow, but with progress that is proved."""
         norms = np.empty(len(ids))
         _descend(ids, *self.data, rho, b, f, step, steps.astype(np.int64), limit, norms)
         return norms

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tacit.core.jit import once
+from tacit.core.jit import inlined
 
 _ENOUGH = 0.5  # a step is good enough when it leaves this fraction of the initial slope
 
 
-@once
+@inlined
 def good_enough(slope_t, slope_0):  # type: ignore[no-untyped-def]
     """Whether phi'(t) ends the search.
 
@@ -17,7 +17,7 @@ def good_enough(slope_t, slope_0):  # type: ignore[no-untyped-def]
     return abs(slope_t) <= _ENOUGH * abs(slope_0)
 
 
-@once
+@inlined
 def next_trial(t, slope_t, below, slope_below, above, slope_above):  # type: ignore[no-untyped-def]
     """Shrinks the bracket of the root of an increasing phi' with the trial (t, phi'(t)); returns the next trial.
 

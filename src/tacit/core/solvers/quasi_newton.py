@@ -4,8 +4,7 @@
 
 The Hessian is assembled once, at the start, from a fixed fraction of the rows (it only preconditions), and
 BFGS updates in their two-loop form carry the rest: more passes over the data than Newton's method takes, but each
-costs a fraction of the Hessian that it saves. Above `DENSE_LIMIT`
-features the Hessian's diagonal takes its place.
+costs a fraction of the Hessian that it saves. Above `DENSE_LIMIT` features the Hessian's diagonal takes its place.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.core import losses
-from tacit.core.jit import entry, kernel, once
+from tacit.core.jit import entry, inlined, kernel
 from tacit.core.solvers.dense import all_finite, combine, dot, factorise, solve_factorised
 from tacit.core.solvers.linesearch import good_enough, next_trial
 from tacit.core.solvers.rows import add_transposed_times, add_weighted_diagonal, add_weighted_squares, times
 
 DENSE_LIMIT = 2000  # features up to which a d x d Hessian is built
 _ROWS_PER_FEATURE = 20  # rows that go into the Hessian, for each feature
-_MEMORY = 30  # BFGS pairs kept before the Hessian is built anew, from all rows
-_CAREFUL_MEMORY = 1  # the same after the first time: where BFGS has not done it, plain Newton should
+_MEMORY = 30  # BFGS pairs kept before the Hessian is built again, from all rows
+_CAREFUL_MEMORY = 1  # the same after the first time: where BFGS has failed, plain Newton should succeed
 _MAX_ITERATIONS = 1000
 _MAX_TRIALS = 40
 _PATIENCE = 20  # careful steps that found neither a smaller value nor a smaller gradient: digits have run out
@@ -37,7 +36,7 @@ def gradient(kind, shape, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: igno
     return np.sqrt(dot(g, g))
 
 
-@once
+@inlined
 def _precondition(kind, shape, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least):  # type: ignore[no-untyped-def]
     """Fills the lower triangle of H with the Hessian at the margins z (or `diagonal` with its diagonal).
 
@@ -63,7 +62,7 @@ def _precondition(kind, shape, rows, lo, hi, y, c, rho, z, w, stride, dense, H, 
         H[j, j] += ridge
 
 
-@once
+@inlined
 def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignore[no-untyped-def]
     """q := -(BFGS inverse Hessian) g, by the two-loop recursion over the kept pairs."""
     combine(g, 0.0, g, q)
@@ -80,7 +79,7 @@ def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignor
     combine(q, -2.0, q, q)
 
 
-@once
+@inlined
 def _near_root(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t):  # type: ignore[no-untyped-def]
     """A step along q at which the slope is small enough, found from t = 1, where it is slope_t; u is X q."""
     t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
@@ -94,7 +93,7 @@ def _near_root(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t): 
     return t
 
 
-@once
+@inlined
 def _armijo(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ignore[no-untyped-def]
     """The longest of the steps 1, 1/2, 1/4, ... that decreases the value as Armijo asks, and whether there is one."""
     for trial in range(_MAX_TRIALS):
@@ -152,10 +151,10 @@ def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, 
             norm_new = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
             slope_0, slope_t = dot(g, q), dot(g_new, q)
             found = True
-            if careful:  # full Newton steps wherever they are worth it
-                accepted = (
-                    norm_new <= 0.5 * least_norm
-                )  # of all so far: or two rules of progress could chase each other
+            if careful:
+                # Full Newton steps wherever they are worth it. The norm is compared with the least of all so far: or
+                # two rules of progress could chase each other.
+                accepted = norm_new <= 0.5 * least_norm
             else:
                 accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
             if not accepted:

@@ -1,4 +1,4 @@
-"""A file that keeps count for one data set, under a cap: see `tacit.privacy.ledger.ledger`."""
+"""A file that counts what one data set has spent, under a cap: see `tacit.privacy.ledger.ledger`."""
 
 from tacit.privacy.ledger.entries import Entry
 from tacit.privacy.ledger.ledger import BudgetExceeded, Cap, Cost, Ledger, LedgerError, RunSummary, Verified

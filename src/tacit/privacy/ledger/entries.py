@@ -13,11 +13,11 @@ from tacit.privacy.events import Event, from_plain
 
 
 class LedgerError(TacitError):
-    """The ledger cannot be read or written, does not add up, or holds something else for this round."""
+    """The ledger cannot be read or written, has a fault, or holds something else for this round."""
 
 
 class BudgetExceeded(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
-    """The release, the run or the cap asked for does not fit what has been spent."""
+    """The requested release, run or cap does not fit with what has been spent."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,16 @@ class Entry(NamedTuple):
     hash: str
 
     def event(self) -> Event:
-        """What a reservation paid for."""
+        """The event that a reservation paid for."""
         return from_plain(json.loads(self.body))
 
     def cap(self) -> Cap:
+        """The cap that a row sets."""
         return Cap(**json.loads(self.body))
 
 
 def checked(run: str, tick: int) -> tuple[str, int]:
-    """The name of a round, if it can be one."""
+    """The run and the tick, if they can name a round."""
     check_name(run, "a run")
     tick = operator.index(tick)
     if not 0 <= tick < 2**63:
@@ -70,18 +71,18 @@ def checked(run: str, tick: int) -> tuple[str, int]:
 
 
 def check_name(name: str, whose: str) -> None:
-    """Refuses a name that a line of text could not show."""
+    """Refuses a name that cannot be printed on one line."""
     if not (name and name.isprintable()):
         raise InputError(f"{whose} needs a name of printable characters, not {name!r}")
 
 
 def canonical(plain: dict[str, Any]) -> bytes:
-    """The one way to write it, so that equal bodies have equal hashes."""
+    """The only way to write a body, so that equal bodies have equal hashes."""
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def unreadable(entry: Entry) -> str | None:
-    """What keeps a row from being read, if anything does."""
+    """Why a row cannot be read; None if it can."""
     try:
         if entry.kind != "payload":
             entry.cap() if entry.kind == "cap" else entry.event()
@@ -91,7 +92,7 @@ def unreadable(entry: Entry) -> str | None:
 
 
 def hashed(*fields: str | int | bytes) -> str:
-    """SHA-256 over the fields, each after its length, so that no two lists of fields look alike."""
+    """SHA-256 over the fields, each after its length, so that different lists of fields never look the same."""
     digest = sha256()
     for field in fields:
         raw = field if isinstance(field, bytes) else str(field).encode()

@@ -1,6 +1,6 @@
 """The file of a ledger: SQLite tables that are only ever appended to, and checked whenever they are opened.
 
-What the rows mean, and what they may say, is the business of `tacit.privacy.ledger`.
+`tacit.privacy.ledger` decides what the rows mean and may contain.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LedgerFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not os.path.isfile(path):
-            raise LedgerError(f"{path} is not there, or no file; name a ledger that exists")
+            raise LedgerError(f"{path} does not exist, or is not a file; name a ledger that exists")
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         try:
             self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
@@ -74,6 +74,7 @@ class LedgerFile:
             raise
 
     def close(self) -> None:
+        """Closes the database."""
         self.db.close()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
@@ -85,7 +86,7 @@ class LedgerFile:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction: done wholly or not at all, and nobody else writes meanwhile."""
+        """One transaction: done completely or not at all, and no other process writes meanwhile."""
         self.rows("BEGIN IMMEDIATE")
         try:
             yield
@@ -101,11 +102,11 @@ class LedgerFile:
             yield from map(Entry._make, rows)
             number = rows[-1][0]
 
-    def news(self, seen: int) -> list[Entry]:
+    def rows_after(self, number: int) -> list[Entry]:
         """The rows after that number, all at one moment; without hashes, and payloads without their bytes."""
         body = "CASE kind WHEN 'payload' THEN x'' ELSE body END"
-        news = f"SELECT number, kind, run, tick, {body}, '', '' FROM entries WHERE number > ? ORDER BY number"
-        return [Entry._make(row) for row in self.rows(news, seen)]
+        query = f"SELECT number, kind, run, tick, {body}, '', '' FROM entries WHERE number > ? ORDER BY number"
+        return [Entry._make(row) for row in self.rows(query, number)]
 
     def find(self, kind: str, run: str, tick: int) -> Entry | None:
         """The one row of that kind for that round."""
@@ -132,14 +133,14 @@ class LedgerFile:
         self._check_rows()
 
     def _check_file(self) -> None:
-        """It is a ledger, with the triggers and the index that refuse what must not be, and the index agrees with the
-        rows: it decides whether a round is found."""
+        """The file is a ledger with its triggers and its index, and the index agrees with the rows: it decides whether
+        a round is found."""
         tables = dict(self.rows("SELECT name, sql FROM sqlite_master"))
         if "meta" not in tables:
             raise LedgerError(f"{self.path} is not a ledger; name another file")
         meta = self.rows("SELECT * FROM meta")
         if len(meta) != 1 or meta[0][0] != FORMAT:
-            raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}; use the tacit that wrote it")
+            raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}; use the version of tacit that wrote it")
         if tables != _expected_tables():
             raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
         ((damage,),) = self.rows("PRAGMA integrity_check(1)")
@@ -173,13 +174,13 @@ class LedgerFile:
 
 
 def create(path: Path, dataset: str) -> bool:
-    """Makes the ledger beside its place and moves it there whole: nobody ever meets half a ledger.
+    """Makes the ledger in a temporary folder and moves it to its place: no process ever sees half a ledger.
 
-    False if there is one already, which stays as it is.
+    False if there is one already, which is not changed.
     """
     log = path.with_name(f"{path.name}-wal")
-    if log.exists() and not path.exists():  # asked last, for another process may be making it right now
-        raise LedgerError(f"{path} is gone, but its newest rows are in {log}; put the ledger back beside it")
+    if log.exists() and not path.exists():  # checked last: another process may be making it right now
+        raise LedgerError(f"{path} is missing, but its newest rows are in {log}; put the ledger back beside it")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
             draft = Path(folder) / "draft"
@@ -201,7 +202,7 @@ def create(path: Path, dataset: str) -> bool:
     except sqlite3.Error as error:
         raise _explained(path, error) from None
     except OSError as error:
-        raise LedgerError(f"{path} could not be made: {error.strerror or error}; choose another folder") from None
+        raise LedgerError(f"{path} could not be created: {error.strerror or error}; choose another folder") from None
 
 
 def _expected_tables() -> dict[str, str]:
@@ -217,7 +218,7 @@ _ADVICE = {
     sqlite3.SQLITE_READONLY: "make the file and its folder writable",
     sqlite3.SQLITE_CANTOPEN: "make the file and its folder readable and writable",
     sqlite3.SQLITE_NOTADB: "name a ledger",
-    sqlite3.SQLITE_CORRUPT: "do not spend from it; an older copy would forget what was spent since",
+    sqlite3.SQLITE_CORRUPT: "do not spend from it; an older copy would not know what was spent since",
 }
 
 

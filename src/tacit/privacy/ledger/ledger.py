@@ -1,50 +1,49 @@
-"""The privacy ledger: what the records of one data set have already told, and how much more they may tell.
+"""The privacy ledger: what the runs on one data set have spent, and how much more they may spend.
 
-One SQLite file for each data set. It makes a budget that cannot be overspent, not by a crash, not by two processes at
-once. The contract:
+There is one SQLite file for each data set. Its budget cannot be overspent, even by a crash or by two processes at once.
+The contract:
 
 **One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...})`, all or nothing.
 (It may also pay round by round, in step 1 below; a first run that does so is charged more, see "the cap".)
 
-**One release** is one (run, tick), and these steps in this order:
+**One release** is one (run, tick). It takes these steps, in this order:
 
-    ledger.reserve(run, tick, event)            # 1. pay, if that was not done; refused if the cap would be passed
+    ledger.reserve(run, tick, event)            # 1. pay, if not yet done; refused if the cap would be passed
     payload = ledger.payload(run, tick)         # 2. after a restart: what may have been sent already
     if payload is None:
         payload = release(...)                  # 3. only now draw the noise
-        ledger.store(run, tick, payload)        # 4. the one payload of this round, now and for ever
-    send(payload)                               # 5. only now may it leave; sending it again tells nothing new
+        ledger.store(run, tick, payload)        # 4. the only payload of this round, now and later
+    send(payload)                               # 5. only now may it leave; sending it again reveals nothing new
 
-Each step may be the last before a crash, and the agent then begins again with the first. A reservation is never given
-back. If its payload is there, the identical bytes are sent again. If it is not, the noise was lost with the process
-and nothing had left, for nothing leaves before it is stored: new noise may be drawn for the same reservation, at no
-further cost. Of two processes that meet in one round, one stores; the other is refused and has nothing to send. A
-run's name is never used for another computation: its rounds would be answered with the old payloads.
+A crash may follow any step; the agent then starts again with the first. A reservation is never given back. If its
+payload is stored, the same bytes are sent again. If it is not, the noise was lost with the process and nothing has
+left, because nothing leaves before it is stored. Then new noise may be drawn for the same reservation, at no further
+cost. If two processes meet in one round, one stores; the other is refused and has nothing to send. Never use a run's
+name for another computation: its rounds would get the old payloads.
 
 **The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
 all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent. What was reserved
 before the first payload was stored was fixed before anything could leave: it is a plan. All that is reserved later may
-depend on what has left, which costs more. The ledger tells the two apart, the accountant (`tacit.privacy.filters`)
-has the rule for each.
+depend on what has left, which costs more. The ledger keeps the two apart; the accountant (`tacit.privacy.filters`)
+has a rule for each.
 
 **Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL); a call that was refused has
-written nothing; one that was broken off (by a signal, a failing disk) has been done wholly or not at all, and the round
-begins again. Every write is one BEGIN IMMEDIATE transaction that first reads what other processes have written.
+written nothing; a call that was interrupted (by a signal, a failing disk) was done completely or not at all, and the
+round starts again. Every write is one BEGIN IMMEDIATE transaction that first reads what other processes have written.
 
 **Append-only**: rows are added, never changed; triggers refuse the rest. Every row holds the hash of the row before it,
 the first that of the `meta` row, which names the data set: a changed, removed or inserted row breaks the chain. The
-whole file is checked whenever it is opened, and one that does not add up is not spent from.
+whole file is checked whenever it is opened, and a file with a fault is refused.
 
-What the file alone cannot show is that its *last* rows are missing: an old copy of a ledger is a good ledger. Nor does
-the chain hold a secret: who may write the file can write all of it anew. Against both an auditor keeps `head()`, and
-`verify(kept)` finds later whether the ledger still contains it. Copy a ledger only while no process has it open: the
+The file alone cannot show that its *last* rows are missing: an old copy of a ledger is a valid ledger. The chain holds
+no secret: whoever may write the file can rewrite all of it. Against both, an auditor keeps `head()`; `verify(kept)`
+finds later whether the ledger still contains it. Copy a ledger only while no process has it open: the
 newest rows may still be in the file `-wal` beside it.
 """
 
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -56,28 +55,11 @@ from typing import NamedTuple
 from tacit.errors import InputError
 from tacit.files import writable
 from tacit.privacy.events import Event, to_plain
+from tacit.privacy.ledger.account import Account, Cost
 from tacit.privacy.ledger.entries import BudgetExceeded, Cap, Entry, LedgerError, canonical, check_name, checked
 from tacit.privacy.ledger.file import LedgerFile, create
 
 __all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
-
-Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
-"""An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
-stored and those that were reserved since. More events never cost less, and later ones no less than earlier ones."""
-
-
-class Spent(NamedTuple):
-    """Every event that was ever reserved."""
-
-    planned: Counter[Event]  # before the first payload was stored: when nothing had left
-    later: Counter[Event]  # since: these may depend on what had left
-
-    def with_more(self, events: Counter[Event], told: bool) -> Spent:
-        """With further events, reserved after (`told`) or before the first payload was stored."""
-        return Spent(self.planned, self.later + events) if told else Spent(self.planned + events, self.later)
-
-    def part_of(self, other: Spent) -> bool:
-        return self.planned <= other.planned and self.later <= other.later
 
 
 class RunSummary(NamedTuple):
@@ -90,7 +72,7 @@ class RunSummary(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What a ledger that adds up contains."""
+    """What a ledger without faults contains."""
 
     dataset: str
     created: str
@@ -102,7 +84,7 @@ class Verified(NamedTuple):
 
 
 class Ledger:
-    """The ledger in a file that exists; `Ledger.open` makes it if need be. Not to be carried across a fork.
+    """The ledger in a file that exists; `Ledger.open` makes the file if it does not. Do not use it across a fork.
 
     With `dataset`, the ledger of any other data set is refused.
 
@@ -129,12 +111,7 @@ class Ledger:
             raise LedgerError(
                 f"{self.path} is the ledger of the data set {self.dataset!r}, not of {dataset!r}; give each its own"
             )
-        self._cost = cost
-        # What is known as of row number _seen; rows never change, so only newer ones are ever read.
-        self._seen, self._told = 0, False  # told: a payload is stored, and may have left
-        self._spent = Spent(Counter(), Counter())
-        self._cap: Cap | None = None
-        self._fitting: tuple[Cap | None, Spent] = (None, self._spent)  # a cap, and events known to fit under it
+        self._account = Account(self.path, cost)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
@@ -145,7 +122,7 @@ class Ledger:
         path = writable(path)
         check_name(dataset, "a data set")
         if not path.exists():
-            create(path, dataset)  # or another process did, a moment ago: its ledger is as good
+            create(path, dataset)  # if another process made one a moment ago, that one is used
         return cls(path, cost=cost, dataset=dataset)
 
     @classmethod
@@ -154,7 +131,7 @@ class Ledger:
         path = writable(path)
         check_name(dataset, "a data set")
         if not create(path, dataset):
-            raise LedgerError(f"{path} exists and stays as it is; name a new file, or set its cap: tacit ledger cap")
+            raise LedgerError(f"{path} exists and is not changed; name a new file, or set its cap: tacit ledger cap")
         return cls(path, cost=cost)
 
     @property
@@ -168,6 +145,7 @@ class Ledger:
         return self._file.created
 
     def close(self) -> None:
+        """Closes the file."""
         self._file.close()
 
     def __enter__(self) -> Ledger:
@@ -181,21 +159,18 @@ class Ledger:
     # Writing
 
     def set_cap(self, cap: Cap) -> None:
-        """From now on all spending, past and future, stays within this cap. Never below what is spent.
+        """From now on all spending, past and future, stays within this cap. It is never below what is spent.
 
-        Decide it without looking at what was released: the guarantee is for a cap that does not depend on that.
+        Choose it without looking at what was released: the guarantee is for a cap that does not depend on that.
         """
         with self._writing():
-            if not self._fits(cap, self._spent):
-                spent = self._cost(*self._spent, cap)
-                raise BudgetExceeded(
-                    f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; choose a larger one"
-                )
+            self._account.require_spent_within(cap)
             self._file.append("cap", "", 0, canonical(asdict(cap)))
 
     def reserve_run(self, run: str, plan: Mapping[int, Event]) -> None:
-        """Pays for a whole run, all or nothing, before its first noise is drawn; again after a restart, at no further
-        cost. The plan has the event of each round in which the run speaks; it is paid for even if the run stops early.
+        """Pays for a whole run, all or nothing, before its first noise is drawn. Calling it again after a restart costs
+        nothing more. The plan has the event of each round in which the run speaks; all of it is paid for, even if the
+        run stops early.
         """
         rounds = {checked(run, tick)[1]: plan[tick] for tick in sorted(plan)}
         with self._writing():
@@ -205,21 +180,21 @@ class Ledger:
                 return Counter(rounds[tick] for tick in new[:count])
 
             if new:
-                self._must_fit_or_say(first(len(new)), f"the run {run!r}", first, len(new))
+                self._account.require_run_fits(first(len(new)), f"the run {run!r}", first, len(new))
             for tick in new:
                 self._file.append("reserve", run, tick, canonical(to_plain(rounds[tick])))
 
     def reserve(self, run: str, tick: int, event: Event) -> Entry:
-        """Pays for one release, before its noise is drawn; again after a restart, at no further cost."""
+        """Pays for one release, before its noise is drawn. Calling it again after a restart costs nothing more."""
         run, tick = checked(run, tick)
         with self._writing():
             if found := self._find_reserved(run, tick, event):
                 return found
-            self._must_fit(Counter([event]), f"round {tick} of {run!r}")
+            self._account.require_fit(Counter([event]), f"round {tick} of {run!r}")
             return self._file.append("reserve", run, tick, canonical(to_plain(event)))
 
     def store(self, run: str, tick: int, payload: bytes) -> None:
-        """Keeps what is about to be sent for a reserved round; a round has one payload for ever."""
+        """Keeps what is about to be sent for a reserved round; a round has only one payload."""
         run, tick = checked(run, tick)
         if not isinstance(payload, bytes):
             raise InputError(f"a payload is stored as bytes, not as {type(payload).__name__}")
@@ -227,7 +202,7 @@ class Ledger:
             if found := self._file.find("payload", run, tick):
                 if found.body != payload:
                     raise LedgerError(
-                        f"round {tick} of {run!r} has another payload already; do not send this one, send that one"
+                        f"round {tick} of {run!r} already has another payload; send that one, not this one"
                     )
             elif not self._file.find("reserve", run, tick):
                 raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
@@ -237,44 +212,44 @@ class Ledger:
     # Reading
 
     def payload(self, run: str, tick: int) -> bytes | None:
-        """What was stored for this round, to be sent (again) as it is; None if nothing was, and nothing was sent."""
+        """What was stored for this round, to be sent (again) unchanged; None if nothing was stored, or sent."""
         found = self._file.find("payload", *checked(run, tick))
         return found.body if found else None
 
     def cap(self) -> Cap | None:
         """The cap in force."""
         self._catch_up()
-        return self._cap
+        return self._account.cap
 
     def spent(self) -> Counter[Event]:
         """Every event that was ever reserved, sent or not."""
         self._catch_up()
-        return self._spent.planned + self._spent.later
+        return self._account.spent.planned + self._account.spent.later
 
     def told(self) -> bool:
         """Whether a payload is stored, so that what is reserved now may depend on it."""
         self._catch_up()
-        return self._told
+        return self._account.released
 
     def epsilon(self, more: Counter[Event] | None = None) -> float | None:
         """What is spent, at the cap's delta, or would be with more events; None without a cap."""
-        cap = self.cap()
-        return None if cap is None else self._cost(*self._with(more or Counter()), cap)
+        self._catch_up()
+        return self._account.epsilon(more or Counter())
 
     def remaining_rounds(self, one_round: Sequence[Event], at_most: int) -> int:
         """How many further rounds of these events, reserved now, fit under the cap, counted up to `at_most`."""
         self._catch_up()
-        return self._how_many_fit(_times(one_round), at_most)
+        return self._account.how_many_fit(_times(one_round), at_most)
 
     def check_run(self, events: Counter[Event], one_round: Sequence[Event] = ()) -> None:
-        """Refuses a run whose further events (not those it has reserved) would pass the cap if it reserved them now.
+        """Refuses a run whose events, besides those that it has reserved, would pass the cap if reserved now.
 
-        If the run consists of identical rounds, the refusal says how many of them would still fit. Reserving what was
-        found to fit is then fast, however slow the accountant.
+        If the run consists of identical rounds, the refusal says how many of them would still fit. After that, it is
+        fast to reserve these events, even if the accountant is slow.
         """
         self._catch_up()
         rounds = events.total() // len(one_round) if one_round else 0
-        self._must_fit_or_say(events, "the run", _times(one_round), rounds)
+        self._account.require_run_fits(events, "the run", _times(one_round), rounds)
 
     def entries(self) -> Iterator[Entry]:
         """All rows in order. Others may write, and so may the caller, while this is read."""
@@ -297,12 +272,12 @@ class Ledger:
         return self._file.last()[1]
 
     def verify(self, kept: str | None = None) -> Verified:
-        """Recomputes the chain and every rule; with a head that was kept, also that nothing since has been lost.
+        """Checks the chain and every rule; with a head that was kept, also that no row up to it was lost or changed.
 
         Raises LedgerError that names the first bad row.
         """
         self._file.check()
-        self._check_caps()
+        self._account.check_caps(self.entries())
         kinds, hashes = Counter[str](), {self._file.origin}
         for entry in self.entries():
             kinds[entry.kind] += 1
@@ -324,23 +299,8 @@ class Ledger:
             yield
 
     def _catch_up(self) -> None:
-        """Takes note of rows that were committed since, by whomever."""
-        if not (news := self._file.news(self._seen)):
-            return
-        planned, later = (events.copy() for events in self._spent)  # others hold the old ones
-        for entry in news:
-            if entry.kind == "cap":
-                self._cap = entry.cap()
-            elif entry.kind == "payload":
-                self._told = True
-            else:
-                (later if self._told else planned)[entry.event()] += 1
-            self._seen = entry.number
-        self._spent = Spent(planned, later)
-
-    def _with(self, events: Counter[Event]) -> Spent:
-        """What would be spent if these events were reserved now."""
-        return self._spent.with_more(events, self._told)
+        """Reads the rows that any process has committed since."""
+        self._account.read(self._file.rows_after(self._account.number))
 
     def _find_reserved(self, run: str, tick: int, event: Event) -> Entry | None:
         found = self._file.find("reserve", run, tick)
@@ -350,76 +310,7 @@ class Ledger:
             )
         return found
 
-    def _fits(self, cap: Cap, spent: Spent) -> bool:
-        return self._cost(*spent, cap) <= cap.epsilon
-
-    def _must_fit(self, events: Counter[Event], what: str) -> None:
-        if self._cap is None:
-            raise BudgetExceeded(f"{what} is refused: {self.path} has no cap; set one with: tacit ledger cap")
-        wanted = self._with(events)
-        cap, fitting = self._fitting
-        if cap == self._cap and wanted.part_of(fitting):
-            return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
-        would = self._cost(*wanted, self._cap)
-        if not would <= self._cap.epsilon:  # so written that a cost that is not a number is refused, too
-            spent = self._cost(*self._spent, self._cap)
-            raise BudgetExceeded(
-                f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self._cap}"
-            )
-        self._fitting = self._cap, wanted
-
-    def _must_fit_or_say(
-        self, events: Counter[Event], what: str, first: Callable[[int], Counter[Event]], rounds: int
-    ) -> None:
-        """As _must_fit, but the refusal says how many of the rounds, of which `first` gives the first so many, fit."""
-        try:
-            self._must_fit(events, what)
-        except BudgetExceeded as refusal:
-            if self._cap is None or not rounds:
-                raise
-            fit = self._how_many_fit(first, rounds)
-            raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
-
-    def _how_many_fit(self, first: Callable[[int], Counter[Event]], rounds: int) -> int:
-        cap = self._cap
-        if cap is None:
-            return 0
-        return bisect_left(range(1, rounds + 1), True, key=lambda count: not self._fits(cap, self._with(first(count))))
-
-    def _check_caps(self) -> None:
-        """No reservation ever passed the cap of its time, and no cap lay below what was spent."""
-        reigns: list[
-            list[tuple[Entry, bool]]
-        ] = []  # each a cap and the reservations under it, and whether told by then
-        told = False
-        for entry in self.entries():
-            if entry.kind == "cap":
-                reigns.append([(entry, told)])
-            elif entry.kind == "reserve":
-                reigns[-1].append((entry, told))
-            told = told or entry.kind == "payload"
-        before = Spent(Counter(), Counter())
-        for reign in reigns:
-            before = self._check_reign(before, reign)
-
-    def _check_reign(self, before: Spent, reign: list[tuple[Entry, bool]]) -> Spent:
-        """More events never cost less: what fits at the end of a cap's reign fitted all through it, so that the
-        accountant is asked once for each cap, not for each row. Gives what was spent at the end."""
-        cap, reserved = reign[0][0].cap(), [(entry.event(), told) for entry, told in reign[1:]]
-
-        def after(count: int) -> Spent:
-            spent = before.with_more(Counter(event for event, told in reserved[:count] if not told), told=False)
-            return spent.with_more(Counter(event for event, told in reserved[:count] if told), told=True)
-
-        def too_much(count: int) -> bool:
-            return not self._fits(cap, after(count))
-
-        if too_much(len(reserved)):
-            first = reign[bisect_left(range(len(reserved)), True, key=too_much)][0]
-            raise LedgerError(f"{self.path}, row {first.number}: more is spent than the cap of {cap}")
-        return after(len(reserved))
-
 
 def _times(one_round: Sequence[Event]) -> Callable[[int], Counter[Event]]:
-    """The events of so many rounds."""
+    """A function that gives the events of a number of rounds."""
     return lambda rounds: Counter({event: count * rounds for event, count in Counter(one_round).items()})

@@ -1,5 +1,6 @@
 """Neighbours of a real agent that say 1e3, 1e6, ..., 1e300 and then the row that cancels it: they learn no more than
-epsilon allows, end nobody's run and change no budget. In one process: test_adversary.py; at length: `make adversary`.
+epsilon allows, end nobody's run and change no budget. In one process: attacks/test_adversary.py; at length: `make
+adversary`.
 """
 
 import adversary
@@ -26,6 +27,6 @@ def test_no_neighbour_of_an_agent_switches_its_noise_off(tmp_path, identities, f
     assert not adversary.too_many(sum(right), len(right), EPSILON, DELTA)
 
 
-def test_the_attack_breaks_an_agent_with_the_mechanism_of_old(tmp_path, identities, federation):
+def test_the_attack_breaks_an_agent_with_the_old_mechanism(tmp_path, identities, federation):
     right = hostile.guesses(tmp_path, identities, federation, [1e19], 24, old=True)
     assert adversary.too_many(sum(right), len(right), EPSILON, DELTA)

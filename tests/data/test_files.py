@@ -119,7 +119,7 @@ def test_bad_archives_are_refused(tmp_path):
     X.indices[0] = 200
     with pytest.raises(InputError, match=r"train_\* must be a CSR matrix; in a\.npz it is not"):
         read_npz(archive(path, X, y))
-    with pytest.raises(InputError, match=r"nowhere\.npz is none"):
+    with pytest.raises(InputError, match=r"nowhere\.npz is not a file"):
         read_npz(tmp_path / "nowhere.npz")
     np.savez(path, X_times_100=np.eye(2), y=np.array(["yes", "no"]))
     with pytest.raises(InputError, match=r"labels must be numbers; those of a\.npz are"):
@@ -132,7 +132,7 @@ def test_a_cut_archive_is_closed(tmp_path):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"must be a NumPy archive; a\.npz is not"):
         read_npz(path)
-    gc.collect()  # a file left open would be told of here
+    gc.collect()  # a file that was left open would be reported here
 
 
 @pytest.mark.parametrize("labels", [[1, 1], [-1, -1], [1]])

@@ -1,4 +1,4 @@
-"""Bad lines between agents: cut, held, slow, or with somebody on them who repeats, reorders and replays."""
+"""Bad connections between agents: cut, held, slow, or with somebody in the middle who repeats, reorders and replays."""
 
 import random
 import socket
@@ -20,17 +20,17 @@ def hidden():
 
 
 @pytest.mark.parametrize("fault", ["cut", "held"])
-def test_a_line_that_fails_for_ten_seconds(network, hidden, fault):
+def test_a_connection_that_fails_for_ten_seconds(network, hidden, fault):
     net = network("recycled")
-    with Relay(net.federation.members[BIRCH].address, hidden) as line:
+    with Relay(net.federation.members[BIRCH].address, hidden) as relay:
         net.start(BIRCH, slow=0.1, listen=hidden)
         net.start(0, 2, 3, 4, slow=0.1)
         net.reaches(BIRCH, 2)
-        line.cut() if fault == "cut" else line.hold()
+        relay.cut() if fault == "cut" else relay.hold()
         reached = net.tick(BIRCH)
         time.sleep(10)
         assert net.tick(0) <= reached + 2  # alder waits for birch
-        line.mend() if fault == "cut" else line.let_go()
+        relay.reconnect() if fault == "cut" else relay.resume()
         assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
         assert_as_simulated(net)
         net.stop()
@@ -61,22 +61,22 @@ def test_questions_twice_and_in_any_order_and_answers_of_yesterday(network, iden
 def test_a_conversation_that_was_recorded_is_worth_nothing(network, hidden):
     """Every byte that a neighbour said in its first connection, said again: TLS has a new secret."""
     net = network("recycled")
-    with Relay(net.federation.members[BIRCH].address, hidden) as line:
+    with Relay(net.federation.members[BIRCH].address, hidden) as relay:
         net.start(BIRCH, slow=0.1, listen=hidden)
         net.start(0, 2, 3, 4, slow=0.1)
         net.reaches(BIRCH, 2)
         host, port = hidden.split(":")
         with net.held():  # an agent that has ended says no more
             with socket.create_connection((host, int(port))) as again:
-                again.sendall(line.recorded)
+                again.sendall(relay.recorded)
                 again.settimeout(60)
                 answer = b""
                 while piece := again.recv(65536):
                     answer += piece
             assert len(answer) < 4096  # its side of a handshake, and an alert
-            net.says(BIRCH, "tacit: somebody at 127.0.0.1")
+            net.says(BIRCH, "tacit: a caller at 127.0.0.1")
         assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
         assert_as_simulated(net)
         net.stop()
-    turned_away = [line for line in net.log(BIRCH).splitlines() if "tacit: somebody at 127.0.0.1" in line]
-    assert len(turned_away) == 1, net.log(BIRCH)
+    refused = [line for line in net.log(BIRCH).splitlines() if "tacit: a caller at 127.0.0.1" in line]
+    assert len(refused) == 1, net.log(BIRCH)

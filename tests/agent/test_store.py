@@ -1,6 +1,6 @@
 """Agents that are killed and start again: the same models, the same ledgers, no message with two versions.
 
-The points of death: "committed" and "may leave" lie between the commit and the first time that somebody can be told,
+Where they are killed: "committed" and "may leave" lie between the commit and the first time that anybody can ask,
 "answering" between the commit and the sending, "answered" a moment after the bytes were sent, when nobody knows whether
 they have arrived.
 """
@@ -15,27 +15,31 @@ import pytest
 from agent_network import assert_as_simulated, assert_consistent
 
 import tacit
-from tacit.agent.run import _Part
+from tacit.agent.loop import AgentLoop
 from tacit.errors import TacitError
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
+
+def faults(text):
+    """(point, n): the n-th time that the agent passes a point."""
+    return [(point, int(n)) for point, n in (each.strip().rsplit(" ", 1) for each in text.split(","))]
+
+
 FAULTS = {
-    "recycled": [
-        ("paid", 0), ("computed", 0), ("committed", 0), ("told the ledger", 0), ("may leave", 0), ("asked", 2),
-        ("committed", 1), ("may leave", 2), ("asked", 4), ("computed", 1), ("committed", 0), ("answering", 0),
-        ("answered", 1), ("finished", 0),
-        ("told the ledger", 3),
-    ],
-    "token": [
-        ("paid", 0), ("asked", 0), ("computed", 0), ("committed", 0), ("told the ledger", 0), ("may leave", 0),
-        ("asked", 0), ("computed", 0), ("may leave", 1), ("committed", 0), ("finished", 0), ("told the ledger", 2),
-    ],
-    "secret-shared": [
-        ("paid", 0), ("committed", 0), ("answering", 0), ("answering", 1), ("may leave", 0), ("answered", 0),
-        ("asked", 1), ("answered", 2), ("asked", 3), ("computed", 1), ("finished", 0), ("told the ledger", 3),
-    ],
-}  # fmt: skip
+    "recycled": faults(
+        """paid 0, computed 0, committed 0, stored in the ledger 0, may leave 0, asked 2, committed 1, may leave 2,
+        asked 4, computed 1, committed 0, answering 0, answered 1, finished 0, stored in the ledger 3"""
+    ),
+    "token": faults(
+        """paid 0, asked 0, computed 0, committed 0, stored in the ledger 0, may leave 0, asked 0, computed 0,
+        may leave 1, committed 0, finished 0, stored in the ledger 2"""
+    ),
+    "secret-shared": faults(
+        """paid 0, committed 0, answering 0, answering 1, may leave 0, answered 0, asked 1, answered 2, asked 3,
+        computed 1, finished 0, stored in the ledger 3"""
+    ),
+}
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -109,7 +113,7 @@ def test_a_lost_store_is_noticed(network):
         path.unlink()
     net.start(1)
     assert net.ended(1) == 1
-    assert "the ledger knows that birch has spoken in this run" in net.log(1)
+    assert "the ledger shows that birch has sent messages in this run" in net.log(1)
 
 
 def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
@@ -124,9 +128,9 @@ def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
     broken = worker.participant(net.folder, net.kind, 0, identities, Failing())
 
     async def spoken():
-        part = _Part(broken, lambda doing, done, rounds: None)
-        part._pay()
-        await part._speak(0)
+        loop = AgentLoop(broken, lambda doing, done, rounds: None)
+        loop._pay()
+        await loop._speak(0)
 
     with pytest.raises(MemoryError):
         asyncio.run(spoken())

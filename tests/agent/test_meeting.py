@@ -11,14 +11,15 @@ import agent_worker as worker
 import grpc
 import numpy as np
 import pytest
-from agent_network import OnTheLine, assert_as_simulated
+from agent_network import Intermediary, assert_as_simulated
 from agent_worker import NAMES, D
 
 import tacit
-from tacit.agent import absence, meeting, run
+from tacit.agent import absence, meeting
 from tacit.agent.identity import Identity
+from tacit.agent.liveness import HEARTBEAT
+from tacit.agent.loop import AgentLoop
 from tacit.agent.meeting import Meeting
-from tacit.agent.run import _Part
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import BadMessage, packed_row
 from tacit.agent.wire_pb2 import Absence, Greeting, Met, Question
@@ -37,11 +38,11 @@ def signed(net, i, identities):
     return Met(member=i, signature=signature)
 
 
-def part_of(participant):
-    return _Part(participant, lambda doing, done, rounds: None)
+def loop_of(participant):
+    return AgentLoop(participant, lambda doing, done, rounds: None)
 
 
-class Liar(OnTheLine):
+class Liar(Intermediary):
     """Somebody with elm's key, in elm's place: all its greetings are the same, and all its rows are zero."""
 
     def __init__(self, federation, identities, **greeting):
@@ -77,7 +78,7 @@ def test_one_liar_makes_nobody_pay(network, identities):
         net.start(ALDER, BIRCH, CEDAR)
         for i in (ALDER, BIRCH):
             net.says(i, "elm: dogwood has not signed that it has met all its neighbours")
-        time.sleep(2 * run._HEARTBEAT)  # in which a wrong decision would be made
+        time.sleep(2 * HEARTBEAT)  # in which a wrong decision would be made
         for i in (ALDER, BIRCH, CEDAR):
             assert {entry.kind for entry in net.entries(i)} == {"cap"}
             assert net.tick(i) == -1
@@ -93,7 +94,7 @@ def lies(net, identities):
     right, unsigned, nobody = (
         meeting._signed(participant.federation, DOGWOOD),
         "dogwood has not signed",
-        "a member that there is not",
+        "a member that does not exist",
     )
     return {
         "no signature": (Met(member=DOGWOOD), unsigned),
@@ -123,12 +124,12 @@ def believed(net, identities):
 
     async def refused(statements, complaint):
         participant = participant_of(net, ALDER, identities)
-        part = part_of(participant)
+        loop = loop_of(participant)
         statements = statements if isinstance(statements, list) else [statements]
         try:
-            part.greeted("elm", Greeting(name="elm", parts=net.federation.parts, met=statements))
+            loop.greeted("elm", Greeting(name="elm", parts=net.federation.parts, met=statements))
         except BadMessage as error:
-            return complaint in str(error) and not part._meeting.told() and not participant.store.met()
+            return complaint in str(error) and not loop._meeting.for_greeting() and not participant.store.met()
         return False
 
     return [name for name, lie in lies(net, identities).items() if not asyncio.run(refused(*lie))]
@@ -152,7 +153,7 @@ def test_signatures_are_passed_on_and_kept(network, identities):
     assert len(padded.SerializeToString()) > 170
 
     async def met():
-        alder, elm = part_of(participant_of(net, ALDER, identities)), part_of(participant_of(net, ELM, identities))
+        alder, elm = loop_of(participant_of(net, ALDER, identities)), loop_of(participant_of(net, ELM, identities))
         for statements in ([padded], every[1:], every[1:]):
             alder.greeted("birch", Greeting(name="birch", parts=net.federation.parts, met=statements))
         assert not alder._meeting.complete
@@ -172,20 +173,20 @@ def test_signatures_are_passed_on_and_kept(network, identities):
     assert not Meeting(participant_of(net, BIRCH, identities)).complete
 
 
-def test_nobody_is_gone_before_all_have_met(network, identities):
+def test_nobody_leaves_before_all_have_met(network, identities):
     """A liar says at the start that it has heard all. An agent that starts again must not take that for a run that has
     begun; and one that really is done stays until this agent has the signatures that it needs."""
     net = network("going on, token")
 
-    async def left():
-        part = part_of(participant_of(net, ALDER, identities))
-        assert not part.left("elm")
-        assert not part.participant.store.marked("gone")
-        part._meeting.take([signed(net, i, identities) for i in range(5)])
-        assert part.left("elm")
-        assert part.participant.store.marked("gone") == {"elm"}
+    async def leaving():
+        loop = loop_of(participant_of(net, ALDER, identities))
+        assert not loop.may_leave("elm")
+        assert not loop.participant.store.finished_neighbours()
+        loop._meeting.take([signed(net, i, identities) for i in range(5)])
+        assert loop.may_leave("elm")
+        assert loop.participant.store.finished_neighbours() == {"elm"}
 
-    asyncio.run(left())
+    asyncio.run(leaving())
 
 
 def test_a_neighbour_that_boasts_of_what_it_has_heard_ends_nobody(network, identities):
@@ -194,7 +195,7 @@ def test_a_neighbour_that_boasts_of_what_it_has_heard_ends_nobody(network, ident
     with Liar(net.federation, identities, heard=3):
         net.start(ALDER, BIRCH, CEDAR, DOGWOOD)
         for i in (ALDER, BIRCH, DOGWOOD):
-            net.says(i, f"elm: it says that it has heard {NAMES[i]} at tick 2, which {NAMES[i]}.store has not")
+            net.says(i, f"elm: it says that it has heard {NAMES[i]} at tick 2, but {NAMES[i]}.store does not have")
         assert all(life.exitcode is None for life in net.lives.values())
     net.start(ELM)
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(ALDER)
@@ -215,8 +216,8 @@ def test_an_old_copy_of_a_store_says_nothing(network):
     store.commit()
     store.close()
     net.start(BIRCH, life=1)
-    net.says(BIRCH, "If birch.store is an old copy, stop, and put the newest back")
-    time.sleep(2 * run._HEARTBEAT)
+    net.says(BIRCH, "If birch.store is an old copy, stop this agent and put the newest copy back")
+    time.sleep(2 * HEARTBEAT)
     assert net.tick(BIRCH) == 0
     assert set(net.versions().values()) == {1}
     net.lives[BIRCH].kill()
@@ -230,7 +231,9 @@ def test_an_old_copy_of_a_store_says_nothing(network):
     assert_as_simulated(net)
 
 
-@pytest.mark.parametrize(("heard", "complaint"), [(1, "at tick 0, which alder.store"), (2**32 - 1, "ticks of 12")])
+@pytest.mark.parametrize(
+    ("heard", "complaint"), [(1, "at tick 0, but alder.store"), (2**32 - 1, "ticks; the run has 12")]
+)
 def test_more_than_there_is_was_heard(network, identities, heard, complaint):
     net = network("broadcast")
 
@@ -241,10 +244,10 @@ def test_more_than_there_is_was_heard(network, identities, heard, complaint):
             return read(Greeting(name="birch", parts=net.federation.parts, heard=self.heard))
 
     async def greeted(heard):
-        part = part_of(participant_of(net, ALDER, identities))
-        part.peers[BIRCH] = Boasting()
+        loop = loop_of(participant_of(net, ALDER, identities))
+        loop.peers[BIRCH] = Boasting()
         Boasting.heard = heard
-        return await part._greet(BIRCH)
+        return await loop._greet(BIRCH)
 
     asyncio.run(greeted(0))
     with pytest.raises(BadMessage, match=complaint):
@@ -261,12 +264,12 @@ def test_an_agent_that_might_be_missed_never_computes_where_it_answers(network, 
         return speak.real(self, *args)
 
     async def spoken():
-        part = part_of(participant_of(net, ALDER, identities))
-        speak.real = type(part.algorithm).speak
-        part.participant.events  # noqa: B018 (a plan speaks, too)
-        monkeypatch.setattr(type(part.algorithm), "speak", speak)
-        part._took = 0.0
-        await part._speak(0)
+        loop = loop_of(participant_of(net, ALDER, identities))
+        speak.real = type(loop.algorithm).speak
+        loop.participant.events  # noqa: B018 (a plan speaks, too)
+        monkeypatch.setattr(type(loop.algorithm), "speak", speak)
+        loop._compute_seconds = 0.0
+        await loop._speak(0)
 
     asyncio.run(spoken())
     assert threads == [aside]

@@ -1,4 +1,4 @@
-"""Who must not get in does not, leaves a line in the log, and stops nobody."""
+"""Callers that must not get in are refused, leave a line in the log, and stop nobody."""
 
 import asyncio
 import itertools
@@ -16,8 +16,8 @@ from agent_worker import D
 import tacit
 from tacit.agent import transport
 from tacit.agent.identity import Identity
+from tacit.agent.loop import AgentLoop
 from tacit.agent.meeting import Meeting
-from tacit.agent.run import _Part
 from tacit.agent.store import Store
 from tacit.agent.transport import Peer, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
@@ -28,7 +28,7 @@ ALDER, BIRCH, CEDAR, ELM = 0, 1, 2, 4
 
 
 async def call(federation, caller, method, message, to=ALDER):
-    """What somebody gets who calls an agent: an answer, or the reason why not."""
+    """What a caller gets from an agent: an answer, or the error."""
     key, certificate = (None, None) if caller is None else (caller.key, caller.certificate.encode())
     credentials = grpc.ssl_channel_credentials(federation.members[to].certificate.encode(), key, certificate)
     options = [("grpc.ssl_target_name_override", federation.names[to])]
@@ -70,14 +70,14 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
                 assert found.code() == expected, found
 
     asyncio.run(attacks())
-    door = ("127.0.0.1", int(federation.members[ALDER].address.split(":")[1]))
-    idle = [socket.create_connection(door) for _ in range(100)]
-    with socket.create_connection(door) as browser:
+    address = ("127.0.0.1", int(federation.members[ALDER].address.split(":")[1]))
+    idle = [socket.create_connection(address) for _ in range(100)]
+    with socket.create_connection(address) as browser:
         browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    # gRPC notices by and by: an agent that has ended says no more.
-    for text in ("does not speak TLS as it should", "showed no certificate", "did not finish the handshake"):
-        net.says(ALDER, f"tacit: somebody at 127.0.0.1 {text}: turned away")
-    net.says(ALDER, "turned away (100 times)")
+    # gRPC notices late, and an agent that has ended logs nothing.
+    for text in ("does not speak TLS correctly", "showed no certificate", "did not finish the handshake"):
+        net.says(ALDER, f"tacit: a caller at 127.0.0.1 {text}: refused")
+    net.says(ALDER, "refused (100 times)")
     net.start(4)
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
     for each in idle:
@@ -85,26 +85,26 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     assert_as_simulated(net)
     lines = net.log(0).splitlines()
     for text, count in {
-        "tacit: somebody at 127.0.0.1 showed no certificate: turned away": 1,
-        # mallory, cedar (no neighbour of alder), who made itself a certificate
-        "tacit: somebody at 127.0.0.1 showed a certificate that no neighbour of ours has: turned away": 3,
-        "tacit: somebody at 127.0.0.1 does not speak TLS as it should: turned away": 1,
-        "tacit: somebody at 127.0.0.1 did not finish the handshake: turned away": 9,
-        "tacit: somebody at 127.0.0.1 did not finish the handshake: turned away (10 times)": 1,
-        "tacit: somebody at 127.0.0.1 did not finish the handshake: turned away (100 times)": 1,
-        "tacit: elm: a Question of more bytes than one can have: refused": 1,
-        "tacit: elm speaks in the name of birch: refused": 1,
-        "tacit: elm speaks in the name of member 99: refused": 1,
-        "tacit: elm: what it sends is no Question: refused": 1,
+        "tacit: a caller at 127.0.0.1 showed no certificate: refused": 1,
+        # mallory, cedar (not a neighbour of alder), and a false birch with a certificate of its own
+        "tacit: a caller at 127.0.0.1 showed a certificate that none of our neighbours has: refused": 3,
+        "tacit: a caller at 127.0.0.1 does not speak TLS correctly: refused": 1,
+        "tacit: a caller at 127.0.0.1 did not finish the handshake: refused": 9,
+        "tacit: a caller at 127.0.0.1 did not finish the handshake: refused (10 times)": 1,
+        "tacit: a caller at 127.0.0.1 did not finish the handshake: refused (100 times)": 1,
+        "tacit: elm: its Question is too long: refused": 1,
+        "tacit: elm claims to be birch: refused": 1,
+        "tacit: elm claims to be member 99: refused": 1,
+        "tacit: elm: it sent bytes that are not a Question: refused": 1,
         "tacit: elm asks about another run: refused": 1,
-        "tacit: elm: nothing is said to elm at tick 1000000": 1,
-        "tacit: elm: it holds another federation file: rounds differs": 1,
+        "tacit: elm: there is no message for elm at tick 1000000": 1,
+        "tacit: elm: its federation file differs from ours in: rounds": 1,
     }.items():
         assert lines.count(text) == count, (text, net.log(0))
 
 
 async def asked_by_alder(federation, identities, lie, within=60):
-    """What alder makes of the answers of birch's server, of which somebody else has hold."""
+    """What alder reads in the answers of birch's server, which an attacker runs."""
     birch, server = Identity.load(identities / "birch"), grpc.aio.server()
     handlers = {"Ask": grpc.unary_unary_rpc_method_handler(lie)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
@@ -121,7 +121,7 @@ async def asked_by_alder(federation, identities, lie, within=60):
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DEADLINE_EXCEEDED])
-def test_who_says_not_yet_at_once_keeps_nobody_busy(network, identities, code):
+def test_a_neighbour_that_says_not_yet_at_once_keeps_nobody_busy(network, identities, code):
     asked = []
 
     async def not_yet(question, context):
@@ -146,7 +146,9 @@ def test_what_a_neighbour_says_does_not_command_the_terminal(network, identities
 
 
 @pytest.mark.parametrize("rude", [True, False])
-def test_who_says_something_else_each_time_has_one_line_of_the_log(network, identities, caplog, monkeypatch, rude):
+def test_a_neighbour_that_says_something_else_each_time_has_one_line_of_the_log(
+    network, identities, caplog, monkeypatch, rude
+):
     monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
     federation, count = network("broadcast").federation, itertools.count()
 
@@ -162,17 +164,17 @@ def test_who_says_something_else_each_time_has_one_line_of_the_log(network, iden
     assert len([record for record in caplog.records if record.name == "tacit.agent"]) == 1
 
 
-def test_who_leaves_a_thousand_times_writes_to_the_disk_once(network, identities, monkeypatch):
+def test_a_neighbour_that_leaves_again_and_again_writes_to_the_disk_once(network, identities, monkeypatch):
     net, written = network("broadcast"), []
     participant = worker.participant(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
-    left = Store.left
+    mark_finished = Store.mark_finished
     monkeypatch.setattr(Meeting, "complete", True)
-    monkeypatch.setattr(Store, "left", lambda self, name: (written.append(name), left(self, name)))
+    monkeypatch.setattr(Store, "mark_finished", lambda self, name: (written.append(name), mark_finished(self, name)))
 
     async def leaving():
-        part = _Part(participant, lambda doing, done, rounds: None)
+        loop = AgentLoop(participant, lambda doing, done, rounds: None)
         for name in ("birch", "birch", "elm", "birch"):
-            part.left(name)
+            loop.may_leave(name)
 
     asyncio.run(leaving())
     assert written == ["birch", "elm"]
@@ -208,11 +210,11 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
     lines = [record.getMessage() for record in caplog.records if record.name == "tacit.agent"]
     assert all(line.startswith("birch") for line in lines), lines
     number, shape, question, size, garbage = lines  # of three that answer another question, the first
-    assert "number 3 of it is not finite" in number
+    assert "number 3 of its row is not finite" in number
     assert "its shape is (14,) with 112 bytes; 15 numbers were expected" in shape
     assert "it answers another question: sender 1, tick 6, phase 0" in question
     assert "larger than max" in size
-    assert "what it sends is no Message" in garbage
+    assert "it sent bytes that are not a Message" in garbage
 
 
 def test_a_message_is_read_as_it_was_written_or_refused():

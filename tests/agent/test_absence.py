@@ -1,6 +1,6 @@
 """A member that stays away: the others go on without it, all in the same run, or stop and say why they cannot.
 
-And members that only say so: nobody goes, nobody pays.
+If a member only claims that another is away, nobody leaves and nobody pays.
 """
 
 import asyncio
@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 from agent_network import PARTS
 from agent_worker import NAMES, SEED
-from test_agent_attacks import call
+from test_transport import call
 
 import tacit
-from tacit.agent import absence, meeting, report, run
+from tacit.agent import absence, liveness, loop, meeting, report
 from tacit.agent.federation import SUMS, Federation
 from tacit.agent.identity import Identity
+from tacit.agent.loop import AgentLoop
 from tacit.agent.report import verified
-from tacit.agent.run import _left_over, _Part, take_part
+from tacit.agent.run import _reduced, take_part
 from tacit.agent.store import status
 from tacit.agent.transport import Server, largest_question
 from tacit.agent.wire import BadMessage
@@ -40,24 +41,22 @@ ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
 
 
 def assert_as_simulated_without(net, *absent):
-    """Who is left has the models of a simulation in which the absent never were, and has told the ledger so."""
+    """The others have the models of a simulation without the absent members, and their ledgers have that run only."""
     federation = net.federation.without([NAMES[i] for i in absent])
-    setting, left = federation.setting, [i for i in range(5) if i not in absent]
-    problem = tacit.Problem(
-        [PARTS[i] for i in left], loss=setting.facts.loss, scale=setting.facts.scale, l2=setting.facts.l2,
-        radius=setting.facts.radius,
-    )  # fmt: skip
+    setting, present = federation.setting, [i for i in range(5) if i not in absent]
+    facts, parts = setting.facts, [PARTS[i] for i in present]
+    problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     simulated = tacit.simulate(
         setting.algorithm, problem, federation.graph, rounds=setting.rounds, noise=tacit.SeededNoise(SEED)
     )
-    models = [json.loads((net.folder / f"{NAMES[i]}.json").read_text()) for i in left]
+    models = [json.loads((net.folder / f"{NAMES[i]}.json").read_text()) for i in present]
     np.testing.assert_allclose(models, simulated.estimate, rtol=0, atol=1e-9)
     assert set(net.versions().values()) == {1}
-    for i in left:
+    for i in present:
         assert status(net.path(i, federation)).tick == setting.rounds
         if net.kind in worker.PRIVATE:
             runs = {entry.run for entry in net.entries(i) if entry.kind == "reserve"}
-            assert runs == {federation.run}  # the run that nobody spoke in costs nothing
+            assert runs == {federation.run}  # a run in which nobody spoke costs nothing
     return federation
 
 
@@ -102,7 +101,7 @@ def test_what_cannot_go_on_says_why(network, identities):
         replace(federation, edges=tuple(star)).without(["alder"])
     with pytest.raises(InputError, match="fewer than two members are left"):
         federation.without(NAMES[1:])
-    with pytest.raises(InputError, match="would give its row away"):
+    with pytest.raises(InputError, match="would reveal its row"):
         replace(federation, exchange=SUMS, go_on_after=0.0).without(["dogwood"])
     with pytest.raises(InputError, match="go_on_after is 0, or 10 seconds or more"):
         replace(federation, go_on_after=9.0)
@@ -110,9 +109,9 @@ def test_what_cannot_go_on_says_why(network, identities):
     token = network("going on, token", "token")
     participant = worker.participant(token.folder, token.kind, CEDAR, identities, tacit.SecureNoise())
     with pytest.raises(TacitError, match=r"it is away; the run cannot go on without dogwood: .*Hamiltonian cycle"):
-        _left_over(participant, ["dogwood"], "it is away")
+        _reduced(participant, ["dogwood"], "it is away")
     with pytest.raises(TacitError, match="the others go on without cedar"):
-        _left_over(participant, ["cedar"], "birch says so")
+        _reduced(participant, ["cedar"], "birch says so")
 
 
 def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
@@ -120,9 +119,9 @@ def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
     participant = worker.participant(net.folder, net.kind, CEDAR, identities, tacit.SecureNoise())
     participant.ledger.reserve_run(participant.federation.run, participant.events)
     participant.ledger.store(participant.federation.run, 0, b"the first bytes")
-    left = _left_over(participant, ["dogwood"], "it is away")
+    reduced = _reduced(participant, ["dogwood"], "it is away")
     spent = participant.ledger.epsilon()
-    left.ledger.reserve_run(left.federation.run, left.events)
+    reduced.ledger.reserve_run(reduced.federation.run, reduced.events)
     assert spent == pytest.approx(2.0, rel=1e-3)
     assert participant.ledger.epsilon() == pytest.approx(4.613, abs=1e-3)  # under a cap of 10
 
@@ -131,7 +130,7 @@ def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
     poor.ledger.reserve_run(poor.federation.run, poor.events)
     poor.ledger.store(poor.federation.run, 0, b"the first bytes")
     with pytest.raises(TacitError, match=r"cannot go on without dogwood: the run is refused: epsilon = 1\.98"):
-        _left_over(poor, ["dogwood"], "it is away")
+        _reduced(poor, ["dogwood"], "it is away")
 
 
 def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
@@ -146,9 +145,9 @@ def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
     third.ledger.reserve_run(third.federation.run, third.events)
 
     again = worker.participant(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
-    for left in (again, again.without(["alder"])):
+    for earlier in (again, again.without(["alder"])):
         with pytest.raises(TacitError, match="the run is refused"):
-            left.check()
+            earlier.check()
     assert again.present().federation.absent == ["alder", "cedar"]
     again.present().check()
 
@@ -164,69 +163,71 @@ class Quiet:
 
 
 @pytest.mark.parametrize(("heard", "absent"), [(29, True), (30, False)])
-def test_who_has_heard_all_and_dies_is_absent_if_it_is_needed(network, identities, monkeypatch, heard, absent):
-    """birch says that it needs no more, and dies before alder has its last words, or after."""
-    monkeypatch.setattr(run, "_HEARTBEAT", 0.01)
+def test_a_neighbour_that_has_heard_all_and_dies_is_absent_if_it_is_needed(
+    network, identities, monkeypatch, heard, absent
+):
+    """birch says that it needs no more, and dies before alder has its last message, or after."""
+    monkeypatch.setattr(liveness, "HEARTBEAT", 0.01)
     participant = worker.participant(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
     all_met(participant, identities)
 
     async def noticed():
-        part = _Part(participant, lambda doing, done, rounds: None)
-        part.peers[BIRCH], part._heard["birch"] = Quiet("birch"), heard
-        part.left("birch")
-        part._began = time.monotonic() - 11
-        told = []
-        monkeypatch.setattr(part, "_weigh", lambda: told.append(part.greeting("elm").absences))
-        touch = asyncio.create_task(part.keep_in_touch(BIRCH))
-        while len(told) < 3:  # three looks at its neighbour
-            assert not touch.done()
+        agent = AgentLoop(participant, lambda doing, done, rounds: None)
+        agent.peers[BIRCH], agent._heard["birch"] = Quiet("birch"), heard
+        agent.may_leave("birch")
+        agent.liveness._started = time.monotonic() - 11
+        stated = []
+        monkeypatch.setattr(agent.liveness, "decide", lambda: stated.append(agent.greeting("elm").absences))
+        watching = asyncio.create_task(agent.watch_neighbour(BIRCH))
+        while len(stated) < 3:  # three looks at its neighbour
+            assert not watching.done()
             await asyncio.sleep(0.01)
-        touch.cancel()
-        return [each.absent for each in told[-1]] == [BIRCH]
+        watching.cancel()
+        return [each.absent for each in stated[-1]] == [BIRCH]
 
     assert asyncio.run(noticed()) == absent
 
 
-def test_who_cannot_watch_its_neighbours_any_longer_stops(network, identities, monkeypatch):
+def test_an_agent_that_cannot_watch_its_neighbours_any_longer_stops(network, identities, monkeypatch):
     participant = worker.participant(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
 
     async def broken(self, j):
         raise TacitError("the disk is full")
 
-    monkeypatch.setattr(_Part, "keep_in_touch", broken)
+    monkeypatch.setattr(AgentLoop, "watch_neighbour", broken)
     with pytest.raises(TacitError, match="the disk is full"):
         asyncio.run(asyncio.wait_for(take_part(participant), 20))
 
 
 class Late:
-    """A neighbour that is back only after a while, and then says goodbye, too."""
+    """A neighbour that is back only after a while, and then leaves, too."""
 
-    def __init__(self, name, part):
-        self.name, self._part = name, part
+    def __init__(self, name, agent):
+        self.name, self._agent = name, agent
 
     async def leave(self):
         await asyncio.sleep(0.3)
-        asyncio.get_running_loop().call_later(0.1, self._part.left, self.name)
+        asyncio.get_running_loop().call_later(0.1, self._agent.may_leave, self.name)
 
 
-@pytest.mark.parametrize(("linger", "told", "lines"), [(10.0, {"birch", "elm"}, 0), (0.1, set(), 1)])
-def test_who_comes_back_late_is_told_that_nobody_waits_for_it(
-    network, identities, monkeypatch, caplog, linger, told, lines
+@pytest.mark.parametrize(("linger", "notified", "lines"), [(10.0, {"birch", "elm"}, 0), (0.1, set(), 1)])
+def test_a_neighbour_that_comes_back_late_learns_that_nobody_waits_for_it(
+    network, identities, monkeypatch, caplog, linger, notified, lines
 ):
-    monkeypatch.setattr(run, "_FAREWELL", 0.1)
+    monkeypatch.setattr(loop, "_LEAVE_TIMEOUT", 0.1)
     participant = worker.participant(*_of(network("going on")), ALDER, identities, tacit.SecureNoise())
     all_met(participant, identities)
 
     async def ended():
-        part = _Part(participant, lambda doing, done, rounds: None)
-        part.peers.update({j: Late(NAMES[j], part) for j in part.neighbours})
-        await part.part_company(linger)
+        agent = AgentLoop(participant, lambda doing, done, rounds: None)
+        agent.peers.update({j: Late(NAMES[j], agent) for j in agent.neighbours})
+        await agent.leave(linger)
 
     asyncio.run(ended())
-    assert participant.store.marked("told") == told
-    assert ["staying for birch, elm for 0.1 s in vain" in each.getMessage() for each in caplog.records] == [
-        True
-    ] * lines
+    assert participant.store.notified_neighbours() == notified
+    assert [
+        "staying for birch, elm for 0.1 s, and they have not finished" in each.getMessage() for each in caplog.records
+    ] == [True] * lines
 
 
 def all_met(participant, identities):
@@ -236,16 +237,16 @@ def all_met(participant, identities):
         participant.store.keep_met(i, Met(member=i, signature=signature).SerializeToString())
 
 
-def test_who_starts_again_after_others_have_left_waits_for_nobody_to_meet(network, identities):
+def test_an_agent_that_starts_again_after_others_have_left_waits_for_nobody_to_meet(network, identities):
     """A token that has not reached it yet, or never will: it has not spoken, and a neighbour is done."""
     participant = worker.participant(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
 
     async def met():
-        return _Part(participant, lambda doing, done, rounds: None)._meeting.complete
+        return AgentLoop(participant, lambda doing, done, rounds: None)._meeting.complete
 
     assert not asyncio.run(met())
     all_met(participant, identities)
-    participant.store.left("birch")
+    participant.store.mark_finished("birch")
     assert asyncio.run(met())
 
 
@@ -271,8 +272,8 @@ def test_two_members_that_stay_away_one_after_the_other(network):
         assert [part["without"] for part in (found, *found["before"])] == [["alder", "dogwood"], ["dogwood"], []]
 
 
-def test_a_line_that_is_cut_between_two_members_alone(network):
-    """Each signs that the other is away, nobody else does: they wait, and go on when the line is mended."""
+def test_a_connection_that_fails_between_two_members_alone(network):
+    """Each signs that the other is away, nobody else does: they wait, and go on when the connection is back."""
     net = network("going on")
     net.start(ALDER, BIRCH, ELM, slow=0.05)
     net.start(CEDAR, slow=0.05, fault=("cut off from", DOGWOOD))
@@ -281,22 +282,24 @@ def test_a_line_that_is_cut_between_two_members_alone(network):
     (net.folder / "cut").touch()
     net.says(CEDAR, "dogwood has given no sign of life")
     net.says(DOGWOOD, "cedar has given no sign of life")
-    time.sleep(2 * run._HEARTBEAT)  # in which a wrong decision would be made
-    assert "the others go on without it if 2 of its neighbours say so; so far: cedar\n" in net.log(CEDAR)
+    time.sleep(2 * liveness.HEARTBEAT)  # in which a wrong decision would be made
+    assert "the others go on without it if 2 of its neighbours sign that it is away; signed so far: cedar\n" in net.log(
+        CEDAR
+    )
     (net.folder / "cut").unlink()
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(CEDAR)
-    assert_nobody_went(net)
+    assert_nobody_left(net)
 
 
-def assert_nobody_went(net):
+def assert_nobody_left(net):
     """All five have the models of the run that was agreed upon, and have paid for no other."""
     assert_as_simulated_without(net)
     for i in range(5):
         assert "goes on without" not in net.log(i).replace("it goes on without", "")
-        assert not left_over(net, i)
+        assert not reduced_stores(net, i)
 
 
-def left_over(net, i):
+def reduced_stores(net, i):
     return [path for path in net.folder.glob(f"{NAMES[i]}.*.store") if path.name != f"{NAMES[i]}.store"]
 
 
@@ -321,11 +324,11 @@ class Witnesses:
         return Greeting(name=NAMES[sender], parts=self.federation.parts, without=names, absences=statements)
 
 
-def part_of(participant, tick=0, begun=True):
-    """An agent's part at a tick, without a network."""
-    part = _Part(participant, lambda doing, done, rounds: None)
-    part._absences.tick, part._absences.begun = tick, begun
-    return part
+def loop_of(participant, tick=0, begun=True):
+    """An agent at a tick, without a network."""
+    agent = AgentLoop(participant, lambda doing, done, rounds: None)
+    agent._absences.tick, agent._absences.begun = tick, begun
+    return agent
 
 
 def participant_of(net, i, identities):
@@ -335,7 +338,7 @@ def participant_of(net, i, identities):
 def lies(by, other):
     """What elm says to alder at tick 10, and what alder makes of it. dogwood's neighbours are cedar and elm."""
     mine = by(ELM, DOGWOOD, 10)
-    not_signed, unknown = "cedar has not signed that dogwood is away", "about members that there are not"
+    not_signed, unknown = "cedar has not signed that dogwood is away", "about members that do not exist"
     return {
         "says so": ((), [CEDAR], "goes on without cedar, but too few"),
         "says so of me": ((by(ELM, ALDER, 10),), [ALDER], "goes on without alder, but too few"),
@@ -345,20 +348,20 @@ def lies(by, other):
         "forged": ((mine, by(CEDAR, DOGWOOD, 10, signer=ELM)), [DOGWOOD], not_signed),
         "not signed": ((mine, Absence(witness=CEDAR, absent=DOGWOOD, tick=10)), [DOGWOOD], not_signed),
         "garbage": ((mine, Absence(witness=CEDAR, absent=DOGWOOD, tick=10, signature=b"x" * 70)), [], not_signed),
-        "long": ((Absence(witness=CEDAR, absent=DOGWOOD, tick=10, signature=b"x" * 99),), [], "of 99 bytes"),
+        "long": ((Absence(witness=CEDAR, absent=DOGWOOD, tick=10, signature=b"x" * 99),), [], "too long: 99 bytes"),
         "other federation": ((mine, by(CEDAR, DOGWOOD, 10, federation=other)), [DOGWOOD], not_signed),
         "other tick": ((mine, moved(by(CEDAR, DOGWOOD, 0), tick=10)), [DOGWOOD], not_signed),
         "other run": ((mine, moved(by(CEDAR, DOGWOOD, 10, [BIRCH]), without=[])), [DOGWOOD], not_signed),
         "a run that is not": ((mine, by(CEDAR, DOGWOOD, 10, [BIRCH])), [DOGWOOD], "but too few"),
         "old": ((mine, by(CEDAR, DOGWOOD, 4)), [DOGWOOD], "but too few"),
         "from the future": ((mine, by(CEDAR, DOGWOOD, 2**32 - 1)), [DOGWOOD], "but too few"),
-        "no neighbour": ((mine, by(ALDER, DOGWOOD, 10)), [DOGWOOD], "alder is no neighbour of dogwood"),
-        "of itself": ((by(ELM, ELM, 10),), [], "elm is no neighbour of elm"),
+        "no neighbour": ((mine, by(ALDER, DOGWOOD, 10)), [DOGWOOD], "alder is not a neighbour of dogwood"),
+        "of itself": ((by(ELM, ELM, 10),), [], "elm is not a neighbour of elm"),
         "no member": ((moved(mine, witness=2**32 - 1),), [], unknown),
         "no member either": ((moved(mine, absent=5),), [], unknown),
         "no run": ((by(ELM, DOGWOOD, 10, [2, 2]),), [], unknown),
         "too many": ((mine,) * 13, [], "13 statements that members are away, more than there can be"),
-    }  # fmt: skip
+    }
 
 
 def moved(statement, **fields):
@@ -374,14 +377,14 @@ def believed(net, identities):
     participant = participant_of(net, ALDER, identities)
 
     async def refused(statements, without, complaint):
-        part = part_of(participant, tick=10)
+        agent = loop_of(participant, tick=10)
         said = ""
         try:
-            part.greeted("elm", by.greeting(ELM, *statements, without=without))
+            agent.greeted("elm", by.greeting(ELM, *statements, without=without))
         except BadMessage as error:
             said = str(error)
         right = complaint in said if complaint else not said
-        return right and not part.absence.done() and len(part.greeting("birch").absences) <= 1
+        return right and not agent.liveness.away.done() and len(agent.greeting("birch").absences) <= 1
 
     found = lies(by, replace(net.federation, title="another"))
     return [name for name, lie in found.items() if not asyncio.run(refused(*lie))]
@@ -412,10 +415,10 @@ def test_a_quorum_is_believed(network, identities):
     proof = by(BIRCH, CEDAR, 9), by(DOGWOOD, CEDAR, 11)
 
     async def away(i, sender, quiet=0.0):
-        part = part_of(participant_of(net, i, identities), tick=10)
-        part._contacts = dict.fromkeys(part._heard, time.monotonic() - quiet)
-        part.greeted(NAMES[sender], by.greeting(sender, *proof, without=[CEDAR]))
-        return part.absence.result() if part.absence.done() else None
+        agent = loop_of(participant_of(net, i, identities), tick=10)
+        agent.liveness._contacts = dict.fromkeys(agent._heard, time.monotonic() - quiet)
+        agent.greeted(NAMES[sender], by.greeting(sender, *proof, without=[CEDAR]))
+        return agent.liveness.away.result() if agent.liveness.away.done() else None
 
     for i, sender, quiet in ((ALDER, ELM, 0.0), (CEDAR, BIRCH, 0.0), (DOGWOOD, ELM, 11.0)):
         found = asyncio.run(away(i, sender, quiet))
@@ -447,28 +450,28 @@ def test_members_leave_in_any_order_and_come_to_the_same_run(network, identities
     by = Witnesses(net.federation, identities)
     no_alder, no_dogwood = [by(i, ALDER, 3) for i in (BIRCH, ELM)], [by(i, DOGWOOD, 4) for i in (CEDAR, ELM)]
 
-    def gone(i, name, tick, statements):
+    def reduced(i, name, tick, statements):
         participant = participant_of(net, i, identities)
         participant.store.go_on([name], tick, [each.SerializeToString() for each in statements])
         return participant_of(net, i, identities).present()  # after a restart
 
     async def meet(participant, other, begun):
-        part, there = part_of(participant, begun=begun), part_of(other, begun=begun)
-        part._began -= 11
+        agent, there = loop_of(participant, begun=begun), loop_of(other, begun=begun)
+        agent.liveness._started -= 11
         with suppress(BadMessage):
-            part.greeted(other.name, there.greeting(participant.name))
-        return part.absence.result().names if part.absence.done() else None
+            agent.greeted(other.name, there.greeting(participant.name))
+        return agent.liveness.away.result().names if agent.liveness.away.done() else None
 
-    cedar, birch = gone(CEDAR, "dogwood", 4, no_dogwood), gone(BIRCH, "alder", 3, no_alder)
+    cedar, birch = reduced(CEDAR, "dogwood", 4, no_dogwood), reduced(BIRCH, "alder", 3, no_alder)
     assert asyncio.run(meet(cedar, birch, begun=False)) == {"alder"}
     assert asyncio.run(meet(birch, cedar, begun=False)) == {"dogwood"}
     assert asyncio.run(meet(cedar, birch, begun=True)) is None  # a run in which all have met has no other beside it
 
-    elm = gone(ELM, "dogwood", 20, no_dogwood)  # it was further when it left: what birch has is old
+    elm = reduced(ELM, "dogwood", 20, no_dogwood)  # it was further when it left: what birch has is old
     assert asyncio.run(meet(elm, birch, begun=False)) is None
 
 
-def test_who_comes_late_gets_every_proof_in_turn(network, identities):
+def test_a_member_that_comes_late_gets_every_proof_in_turn(network, identities):
     """The others went on without dogwood, then without alder. elm was not there."""
     net = network("going on")
     by = Witnesses(net.federation, identities)
@@ -480,46 +483,46 @@ def test_who_comes_late_gets_every_proof_in_turn(network, identities):
     birch = participant_of(net, BIRCH, identities).present()
     assert birch.federation.absent == ["alder", "dogwood"]
 
-    async def told(i, tick):
+    async def runs_left(i, tick):
         participant, found = participant_of(net, i, identities), []
-        greeting = part_of(birch).greeting(NAMES[i])
+        greeting = loop_of(birch).greeting(NAMES[i])
         assert len(greeting.SerializeToString()) <= largest_question(participant.federation)
         while True:
-            part = part_of(participant, tick, begun=not found)
-            part._began -= 11
-            part.greeted("birch", greeting)
-            if not part.absence.done():
+            agent = loop_of(participant, tick, begun=not found)
+            agent.liveness._started -= 11
+            agent.greeted("birch", greeting)
+            if not agent.liveness.away.done():
                 return found
-            away = part.absence.result()
+            away = agent.liveness.away.result()
             found.append(sorted(away.names))
             if participant.name in away.names:
                 return found
             participant.store.go_on(away.names, away.tick, away.statements)
             participant, tick = participant_of(net, i, identities).present(), 0
 
-    assert asyncio.run(told(ELM, 5)) == [["dogwood"], ["alder"]]
-    assert asyncio.run(told(ALDER, 3)) == [["dogwood"], ["alder"]]
+    assert asyncio.run(runs_left(ELM, 5)) == [["dogwood"], ["alder"]]
+    assert asyncio.run(runs_left(ALDER, 3)) == [["dogwood"], ["alder"]]
 
 
-def test_who_is_heard_again_is_not_called_absent_any_longer(network, identities):
+def test_a_member_that_is_heard_again_is_not_called_absent_any_longer(network, identities):
     net = network("going on")
     by = Witnesses(net.federation, identities)
 
     async def heard():
-        part = part_of(participant_of(net, ALDER, identities), tick=10)
-        told = lambda: {(each.witness, each.absent, each.tick) for each in part.greeting("elm").absences}  # noqa: E731
-        assert part._absences.sign("birch")
-        assert not part._absences.sign("birch")
-        assert told() == {(ALDER, BIRCH, 10)}
-        part._absences.tick = 11
-        part._absences.sign("birch")  # others may be further by now
-        assert told() == {(ALDER, BIRCH, 11)}
-        part.contact("birch")
-        assert told() == set()
-        part.greeted("elm", by.greeting(ELM, by(ALDER, BIRCH, 11), by(ELM, BIRCH, 10)))
-        assert told() == {(ELM, BIRCH, 10)}  # not its own, which somebody gives it back
-        part._absences.tick = 16
-        assert told() == set()
+        agent = loop_of(participant_of(net, ALDER, identities), tick=10)
+        stated = lambda: {(each.witness, each.absent, each.tick) for each in agent.greeting("elm").absences}  # noqa: E731
+        assert agent._absences.sign("birch")
+        assert not agent._absences.sign("birch")
+        assert stated() == {(ALDER, BIRCH, 10)}
+        agent._absences.tick = 11
+        agent._absences.sign("birch")  # others may be further by now
+        assert stated() == {(ALDER, BIRCH, 11)}
+        agent.contact("birch")
+        assert stated() == set()
+        agent.greeted("elm", by.greeting(ELM, by(ALDER, BIRCH, 11), by(ELM, BIRCH, 10)))
+        assert stated() == {(ELM, BIRCH, 10)}  # not its own, which somebody gives it back
+        agent._absences.tick = 16
+        assert stated() == set()
 
     asyncio.run(heard())
 
@@ -529,23 +532,23 @@ def test_what_a_greeting_tells_fits(network, identities):
     net = network("going on, complete")
     by = Witnesses(net.federation, identities)
 
-    async def told():
-        part = part_of(participant_of(net, ALDER, identities))
+    async def greetings():
+        agent = loop_of(participant_of(net, ALDER, identities))
         for tick in range(5):
             every = [by(i, j, tick) for i in range(5) for j in range(5) if i != j]
-            part.greeted("elm", by.greeting(ELM, *every))
-            assert len(part.greeting("elm").absences) == 16  # not its own
+            agent.greeted("elm", by.greeting(ELM, *every))
+            assert len(agent.greeting("elm").absences) == 16  # not its own
         padded = Greeting.FromString(by.greeting(ELM).SerializeToString() + _field(8, _padded(by(ELM, BIRCH, 5))))
         assert len(padded.SerializeToString()) > 1000
-        part.greeted("elm", padded)  # the signature is right
-        assert len(part.greeting("birch").SerializeToString()) <= largest_question(net.federation)
-        assert (ELM, BIRCH, 5) in {(each.witness, each.absent, each.tick) for each in part.greeting("birch").absences}
-        assert max(len(each.SerializeToString()) for each in part.greeting("birch").absences) < 100
+        agent.greeted("elm", padded)  # the signature is right
+        assert len(agent.greeting("birch").SerializeToString()) <= largest_question(net.federation)
+        assert (ELM, BIRCH, 5) in {(each.witness, each.absent, each.tick) for each in agent.greeting("birch").absences}
+        assert max(len(each.SerializeToString()) for each in agent.greeting("birch").absences) < 100
         met = [Met(member=i, signature=bytes(72)) for i in range(5)]
         full = Greeting(name="elm", parts=net.federation.parts, absences=every, met=met, without=NAMES)
         assert len(full.SerializeToString()) <= largest_question(net.federation)
 
-    asyncio.run(told())
+    asyncio.run(greetings())
 
 
 def _padded(statement):
@@ -561,22 +564,22 @@ def _varint(value):
     return bytes([value]) if value < 128 else bytes([value % 128 + 128]) + _varint(value // 128)
 
 
-def test_a_member_that_has_gone_without_proof_is_as_good_as_away(network, identities):
+def test_a_member_that_has_left_without_proof_counts_as_away(network, identities):
     net = network("going on")
     by = Witnesses(net.federation, identities)
 
     async def signs_of_life():
-        part = part_of(participant_of(net, ALDER, identities))
-        server = Server(net.federation, ALDER, part.participant.identity, part)
+        agent = loop_of(participant_of(net, ALDER, identities))
+        server = Server(net.federation, ALDER, agent.participant.identity, agent)
 
         async def admitted(kind, stream, context):
             return "elm", stream
 
         server._admitted = admitted
         await server._greet(by.greeting(ELM, without=[CEDAR]), None)
-        assert "elm" not in part._contacts
+        assert "elm" not in agent.liveness._contacts
         await server._greet(by.greeting(ELM), None)
-        assert "elm" in part._contacts
+        assert "elm" in agent.liveness._contacts
 
     asyncio.run(signs_of_life())
 
@@ -610,7 +613,7 @@ def test_a_report_proves_why_a_run_was_left(network, identities, monkeypatch):
 
 @pytest.mark.parametrize("liars", [(ELM,), (ELM, DOGWOOD), (ELM, DOGWOOD, BIRCH)])
 def test_liars_in_a_complete_graph(network, identities, liars):
-    """cedar takes part all the time. Two of its four neighbours lie: nobody goes, nobody pays. Three are a quorum."""
+    """cedar takes part all the time. Two of its four neighbours lie: nobody leaves, nobody pays. Three are a quorum."""
     net, quorum = network("going on, complete"), len(liars) == 3
     by = Witnesses(net.federation, identities)
     net.start(*range(5), slow=0.1)
@@ -626,16 +629,16 @@ def test_liars_in_a_complete_graph(network, identities, liars):
             for i in set(range(5)) - {liar, CEDAR}:
                 for statements in ([], [by(ALDER, CEDAR, 9, signer=liar)], signed):
                     assert await lie(liar, i, *statements)
-        assert await lie(ELM, CEDAR, *signed) or quorum  # then others may have told it first, and it has stopped
+        assert await lie(ELM, CEDAR, *signed) or quorum  # then it may have heard it from others first, and has stopped
 
     with net.held():
         asyncio.run(all_lies())
     assert [net.ended(i) for i in range(5)] == [0, 0, int(quorum), 0, 0], net.log(ALDER)
     if quorum:
         assert "the others go on without cedar: cedar is away, signed by birch, dogwood, elm" in net.log(CEDAR)
-        assert [len(left_over(net, i)) for i in range(5)] == [1, 1, 0, 1, 1]
+        assert [len(reduced_stores(net, i)) for i in range(5)] == [1, 1, 0, 1, 1]
         return
-    assert_nobody_went(net)
+    assert_nobody_left(net)
     lines = net.log(ALDER).splitlines()
     for liar in (NAMES[i] for i in liars):
         line = f"tacit: {liar}: it goes on without cedar, but too few neighbours have signed that: not believed"

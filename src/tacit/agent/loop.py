@@ -1,0 +1,352 @@
+"""The loop of `tacit.simulate` for one agent among others: the same algorithm, a block of one, neighbours on a network.
+
+At every tick at which it speaks, the agent computes, commits (`tacit.agent.store`), and only then lets its neighbours
+ask. At every tick at which it listens, it asks the neighbours that it listens to, and waits. At other ticks it does
+nothing. After a restart it starts after the last tick that was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from typing import TypeVar
+
+import numpy as np
+
+from tacit.agent.delivery import Rows, Sums
+from tacit.agent.federation import SUMS, difference
+from tacit.agent.liveness import HEARTBEAT, Liveness
+from tacit.agent.meeting import Meeting
+from tacit.agent.participant import Participant
+from tacit.agent.reading import Reading
+from tacit.agent.store import Arrays
+from tacit.agent.transport import Peer, Signal, log
+from tacit.agent.wire import BadMessage, row_of
+from tacit.agent.wire_pb2 import Greeting, Message, Question
+from tacit.core.release import Inbox
+from tacit.core.schedule import role
+from tacit.errors import TacitError
+
+_AGAIN = (0.1, 2.0)  # seconds between two greetings while members have not all met: the first time, and at most
+_BRIEF = 0.05  # seconds of computing for which neighbours can wait
+_LEAVE_TIMEOUT = 30.0  # seconds to tell the neighbours that this agent leaves, after it has stayed long enough
+
+Watch = Callable[[str, int, int], None]  # what the agent is doing, how many ticks are done, of how many
+T = TypeVar("T")
+
+
+class AgentLoop:
+    """One agent in one run: where it is, and which messages it has heard."""
+
+    def __init__(self, participant: Participant, watch: Watch) -> None:
+        self.participant, self._watch = participant, watch
+        federation, setting = participant.federation, participant.federation.setting
+        self.algorithm, self.rounds = setting.algorithm, setting.rounds
+        self.schedule = self.algorithm.schedule(federation.graph)
+        self.neighbours = federation.graph.neighbours(participant.me).tolist()
+        self.peers: dict[int, Peer] = {}
+        self.doing = "starting"
+        self.changed = Signal()
+        self._delivery = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
+        self._reading = Reading(participant)
+        self._view = federation.graph.view(np.array([participant.me]))
+        start = np.zeros((1, participant.problem.dimension))  # public: neighbours know each other's
+        starts = Inbox(np.repeat(start, len(self.neighbours), axis=0), np.array([0, len(self.neighbours)]))
+        self._state = self.algorithm.init(participant.problem, self._view, start, starts)
+        self._role = lru_cache(maxsize=8)(lambda t: role(self.schedule.turn(t), participant.me))
+        self._message = lru_cache(maxsize=8)(participant.store.message)  # is written once
+        self._compute_seconds = math.inf  # of the last step
+        self._spoken = -1  # the last tick that was committed
+        self._published = -1  # the last tick whose bytes may leave
+        if (saved := participant.store.state()) is not None:
+            self._spoken, arrays = saved
+            for part in (self._delivery, self._reading):
+                part.remember({name: arrays.pop(name) for name in part.memory})
+            self._state = type(self._state)(**arrays)
+        near = [federation.names[j] for j in self.neighbours]
+        self._heard = dict.fromkeys(near, max(self._spoken, 0))
+        self._meeting = Meeting(participant)
+        self.liveness = Liveness(participant, near, max(self._spoken, 0), self._spoken >= 0)
+        self._absences = self.liveness.absences
+
+    # What the server asks
+
+    def find(self, question: Question) -> bytes | None:
+        """The bytes that answer a question; None if they are not ready yet."""
+        tick, member = question.tick, question.sender
+        if not (tick < self.rounds and member in self._role(tick).heard_by):
+            raise BadMessage("there is no message for {} at tick {}", self.participant.federation.names[member], tick)
+        message = self._committed(tick)
+        return None if message is None else self._delivery.answer(question, message)
+
+    def greeting(self, name: str) -> Greeting:
+        """What a neighbour has to know about this agent."""
+        federation = self.participant.federation
+        return Greeting(
+            name=self.participant.name,
+            parts=federation.parts,
+            without=federation.absent,
+            met=self._meeting.for_greeting(),
+            heard=self._heard.get(name, 0),  # this agent has all that the neighbour said before this tick
+            key=self._delivery.own_key,
+            keys=self._delivery.keys,
+            absences=self._absences.for_greeting(),
+        )
+
+    def greeted(self, name: str, greeting: Greeting) -> None:
+        """Takes in a neighbour's greeting."""
+        federation = self.participant.federation
+        if differs := difference(federation.parts, dict(greeting.parts)):
+            raise BadMessage(
+                "its federation file differs from ours in: {}", ", ".join(differs[:5]) + ", ..." * (len(differs) > 5)
+            )
+        agreed, without = (federation.agreed or federation).names, set(greeting.without)
+        self._absences.take(greeting.absences)
+        self.liveness.decide()
+        if more := sorted((without & set(agreed)) - set(federation.absent)):
+            names = ", ".join(more)
+            if not federation.go_on_after:
+                raise BadMessage("it goes on without {}, which the federation file does not allow", names)
+            if not any(map(self._absences.proven, more)):
+                raise BadMessage("it goes on without {}, but too few neighbours have signed that: not believed", names)
+        if without == set(federation.absent):  # it is in the same run
+            self._meeting.take(greeting.met)
+            for key in (greeting.key, *greeting.keys):
+                self._delivery.take_key(key)
+            self.changed.notify()
+
+    def may_leave(self, name: str) -> bool:
+        """Notes that this neighbour needs no more from this agent; says whether it may leave.
+
+        The neighbour has all signatures of the meeting. It must stay until this agent has them, too.
+        """
+        # A neighbour that says it a thousand times writes to the disk once.
+        if self._meeting.complete and name not in self.participant.store.finished_neighbours():
+            self.participant.store.mark_finished(name)
+        return self._meeting.complete
+
+    def contact(self, name: str) -> None:
+        """There was a sign of life of a neighbour."""
+        self.liveness.contact(name)
+
+    # What the agent does
+
+    async def run(self, patience: float | None) -> np.ndarray:
+        """Runs every tick that is left; gives the model."""
+        if self._spoken >= 0:
+            self._publish()  # what an earlier process has committed, it may have sent
+        if self._spoken < self.rounds:
+            await self._meet(patience)
+            self._absences.begun = True
+            self._pay()
+            for t in range(max(self._spoken, 0), self.rounds):
+                self._absences.tick = t
+                await self._tick(t, patience)
+            self.participant.store.finish(self.rounds, self._arrays())
+            self._spoken = self._absences.tick = self.rounds
+            self._show("heard all messages", self.rounds)
+            self._reading.log_moved(self.rounds)
+        if self.participant.ledger is not None:
+            for tick, message, _ in self.participant.store.releases():
+                self.participant.ledger.store(self.participant.federation.run, tick, message)
+        return np.asarray(self.algorithm.estimate(self._state)[0])
+
+    async def _tick(self, t: int, patience: float | None) -> None:
+        mine = self._role(t)
+        coming = asyncio.create_task(self._hear(t, mine.hears)) if mine.hears else None
+        try:
+            if mine.speaks and t > self._spoken:
+                self._show("computing", t)
+                await self._speak(t)
+            if coming is not None:
+                self._show(f"waiting for {', '.join(self.participant.federation.names[j] for j in mine.hears)}", t)
+                inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t), t)
+                self._state = self.algorithm.listen(self._state, inbox, self._view, t)
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    async def _speak(self, t: int) -> None:
+        """Computes, commits, and only then lets anybody ask."""
+        participant = self.participant
+        compute = partial(self.algorithm.speak, self._state, participant.problem, self._view, participant.noise, t)
+        begin = time.perf_counter()
+        try:
+            # A thread lets this agent answer neighbours meanwhile, but starting it takes longer than a brief step.
+            # Where an agent that does not answer is soon taken to be away, every step runs in a thread: nobody knows
+            # beforehand that it will be brief.
+            in_thread = self._compute_seconds > _BRIEF or participant.federation.go_on_after > 0
+            self._state, release = await asyncio.to_thread(compute) if in_thread else compute()
+            self._compute_seconds = time.perf_counter() - begin
+        except Exception as error:
+            if participant.ledger is not None:
+                participant.store.fail(t, str(error))  # fresh noise would be a second look at the records
+            raise
+        (event,) = release.events
+        if event != participant.events[t]:
+            raise TacitError(
+                f"tick {t} would cost {event}, but {participant.events[t]} was planned and paid for; nothing was sent"
+            )
+        silent = release.silent is not None and bool(release.silent[0])
+        participant.store.commit(t, self._arrays(), self._delivery.message(t, release.value[0], silent), event)
+        self._spoken = t
+        self._publish()
+
+    def _publish(self) -> None:
+        """Lets what is committed leave; the ledger gets the first bytes before anybody else can."""
+        first = min(self.participant.events, default=-1)
+        if self.participant.ledger is not None and self._published < first <= self._spoken:
+            message = self.participant.store.message(first)
+            assert message is not None
+            self.participant.ledger.store(self.participant.federation.run, first, message)
+        self._published = self._spoken
+        self.changed.notify()
+
+    async def _hear(self, t: int, senders: Sequence[int]) -> Inbox:
+        def heard(j: int) -> None:
+            name = self.participant.federation.names[j]
+            self._heard[name] = max(self._heard[name], t + 1)
+
+        async def own() -> bytes:
+            while (message := self._committed(t)) is None:
+                await self.changed.wait()
+            return message
+
+        return await self._delivery.hear(t, senders, own, heard)
+
+    async def _meet(self, patience: float | None) -> None:
+        """Waits until this agent has met all neighbours, and all members have signed that they have met theirs.
+
+        So no member pays for a run in which another member never took part (`tacit.agent.meeting`).
+        """
+        finished, names = self.participant.store.finished_neighbours(), self.participant.federation.names
+        missing = {j: names[j] for j in self.neighbours if names[j] not in finished}
+
+        async def meet(j: int) -> None:
+            await self._greet(j)
+            del missing[j]
+            self._show(f"waiting for {', '.join(missing.values())}" if missing else "met all neighbours", 0)
+
+        async def meet_all() -> None:
+            await asyncio.gather(*(meet(j) for j in list(missing)))
+            self._meeting.sign()
+            pause, most = _AGAIN
+            while not (self._delivery.complete and self._meeting.complete):
+                self._show("waiting until all members have met", 0)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, most)
+                await asyncio.gather(*(self._greet(j) for j in self.neighbours))
+
+        self._show(f"waiting for {', '.join(missing.values())}", 0)
+        await self._within(patience, meet_all(), 0)
+
+    async def _greet(self, j: int) -> None:
+        """Waits until a neighbour is there, is in the same run, and has heard nothing that this agent does not know of.
+
+        If it says that it has, either this agent's store is an old copy, or the neighbour lies. Messages are not
+        signed, so this agent cannot know which. It waits, and never draws fresh noise for a tick that may have left. It
+        does not stop: otherwise one lie would end an honest process.
+        """
+        peer, store = self.peers[j], self.participant.store.path.name
+
+        def same(answer: Greeting) -> None:
+            self.greeted(peer.name, answer)
+            if set(answer.without) != set(self.participant.federation.absent):
+                raise BadMessage("it is in another run, with other absent members")
+            if answer.heard > self.rounds:
+                raise BadMessage("it says that it has heard {} ticks; the run has {}", answer.heard, self.rounds)
+            for t in range(answer.heard - 1, self._spoken, -1):
+                if j in self._role(t).heard_by:
+                    rule = (
+                        "it says that it has heard {} at tick {}, but {} does not have that tick. If {} is an old "
+                        "copy, stop this agent and put the newest copy back, or agree on a new run under another title"
+                    )
+                    raise BadMessage(rule, self.participant.name, t, store, store)
+
+        await peer.greet(self.greeting(peer.name), same)
+
+    def _pay(self) -> None:
+        """Pays for the whole run before its first noise is drawn; after a restart this costs nothing more."""
+        if self.participant.ledger is not None:
+            self.participant.ledger.reserve_run(self.participant.federation.run, self.participant.events)
+
+    async def _within(self, patience: float | None, coming: Awaitable[T], t: int) -> T:
+        try:
+            async with asyncio.timeout(patience):
+                return await coming
+        except TimeoutError:
+            raise TacitError(
+                f"tick {t}: {self.doing} for {patience:g} s without success; stopped. Nothing is lost: start the same "
+                "command again to go on"
+            ) from None
+
+    async def leave(self, linger: float) -> None:
+        """Tells the neighbours that this agent needs no more, and stays until they say so, too; or until they go on
+        without somebody, in a run that this agent is not in."""
+        store, names = self.participant.store, {self.participant.federation.names[j] for j in self.neighbours}
+
+        async def notify(peer: Peer) -> None:
+            await peer.leave()
+            store.mark_notified(peer.name)
+
+        notified = store.notified_neighbours()
+        calls = [asyncio.create_task(notify(peer)) for peer in self.peers.values() if peer.name not in notified]
+        try:
+            async with asyncio.timeout(linger):
+                while not self.liveness.away.done() and (waiting := names - store.finished_neighbours()):
+                    self._show(f"staying for {', '.join(sorted(waiting))}", self.rounds)
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            log.warning(
+                f"{self.doing} for {linger:g} s, and they have not finished. If they come back later, start this agent "
+                "again: they need its messages"
+            )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_TIMEOUT):
+                await asyncio.gather(*calls)
+
+    # Beside the ticks
+
+    async def heartbeat(self) -> None:
+        """Writes down again and again that the process is alive, for `tacit agent status`."""
+        while True:
+            self.participant.store.heartbeat(self.liveness.contacts(), self.doing)
+            await asyncio.sleep(HEARTBEAT)
+
+    async def watch_neighbour(self, j: int) -> None:
+        """Notices if a neighbour is away."""
+        name = self.participant.federation.names[j]
+        await self.liveness.watch(name, partial(self._greet, j), partial(self._needs, j))
+
+    def _needs(self, j: int) -> bool:
+        """Whether a neighbour has not finished, or this agent has to hear it still. If this agent has finished, another
+        member that has not must miss the neighbour, too."""
+        name = self.participant.federation.names[j]
+        if self._spoken == self.rounds and all(each.tick == self.rounds for each in self._absences.about([name])):
+            return False
+        if name not in self.participant.store.finished_neighbours():
+            return True
+        return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
+
+    def _show(self, doing: str, done: int) -> None:
+        self.doing = doing
+        self._watch(doing, done, self.rounds)
+
+    def _committed(self, tick: int) -> bytes | None:
+        """What this agent said at a tick, if it may leave."""
+        return self._message(tick) if tick <= self._published else None
+
+    def _own(self, tick: int) -> np.ndarray:
+        """What this agent said at a tick, (d,); zeros if it did not speak or was silent."""
+        nothing = np.zeros(self.participant.problem.dimension)
+        if not self._role(tick).speaks or (message := self._committed(tick)) is None:
+            return nothing
+        row = row_of(Message.FromString(message), len(nothing))
+        return nothing if row is None else row
+
+    def _arrays(self) -> Arrays:
+        return {**self._state._asdict(), **self._delivery.memory, **self._reading.memory}

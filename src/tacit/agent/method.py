@@ -1,0 +1,65 @@
+"""The method that a federation runs: private, by a recipe; or exact, with its own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tacit.algorithms import ConsensusADMM, IncrementalADMM
+from tacit.core.algorithm import Algorithm
+from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
+from tacit.errors import InputError, number
+from tacit.workflows.recipes import RECIPES
+
+EXACT_METHODS: dict[str, Callable[[float], Algorithm]] = {
+    "admm": lambda penalty: ConsensusADMM(penalty=penalty),
+    "i-admm": lambda penalty: IncrementalADMM(penalty=penalty),
+}
+EXACT_LOSSES: dict[str, Callable[[], Loss]] = {"logistic": Logistic, "huber": HuberHinge, "squared": Squared}
+
+
+@dataclass(frozen=True)
+class PrivateMethod:
+    """A private method by its recipe: every record costs at most (epsilon, delta) over the whole run."""
+
+    name: str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if self.name not in RECIPES:
+            raise InputError(f"a private method is one of {', '.join(RECIPES)}; not {self.name!r}")
+        number("epsilon", self.epsilon)
+        if not 0 < self.delta < 1:
+            raise InputError(f"delta must lie between 0 and 1, not at {self.delta}")
+
+    @property
+    def token(self) -> bool:
+        """Whether one member speaks at a time."""
+        return RECIPES[self.name].token
+
+
+@dataclass(frozen=True)
+class ExactMethod:
+    """A method that exchanges exact values, with its settings."""
+
+    name: str
+    penalty: float
+    l2: float
+    loss: str
+
+    def __post_init__(self) -> None:
+        if self.name not in EXACT_METHODS:
+            raise InputError(
+                f"a method without epsilon is one of {', '.join(EXACT_METHODS)}; not {self.name!r}; "
+                f"private ones need epsilon and delta: {', '.join(RECIPES)}"
+            )
+        number("penalty", self.penalty)
+        number("l2", self.l2, zero=True)
+        if self.loss not in EXACT_LOSSES:
+            raise InputError(f"the loss is one of {', '.join(EXACT_LOSSES)}; not {self.loss!r}")
+
+    @property
+    def token(self) -> bool:
+        """Whether one member speaks at a time."""
+        return self.name == "i-admm"
