@@ -15,7 +15,7 @@ WORKERS := --numprocesses 6 --dist worksteal
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics adversary fuzz reproduce clean
+.PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics adversary chaos fuzz reproduce clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -86,6 +86,9 @@ statistics: $(READY)  ## the laws of the noise, from a million draws of each: so
 
 adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py
+
+chaos: $(READY)   ## agents that are killed at 60 random moments of a run, and as soon as they come back: some minutes
+	TACIT_KILLS=60 $(BIN)/python -m pytest tests/agent/test_store.py
 
 fuzz: $(READY)    ## a member that sends and answers nonsense, 100,000 messages of it, to three agents: some minutes
 	$(BIN)/python tests/mutated_messages.py

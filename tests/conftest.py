@@ -25,6 +25,37 @@ def pytest_sessionstart(session):
             assert each.wait() == 0
 
 
+# Tests that take long, or wait for agents: the longest first.
+SLOW = (
+    "test_demo",
+    "test_every_figure",
+    "test_store.py",
+    "test_the_demonstration",
+    "test_compare",
+    "test_absence.py",
+    "test_audit.py",
+    "tests/agent/",
+    "test_the_deployment",
+    "test_a_comparison",
+    "test_the_audit",
+    "test_agents",
+    "test_types.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Several workers start with the slow tests, each with its share: none of them is left for the end."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1:
+        return
+    rank = {item: next((k for k, name in enumerate(SLOW) if name in item.nodeid), len(SLOW)) for item in items}
+    slow = sorted((item for item in items if rank[item] < len(SLOW)), key=rank.__getitem__)
+    rest = [item for item in items if rank[item] == len(SLOW)]
+    share = -(-len(rest) // workers)  # of neighbours: they have fixtures in common
+    items[:] = [item for w in range(workers) for item in (*slow[w::workers], *rest[w * share : (w + 1) * share])]
+
+
 SIZES = (7, 40, 23, 61, 12)  # fewer and more rows than features: both solvers take part
 
 

@@ -128,8 +128,16 @@ class Hostile:
 
     async def call(self, to: str, method: str, raw: bytes, timeout: float = 60.0) -> bytes:
         """What the agent answers."""
+        import grpc
+
         call = self._channel(to).unary_unary(f"/tacit.Agent/{method}")
-        return bytes(await call(raw, timeout=timeout, wait_for_ready=True))
+        for attempt in range(5):  # older gRPCs lose a connection now and then; an honest agent asks again, too
+            try:
+                return bytes(await call(raw, timeout=timeout, wait_for_ready=True))
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or attempt == 4:
+                    raise
+        raise AssertionError("unreachable")
 
     def _channel(self, to: str) -> Any:
         import grpc

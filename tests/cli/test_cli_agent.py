@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patients import SCHEMA
 
 from tacit.agent import identity
 from tacit.agent.federation import Federation, difference
@@ -31,26 +32,6 @@ from tacit.privacy.ledger.entries import canonical
 from tacit.workflows.recipes import RECIPES
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
-SCHEMA = """
-version = 1
-intercept = true
-row_norm = 1.0
-
-[label]
-column = "died"
-positive = ["yes"]
-negative = ["no"]
-
-[[columns]]
-name = "age"
-kind = "number"
-bounds = [0, 100]
-
-[[columns]]
-name = "ward"
-kind = "category"
-categories = ["surgery", "medicine"]
-"""
 
 
 def commands():

@@ -5,35 +5,15 @@ import json
 import math
 
 import pytest
+from patients import SCHEMA
 
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES
 
-PUBLIC = """
-version = 1
-intercept = true
-row_norm = 1.0
-
-[label]
-column = "died"
-positive = ["yes"]
-negative = ["no"]
-
-[[columns]]
-name = "age"
-kind = "number"
-bounds = [0, 120]
-
-[[columns]]
-name = "ward"
-kind = "category"
-categories = ["surgery", "medicine"]
-"""
-
 
 @pytest.fixture
 def schema(tmp_path):
-    (tmp_path / "public.toml").write_text(PUBLIC)
+    (tmp_path / "public.toml").write_text(SCHEMA)
     return "public.toml"
 
 
@@ -238,10 +218,10 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
 )
 def test_private_training_refuses(tacit, patients, schema, tmp_path, args, says):
     tacit("schema", patients, "--label", "died", "--site", "hospital", "--out", "draft.toml")
-    (tmp_path / "dropping.toml").write_text(PUBLIC.replace("row_norm", 'missing = "drop"\nrow_norm'))
-    (tmp_path / "long.toml").write_text(PUBLIC.replace("row_norm = 1.0", "row_norm = 2.0"))
+    (tmp_path / "dropping.toml").write_text(SCHEMA.replace("row_norm", 'missing = "drop"\nrow_norm'))
+    (tmp_path / "long.toml").write_text(SCHEMA.replace("row_norm = 1.0", "row_norm = 2.0"))
     for name, sites in {"two": ["alder", "birch"], "four": ["dogwood", "alder", "birch", "cedar"]}.items():
-        (tmp_path / f"{name}.toml").write_text(f'{PUBLIC}\n[sites]\ncolumn = "hospital"\nnames = {sites}\n')
+        (tmp_path / f"{name}.toml").write_text(f'{SCHEMA}\n[sites]\ncolumn = "hospital"\nnames = {sites}\n')
     code, out, err = tacit("train", patients, "--site", "hospital", "--epsilon", 1, *args)
     assert (code, out) == (2, "")
     assert says in err

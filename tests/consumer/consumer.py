@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import tacit
 from tacit.estimators import PrivateFusedLogisticRegression
@@ -34,14 +35,16 @@ from tacit.extend import (
     unprotected,
 )
 
+Array = npt.NDArray[np.float64]
+
 
 class State(NamedTuple):
     """What an agent keeps from one round to the next."""
 
-    f: np.ndarray  # (n, d)
-    before: np.ndarray  # (n, d) f a round ago
-    spread: np.ndarray  # (n, 1) how far the neighbours' models are from f, relative
-    moved: np.ndarray  # (n, 1) how far the last step moved f, relative
+    f: Array  # (n, d)
+    before: Array  # (n, d) f a round ago
+    spread: Array  # (n, 1) how far the neighbours' models are from f, relative
+    moved: Array  # (n, 1) how far the last step moved f, relative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ class HeavyBall:
         """Everybody speaks to all neighbours in every round."""
         return Broadcast(graph)
 
-    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+    def init(self, problem: Problem, view: View, start: Array, heard: Inbox) -> State:
         """The ball rests at the start."""
         unknown = np.full((len(start), 1), np.nan)
         return State(start, start, unknown, unknown)
@@ -85,16 +88,16 @@ class HeavyBall:
         pull = inbox.sum() - view.degree * s.f
         return s._replace(f=s.f + self.mixing * pull, spread=relative(pull, view.degree * s.f))
 
-    def estimate(self, s: State) -> np.ndarray:
+    def estimate(self, s: State) -> Array:
         """f, a function of released values."""
         return s.f
 
-    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+    def residuals(self, s: State, view: View) -> tuple[Array, Array]:
         """Disagreement, and the last step."""
         return s.spread[:, 0], s.moved[:, 0]
 
 
-def plain(parts: list[tuple[np.ndarray, np.ndarray]], graph: tacit.Graph, folder: Path) -> tacit.Run:
+def plain(parts: list[tuple[Array, Array]], graph: tacit.Graph, folder: Path) -> tacit.Run:
     """The README's first example."""
     problem = tacit.Problem(parts, loss=tacit.losses.Logistic(), scale=1.0, l2=0.01)
     method = tacit.algorithms.ConsensusADMM(penalty=0.1)
@@ -104,7 +107,7 @@ def plain(parts: list[tuple[np.ndarray, np.ndarray]], graph: tacit.Graph, folder
     return tacit.simulate(method, problem, graph, rounds=300, record=True, resume=tacit.Run.load(folder / "run.npz"))
 
 
-def private(parts: list[tuple[np.ndarray, np.ndarray]], graph: tacit.Graph) -> list[tacit.Run]:
+def private(parts: list[tuple[Array, Array]], graph: tacit.Graph) -> list[tacit.Run]:
     """The README's second example, and the same for other methods, of which one is our own."""
     parts = [(X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True)), y) for X, y in parts]
     problem = tacit.Problem(parts, loss=tacit.losses.HuberHinge(1.0), l2=0.01)
@@ -141,7 +144,7 @@ def private(parts: list[tuple[np.ndarray, np.ndarray]], graph: tacit.Graph) -> l
     return runs
 
 
-def own_without_noise(parts: list[tuple[np.ndarray, np.ndarray]], graph: tacit.Graph) -> tacit.Run:
+def own_without_noise(parts: list[tuple[Array, Array]], graph: tacit.Graph) -> tacit.Run:
     """Without a budget our method is exact gradient descent; so is what a listener hears as secret-shared sums."""
     problem = tacit.Problem(parts, l2=0.1)
     method = HeavyBall(step=0.1, momentum=0.5, mixing=graph.mixing)

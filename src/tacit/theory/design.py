@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import LinAlgWarning
 from scipy.optimize import OptimizeWarning, brentq, curve_fit, nnls
 
 from tacit.errors import InputError
@@ -119,13 +120,14 @@ def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np
         weights, misfit = nnls(np.stack([np.exp(-c5 * x), np.ones_like(x)], axis=1), y)
         return float(misfit), weights
 
-    grid = np.geomspace(0.01 / x.max(), 30 / x.min(), 200)
-    start = float(min(grid, key=lambda c5: linear(c5)[0]))
-    c4, c6 = linear(start)[1]
-    if c4 <= 1e-9:
-        raise InputError(_FLAT)
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LinAlgWarning)  # where exp(-c5 x) is nearly constant: no place to start from
         warnings.simplefilter("ignore", OptimizeWarning)  # three points give no covariance, which is not used
+        grid = np.geomspace(0.01 / x.max(), 30 / x.min(), 200)
+        start = float(min(grid, key=lambda c5: linear(c5)[0]))
+        c4, c6 = linear(start)[1]
+        if c4 <= 1e-9:
+            raise InputError(_FLAT)
         found, _ = curve_fit(
             lambda alpha, c4, c5, c6: c4 * np.exp(-c5 * alpha) + c6,
             x,
@@ -139,9 +141,8 @@ def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np
             max_nfev=10_000,
         )
     c4, c5, c6 = (float(c) for c in found)
-    if (
-        c4 * (math.exp(-c5 * x.min()) - math.exp(-c5 * x.max())) <= 1e-9
-    ):  # a fall before the first alpha was not measured
+    fall = c4 * (math.exp(-c5 * x.min()) - math.exp(-c5 * x.max()))
+    if fall <= 1e-9:  # a fall before the first alpha was not measured
         raise InputError(_FLAT)
     return Curve(c4 * unit, c5, c6 * unit)
 
