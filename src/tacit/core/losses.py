@@ -133,6 +133,11 @@ class _Loss:
         """How far from zero the prediction of a model of zeros lies."""
         return float(np.max(np.abs(getattr(self, "offset", 0.0))))
 
+    @property
+    def more_sums(self) -> int:
+        """How many roundings a margin gets besides those of x.f."""
+        return 1 if self.farthest_offset else 0
+
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can reveal by noise and Jacobian.
 
@@ -349,9 +354,9 @@ def _check_width(loss: PseudoHuber | HuberHinge) -> None:
 class Multinomial(_Loss):
     """L(z, y) = ln sum_k exp(z_k) - z_y for a score z_k of each of the K `classes`, y in {0, ..., K-1}.
 
-    With p the softmax of z, the gradient is p - e_y, of norm at most sqrt(2); the Hessian is diag(p) - p p^T, of norm at
-    most 1/2. So a record x moves the gradient of a model by at most sqrt(2) ||x||, however many classes there are: one
-    against the rest, class by class, moves it by up to sqrt(K) ||x||. (Each times the largest weight.)
+    With p the softmax of z, the gradient is p - e_y, of norm at most sqrt(2); the Hessian is diag(p) - p p^T, of norm
+    at most 1/2. So a record x adds at most sqrt(2) ||x|| to the gradient of a model, however many classes there are.
+    One against the rest, class by class, would add up to sqrt(K) ||x||. (Each times the largest weight.)
 
     `offset` and `weights` have a number for each class; see `centred`.
 
@@ -389,8 +394,13 @@ class Multinomial(_Loss):
 
     @property
     def roundings(self) -> int:
-        """In the evaluation of a slope: K terms are added up."""
+        """In the evaluation of a slope, at most: K terms are added up."""
         return 16 + self.classes
+
+    @property
+    def more_sums(self) -> int:
+        """The offset, and the largest score, which is subtracted from all K: in norm, sqrt(K) times."""
+        return 4 + math.isqrt(self.classes)
 
     def centred(self, shares: Sequence[float]) -> Multinomial:
         """The same loss with the offsets at which a model of zeros predicts these shares of the classes."""

@@ -38,8 +38,9 @@ def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float =
     C, B, d = problem.scale[:, None], problem.sizes[:, None], problem.dimension
     g, k = problem.loss.max_slope, problem.loss.max_curvature
     slope = k * _gamma(d) * row_norm * size + problem.loss.roundings * UNIT * (g + k)
-    if offset := problem.loss.farthest_offset:  # one more sum, of a margin that may be as large as both
-        slope = slope + k * _gamma(2) * (row_norm * size + offset)
+    if problem.loss.more_sums:
+        margin = row_norm * size + problem.loss.farthest_offset
+        slope = slope + k * _gamma(problem.loss.more_sums + 1.0) * margin
     return 1.01 * C * row_norm * (slope + _gamma(B + 3) * g)
 
 

@@ -25,7 +25,6 @@ import numpy as np
 
 from tacit.algorithms import (
     Algorithm,
-    Averaged,
     DualPerturbedADMM,
     Geometric,
     GradientDescent,
@@ -111,12 +110,7 @@ class Recipe:
         scale = rows / rows.mean()  # every row has the same weight: scale_i/B_i is the same for all agents
         radius = self.radius(level, dimension, scale) if radius is None else radius
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
-        method = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta)
-        if graph.agents == 1 or isinstance(method, OneShotAveraging):
-            return Setting(method, rounds, facts)
-        # One model at the end: averaging what was released costs nothing but messages.
-        averaged = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
-        return Setting(averaged, rounds + graph.mixing_rounds(), facts)
+        return Setting(calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta), rounds, facts)
 
     def radius(self, level: NoiseLevel, dimension: int, scale: np.ndarray) -> float:
         """How far from zero the models of an honest run can be."""
