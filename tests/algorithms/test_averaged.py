@@ -1,13 +1,14 @@
 """Averaging at the end: one model for everybody, at no cost."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from conftest import make_parts
 
 import tacit
-from tacit.algorithms import Averaged, ConsensusADMM, IncrementalADMM, RecycledADMM
+from tacit.algorithms import Averaged, ConsensusADMM, IncrementalADMM, PrimalPerturbedADMM, RecycledADMM
 from tacit.errors import InputError
 from tacit.privacy.events import Free
 
@@ -50,8 +51,16 @@ def test_it_costs_messages_and_nothing_else(method):
 
 
 def test_exact_values_are_not_passed_off_as_released():
-    with pytest.raises(InputError, match="for methods with a budget"):
-        Averaged(method=ConsensusADMM(), ticks=3, mixing=0.1)
+    """Nor those of a class of somebody's own, whose estimate may be what the noise was to hide."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Hidden(PrimalPerturbedADMM):
+        def estimate(self, s):
+            return s.hidden
+
+    for method in (ConsensusADMM(), RecycledADMM(alpha=1.0), RecycledADMM(), Hidden(budget=BUDGET)):
+        with pytest.raises(InputError, match="averaging at the end is for"):
+            Averaged(method=method, ticks=3, mixing=0.1)
 
 
 def test_two_methods_with_the_same_parameters_are_told_apart():

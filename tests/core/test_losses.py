@@ -110,6 +110,9 @@ def test_the_pseudo_huber_loss_does_not_overflow():
     assert loss.slope(far, np.zeros(2)).tolist() == pytest.approx([0.5, -0.5])
     assert loss.value(far, np.zeros(2)).tolist() == pytest.approx([5e299, 5e299])
     assert loss.curvature(far, np.zeros(2)).tolist() == [0.0, 0.0]
+    beyond = np.array([-1.7e308, 1.7e308])  # the quotient by the width is infinite
+    assert loss.slope(np.zeros(2), beyond).tolist() == [0.5, -0.5]
+    assert np.all(np.isfinite(loss.value(np.zeros(2), beyond)))
 
 
 def test_a_loss_is_called_by_what_was_chosen():
@@ -136,6 +139,8 @@ def test_a_loss_is_called_by_what_was_chosen():
         (lambda: Multinomial(1), "classes"),
         (lambda: Multinomial(3, weights=(1.0, 1.0)), "a number for each of 3 classes"),
         (lambda: Multinomial(3).centred([0.5, 0.5]), "3 shares"),
+        (lambda: Multinomial(3).centred([0.9, 0.9, 0.9]), "add up to 1"),
+        (lambda: Multinomial(3).worst_record(np.ones(1), np.ones(1)), "not of rank one"),
     ],
 )
 def test_what_a_loss_refuses(make, why):

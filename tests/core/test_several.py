@@ -19,7 +19,7 @@ from tacit.algorithms import (
 )
 from tacit.core.losses import Multinomial
 from tacit.core.problem import Problem
-from tacit.errors import InputError
+from tacit.errors import InputError, NotConverged
 from tacit.privacy.sensitivity import gradient_sensitivity
 
 K, D = 4, 5
@@ -167,6 +167,21 @@ def test_where_the_fast_solver_gives_up_descent_gets_there():
     best = np.zeros((3, K * D))
     problem.store.minimise(np.arange(3), rho, b, best, 1e-10)
     np.testing.assert_allclose(f, best, atol=1e-8)
+
+
+def test_no_division_by_zero_where_nothing_is_curved():
+    """Without l2 and with scores that are sure of everything; or with numbers that are too small to be squared."""
+    far = Problem([(np.ones((1, 1)), [0])], loss=Multinomial(2))
+    with pytest.raises(NotConverged):
+        far.argmin(linear=0, weight=0, centre=0, start=np.array([-500.0, 500.0]))
+    tiny = Problem([(np.zeros((1, 1)), [0])], loss=Multinomial(2), l2=1.0, tolerance=1e-200)
+    with pytest.raises(NotConverged):
+        tiny.argmin(linear=np.full((1, 2), 1e-160), weight=0, centre=0)
+
+
+def test_a_plan_knows_that_there_is_a_row_for_every_class():
+    with pytest.raises(InputError, match="3 times the number of features, not 7"):
+        tacit.Facts(sizes=[10], dimension=7, loss=Multinomial(3))
 
 
 def test_labels_of_classes_that_do_not_exist_are_refused():

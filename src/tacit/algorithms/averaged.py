@@ -11,6 +11,12 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import relative
+from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
+from tacit.algorithms.gradient_descent import GradientDescent
+from tacit.algorithms.incremental_admm import IncrementalADMM
+from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
+from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
+from tacit.algorithms.recycled_admm import RecycledADMM
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
@@ -19,6 +25,17 @@ from tacit.core.schedule import Broadcast, Schedule, Then
 from tacit.errors import InputError, whole
 from tacit.privacy.mechanisms import post_processed
 from tacit.privacy.noise import Noise
+
+# Methods whose estimate, wherever they have a budget, is made of released values and of nothing else. Exactly these: a
+# class that is derived from one of them may have another estimate.
+_RELEASED: tuple[type, ...] = (
+    DualPerturbedADMM,
+    PrimalPerturbedADMM,
+    PenaltyPerturbedADMM,
+    RecycledADMM,
+    IncrementalADMM,
+    GradientDescent,
+)
 
 
 @lru_cache
@@ -43,7 +60,8 @@ class Averaged:
     released values, so averaging it is post-processing: it costs messages, and no privacy. After k rounds the models
     lie within c^k of their distance from the mean at the beginning, c being the graph's (`Graph.mixing_rounds`).
 
-    Methods without noise are refused: what they would average is not released.
+    Only methods of which this is known are taken, with a budget: what another one calls its estimate may never have
+    been released. The rate is that of plain listening; members that listen robustly agree less exactly.
     """
 
     method: Algorithm
@@ -54,8 +72,9 @@ class Averaged:
     def __post_init__(self) -> None:
         whole("ticks", self.ticks, 1)
         hyper.number("mixing", self.mixing, zero=True)
-        if getattr(self.method, "budget", None) is None:
-            raise InputError(f"averaging at the end is for methods with a budget, not for {self.method!r}")
+        if type(self.method) not in _RELEASED or self.budget is None:
+            names = ", ".join(kind.__name__ for kind in _RELEASED)
+            raise InputError(f"averaging at the end is for {names} with a budget, not for {self.method!r}")
         object.__setattr__(self, "name", type(self.method).__name__)
 
     @property

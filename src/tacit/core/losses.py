@@ -43,7 +43,7 @@ def value(kind, shape, z, y):  # type: ignore[no-untyped-def]
         return 0.5 * (z - y) ** 2
     if kind == _PSEUDO_HUBER:  # width^2 (sqrt(1 + r^2) - 1) without cancellation or overflow
         r = (z - y) / width
-        return width * (z - y) * (r / (1.0 + math.hypot(1.0, r)))
+        return width * (z - y) * (r / (1.0 + math.hypot(1.0, r)) if abs(r) < 1e300 else math.copysign(1.0, r))
     if m >= 1.0 + width:
         return 0.0
     if m <= 1.0 - width:
@@ -61,9 +61,9 @@ def slope(kind, shape, z, y):  # type: ignore[no-untyped-def]
         return -weight * y / (1.0 + math.exp(y * z))
     if kind == _SQUARED:
         return z - y
-    if kind == _PSEUDO_HUBER:
+    if kind == _PSEUDO_HUBER:  # r/hypot(1, r) times the width, without overflow
         r = (z - y) / width
-        return (z - y) / math.hypot(1.0, r)
+        return width * (r / math.hypot(1.0, r) if abs(r) < 1e300 else math.copysign(1.0, r))
     m = y * z
     if m >= 1.0 + width:
         return 0.0
@@ -167,7 +167,8 @@ class _ForClasses(_Loss):
 
     A model of zeros predicts the offset. With the offset of `centred` that is the share of positives, so that what is
     learnt, and what noise hides, is how records differ from each other. It changes no bound, so it costs nothing.
-    A weight multiplies slope and curvature, and with them the noise.
+    A weight multiplies slope and curvature, and with them the noise. Offset and weights must be public: those that are
+    computed from records reveal something of them.
     """
 
     offset: float
@@ -331,7 +332,7 @@ class HuberHinge(_ForClasses):
     def _share(self, z: np.ndarray) -> np.ndarray | None:
         w = self.width
         if w < 1:
-            return None  # all probabilities near 1/2 have the same best prediction, at the corner
+            return None  # the best prediction jumps at 1/2: those between stand for nothing
         size = np.minimum(np.abs(z), 1 + w)
         larger = np.where(size <= w - 1, 0.5 + size / (2 * (1 + w)), 2 * w / (3 * w + 1 - size))
         return np.where(z >= 0, larger, 1 - larger)
@@ -399,13 +400,19 @@ class Multinomial(_Loss):
 
     @property
     def more_sums(self) -> int:
-        """The offset, and the largest score, which is subtracted from all K: in norm, sqrt(K) times."""
+        """The offset, and the largest score, which is subtracted from all. (What errors d_k of the scores do to p is at
+        most max |d_k|, in the Euclidean norm, too.)"""
         return 4 + math.isqrt(self.classes)
+
+    def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Of a Hessian of rank one only: refused."""
+        raise InputError("several classes have no worst record: their Hessian is not of rank one")
 
     def centred(self, shares: Sequence[float]) -> Multinomial:
         """The same loss with the offsets at which a model of zeros predicts these shares of the classes."""
-        if len(shares) != self.classes or not all(0 < share < 1 for share in shares):
-            raise InputError(f"{self.classes} shares between 0 and 1 are needed, one for each class, not {shares}")
+        whole_of_them = len(shares) == self.classes and abs(sum(shares) - 1) < 1e-6
+        if not whole_of_them or not all(0 < share < 1 for share in shares):
+            raise InputError(f"{self.classes} shares are needed that add up to 1, one for each class, not {shares}")
         return replace(self, offset=tuple(math.log(s * w) for s, w in zip(shares, self.weights, strict=True)))
 
     def scores(self, X: Any, F: np.ndarray) -> np.ndarray:

@@ -103,5 +103,6 @@ def events_of(law: OutputLaw, moved: np.ndarray, dimension: int) -> list[Event]:
 def spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """The cost of a linear term with a density exp(-rate ||e||). One of the two records can be anything, at slope g;
     the slope and the curvature of the other one count together."""
+    require_one_score(problem)
     one = record_weight(problem)
     return rate * problem.loss.max_slope * one + problem.loss.worst_record(rate * one, one / mu)

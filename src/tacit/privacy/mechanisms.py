@@ -293,6 +293,7 @@ def second_moment_perturbed(
     the matrix by at most sqrt(2) r^2/B_i. The Gaussian mechanism acts on the vector of the diagonal and of sqrt(2)
     times the rest of the triangle, which has the same Euclidean norm, so entries off the diagonal get less noise.
     """
+    require_one_score(problem)
     problem.require_row_norm(row_norm)
     i, j = np.triu_indices(problem.dimension)
     weight = np.where(i == j, 1.0, math.sqrt(2))

@@ -55,7 +55,10 @@ class _Agent(NamedTuple):
             if rr <= target:
                 break
             Hq = self.curved(P, q)
-            alpha = rr / float((q * Hq).sum())
+            curvature = float((q * Hq).sum())
+            if not curvature > 0:  # without l2 and far out, or where numbers are too small for their squares
+                break
+            alpha = rr / curvature
             step += alpha * q
             r -= alpha * Hq
             last, rr = rr, float((r * r).sum())
