@@ -138,8 +138,8 @@ def paper_noise(
     """
     if 1 < problem.loss.max_slope < np.inf:
         raise InputError(
-            f"alpha is the paper's, for losses of slope at most 1, and {problem.loss!r} has {problem.loss.max_slope:g}: "
-            "say how private a step is by budget"
+            f"alpha is the paper's, for losses of slope at most 1, not {problem.loss.max_slope:g} as {problem.loss!r} "
+            "has: say how private a step is by budget"
         )
     curvature = problem.l2 + 2 * eta * view.degree  # rho + 2 eta N_p
     c1 = problem.loss.max_curvature * problem.row_weight
