@@ -174,7 +174,7 @@ def test_no_division_by_zero_where_nothing_is_curved():
     far = Problem([(np.ones((1, 1)), [0])], loss=Multinomial(2))
     with pytest.raises(NotConverged):
         far.argmin(linear=0, weight=0, centre=0, start=np.array([-500.0, 500.0]))
-    tiny = Problem([(np.zeros((1, 1)), [0])], loss=Multinomial(2), l2=1.0, tolerance=1e-200)
+    tiny = Problem([(np.zeros((1, 1)), [0])], loss=Multinomial(2), l2=1e-10, tolerance=1e-200)
     with pytest.raises(NotConverged):
         tiny.argmin(linear=np.full((1, 2), 1e-160), weight=0, centre=0)
 
