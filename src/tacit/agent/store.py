@@ -9,10 +9,9 @@ those bytes, and after a crash the agent asks for them again.
 - Noise drawn for a later tick is lost with the process. Nothing of it had left: it is drawn anew, at no cost.
 - The bytes of t and of every tick before are here: they are sent again as they are.
 
-**A refusal is no crash.** Whether a noisy row can be released at all (a solver that gives up, a number that is too
-large) depends on the records, the neighbours see that it could not, and a neighbour that lies can cause it. Trying
-again with fresh noise would be a second look at the records, which nobody has paid for. So the failure is kept, and the
-run is over.
+**A failed step is no crash.** No record and no neighbour can make a noisy step fail (`tacit.core.rounding`), but a full
+disk can, between the drawing of the noise and the commit. Trying again with fresh noise would be a second look at the
+records, which nobody has paid for. So the failure is kept, and the run is over.
 
 **The ledger is another file**, and no transaction spans both. None is needed, because of this order:
 1. `Ledger.reserve_run` pays for the whole run, under the run's hash, before any noise is drawn. After a restart it
