@@ -8,6 +8,7 @@ import tacit
 from tacit.algorithms import (
     DGD,
     EXTRA,
+    Averaged,
     Between,
     CensoredADMM,
     ConsensusADMM,
@@ -83,6 +84,8 @@ PRIVATE = {
     "random aggregation gd": RandomAggregationGD(step=Geometric(0.5, 0.9), beta=2.0),
     "random aggregation min-max": RandomAggregationGD(step=0.2, min_max=True, budget=GAUSS),
     "random coordinates": RandomCoordinateDescent(beta=2.0),
+    "averaged": Averaged(method=RecycledADMM(budget=GAUSS), ticks=3, mixing=0.2),
+    "averaged token": Averaged(method=IncrementalADMM(penalty=2.0, budget=GAUSS), ticks=4, mixing=0.2),
 }
 NOISE = tacit.SeededNoise(11)
 

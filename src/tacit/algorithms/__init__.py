@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tacit.algorithms.accelerated_dp_admm import AcceleratedDPADMM
+from tacit.algorithms.averaged import Averaged
 from tacit.algorithms.censored_admm import CensoredADMM
 from tacit.algorithms.consensus_admm import ConsensusADMM
 from tacit.algorithms.dgd import DGD
@@ -33,6 +34,7 @@ __all__ = [
     "EXTRA",
     "AcceleratedDPADMM",
     "Algorithm",
+    "Averaged",
     "Between",
     "CensoredADMM",
     "ConsensusADMM",

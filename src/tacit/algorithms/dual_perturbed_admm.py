@@ -14,6 +14,7 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
+from tacit.errors import InputError
 from tacit.privacy.laws import Budget, Law, Spherical, law_within
 from tacit.privacy.noise import Noise
 
@@ -133,7 +134,13 @@ def paper_noise(
     alpha_hat = alpha - 2 ln(1 + c1 / (B_p/C (rho + 2 eta N_p))) is what remains after the Jacobian, and Phi = 0.
     Where less than alpha/2 would remain, Phi makes alpha_hat = alpha/2; the paper does so only below 0, near which the
     noise has no bound. It prints zeta = alpha_hat, but replacing a record moves e_p by up to 2: its proof needs half.
+    All this is for slopes of at most 1.
     """
+    if 1 < problem.loss.max_slope < np.inf:
+        raise InputError(
+            f"alpha is the paper's, for losses of slope at most 1, not {problem.loss.max_slope:g} as {problem.loss!r} "
+            "has: say how private a step is by budget"
+        )
     curvature = problem.l2 + 2 * eta * view.degree  # rho + 2 eta N_p
     c1 = problem.loss.max_curvature * problem.row_weight
     with np.errstate(divide="ignore", over="ignore"):  # an agent alone without l2; a huge alpha

@@ -26,7 +26,7 @@ _handed_on = kernel(handed_on)
 @entry
 def _visits(  # type: ignore[no-untyped-def]
     holders, penalty, exact, network, l2, tolerance, blocked, starts, grams,
-    kind, width, rows, lo, hi, targets, c,  # RowStore.data
+    kind, shape, rows, lo, hi, targets, c,  # RowStore.data
     x, y, seen, change,
 ):  # fmt: skip
     """The token goes from each holder to the next, the last of which only receives it. Changes the four arrays in
@@ -44,16 +44,16 @@ def _visits(  # type: ignore[no-untyped-def]
             norms[0] = np.inf
             if grams is not None and starts[i] >= 0:
                 gram.minimise(
-                    place, here, starts, grams, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                    place, here, starts, grams, kind, shape, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
                 )
             if not norms[0] <= tolerance:  # as in RowStore.minimise
                 quasi_newton.minimise(
-                    place, here, blocked, kind, width, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                    place, here, blocked, kind, shape, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
                 )
             if not norms[0] <= tolerance:
                 return k
         else:  # (8)
-            block.gradients(here, kind, width, rows, lo, hi, targets, c, x[i : i + 1], new)
+            block.gradients(here, kind, shape, rows, lo, hi, targets, c, x[i : i + 1], new)
             new[0] = centre - (new[0] + l2 * x[i]) / penalty
         change[i], y[i], z = _handed_on(new[0], centre, x[i].copy(), y[i].copy(), z, penalty, penalty, network)
         x[i] = new[0]

@@ -14,83 +14,129 @@ True
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from tacit.core.jit import entry, kernel
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 
-__all__ = ["HuberHinge", "Logistic", "Loss", "Squared"]
+__all__ = ["HuberHinge", "Logistic", "Loss", "Multinomial", "PseudoHuber", "Squared"]
 
 # Which loss a compiled kernel is to use: an integer, because numba caches no kernel that takes a function.
-_LOGISTIC, _SQUARED, _HUBER_HINGE = 0, 1, 2
+_LOGISTIC, _SQUARED, _HUBER_HINGE, _PSEUDO_HUBER = 0, 1, 2, 3
+Shape = tuple[float, float, float, float]  # width, offset, weight of labels below zero, weight of those above
 
 
 @kernel
-def value(kind, width, z, y):  # type: ignore[no-untyped-def]
+def value(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """L(z, y)."""
+    width, offset, below, above = shape
+    weight = above if y > 0.0 else below
+    z += offset
     m = y * z
     if kind == _LOGISTIC:  # log(1 + exp(-m)) without overflow
-        return max(-m, 0.0) + math.log1p(math.exp(-abs(m)))
+        return weight * (max(-m, 0.0) + math.log1p(math.exp(-abs(m))))
     if kind == _SQUARED:
         return 0.5 * (z - y) ** 2
+    if kind == _PSEUDO_HUBER:  # width^2 (sqrt(1 + r^2) - 1) without cancellation or overflow
+        r = (z - y) / width
+        return width * (z - y) * (r / (1.0 + math.hypot(1.0, r)) if abs(r) < 1e300 else math.copysign(1.0, r))
     if m >= 1.0 + width:
         return 0.0
     if m <= 1.0 - width:
-        return 1.0 - m
-    return (1.0 + width - m) ** 2 / (4.0 * width)
+        return weight * (1.0 - m)
+    return weight * (1.0 + width - m) ** 2 / (4.0 * width)
 
 
 @kernel
-def slope(kind, width, z, y):  # type: ignore[no-untyped-def]
+def slope(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """dL/dz."""
+    width, offset, below, above = shape
+    weight = above if y > 0.0 else below
+    z += offset
     if kind == _LOGISTIC:
-        return -y / (1.0 + math.exp(y * z))
+        return -weight * y / (1.0 + math.exp(y * z))
     if kind == _SQUARED:
         return z - y
+    if kind == _PSEUDO_HUBER:  # r/hypot(1, r) times the width, without overflow
+        r = (z - y) / width
+        return width * (r / math.hypot(1.0, r) if abs(r) < 1e300 else math.copysign(1.0, r))
     m = y * z
     if m >= 1.0 + width:
         return 0.0
     if m <= 1.0 - width:
-        return -y
-    return -y * (1.0 + width - m) / (2.0 * width)
+        return -weight * y
+    return -weight * y * (1.0 + width - m) / (2.0 * width)
 
 
 @kernel
-def curvature(kind, width, z, y):  # type: ignore[no-untyped-def]
+def curvature(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """d2L/dz2 (for the Huber hinge, of its middle piece on the closed interval)."""
+    width, offset, below, above = shape
+    weight = above if y > 0.0 else below
+    z += offset
     if kind == _LOGISTIC:
         e = math.exp(-abs(y * z))
-        return e / (1.0 + e) ** 2
+        return weight * e / (1.0 + e) ** 2
     if kind == _SQUARED:
         return 1.0
-    return 1.0 / (2.0 * width) if abs(1.0 - y * z) <= width else 0.0
+    if kind == _PSEUDO_HUBER:
+        return math.hypot(1.0, (z - y) / width) ** -3.0
+    return weight / (2.0 * width) if abs(1.0 - y * z) <= width else 0.0
 
 
 @entry
-def _each(which, kind, width, z, y, out):  # type: ignore[no-untyped-def]
+def _each(which, kind, shape, z, y, out):  # type: ignore[no-untyped-def]
     for r in range(len(z)):
         if which == 0:
-            out[r] = value(kind, width, z[r], y[r])
+            out[r] = value(kind, shape, z[r], y[r])
         elif which == 1:
-            out[r] = slope(kind, width, z[r], y[r])
+            out[r] = slope(kind, shape, z[r], y[r])
         else:
-            out[r] = curvature(kind, width, z[r], y[r])
+            out[r] = curvature(kind, shape, z[r], y[r])
 
 
 class _Loss:
-    """The kernels above for numpy arrays, shared by the three losses."""
+    """The kernels above for numpy arrays, shared by all losses."""
 
     kind: ClassVar[int]
-    width: float = 0.0
+    numbers: ClassVar[bool] = False  # whether targets are any numbers, not the labels -1 and +1
+
+    @property
+    def roundings(self) -> int:
+        """In the evaluation of a slope, at most."""
+        return 8
+
+    @property
+    def shape(self) -> Shape:
+        """The parameters as the kernels take them."""
+        below, above = getattr(self, "weights", (1.0, 1.0))
+        return float(getattr(self, "width", 0.0)), float(getattr(self, "offset", 0.0)), float(below), float(above)
+
+    def __repr__(self) -> str:
+        # Only what was chosen: a loss without offset and weights is that of the papers, and is called the same.
+        shown = ((f.name, getattr(self, f.name), f.default) for f in fields(self))  # type: ignore[arg-type]
+        chosen = ", ".join(f"{name}={v!r}" for name, v, default in shown if name == "width" or v != default)
+        return f"{type(self).__name__}({chosen})"
 
     def _apply(self, which: int, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         z, y = np.broadcast_arrays(np.asarray(z, float), np.asarray(y, float))
         out = np.empty(z.shape)
-        _each(which, self.kind, self.width, z.ravel(), y.ravel(), out.reshape(-1))
+        _each(which, self.kind, self.shape, z.ravel(), y.ravel(), out.reshape(-1))
         return out
+
+    @property
+    def farthest_offset(self) -> float:
+        """How far from zero the prediction of a model of zeros lies."""
+        return float(np.max(np.abs(getattr(self, "offset", 0.0))))
+
+    @property
+    def more_sums(self) -> int:
+        """How many roundings a margin gets besides those of x.f."""
+        return 1 if self.farthest_offset else 0
 
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """max over z of noise |L'(z)| + ln(1 + curvature L''(z)): what one record can reveal by noise and Jacobian.
@@ -111,14 +157,86 @@ class _Loss:
         """d2L/dz2, element by element."""
         return self._apply(2, z, y)
 
+    def probability(self, z: np.ndarray) -> np.ndarray | None:
+        """P(y = +1) that a prediction z stands for: that of which z is the best prediction. None if there is none."""
+        return None
 
-@dataclass(frozen=True)
-class Logistic(_Loss):
-    """L = log(1 + exp(-y z)): |L'| <= 1, 0 < L'' <= 1/4."""
 
+class _ForClasses(_Loss):
+    """A loss of labels -1 and +1, weighted by class, around a public `offset`: L = weight_y l(y (z + offset)).
+
+    A model of zeros predicts the offset. With the offset of `centred` that is the share of positives, so that what is
+    learnt, and what noise hides, is how records differ from each other. It changes no bound, so it costs nothing.
+    A weight multiplies slope and curvature, and with them the noise. Offset and weights must be public: those that are
+    computed from records reveal something of them.
+    """
+
+    offset: float
+    weights: tuple[float, float]
+
+    def _check(self) -> None:
+        if not math.isfinite(self.offset):
+            raise InputError(f"the offset of a loss is a number, not {self.offset}")
+        object.__setattr__(self, "weights", tuple(float(w) for w in self.weights))
+        if len(self.weights) != 2 or not all(w > 0 and math.isfinite(w) for w in self.weights):
+            raise InputError(f"weights are two positive numbers, of labels -1 and +1, not {self.weights}")
+
+    def centred(self: Chosen, share: float) -> Chosen:
+        """The same loss with the offset at which a model of zeros predicts this share of positives.
+
+        >>> loss = Logistic().centred(0.06)
+        >>> loss.probability(np.zeros(1)).round(12).tolist()
+        [0.06]
+        """
+        if not 0 < share < 1:
+            raise InputError(f"a share of positives lies between 0 and 1, not at {share}")
+        below, above = self.weights
+        weighted = above * share / (above * share + below * (1 - share))
+        return replace(self, offset=self._prediction(weighted))  # type: ignore[type-var]
+
+    def probability(self, z: np.ndarray) -> np.ndarray | None:
+        q = self._share(np.asarray(z, float) + self.offset)
+        below, above = self.weights
+        return None if q is None else q * below / (q * below + (1 - q) * above)
+
+    def _share(self, z: np.ndarray) -> np.ndarray | None:
+        """q of which z minimises q l(z) + (1 - q) l(-z)."""
+        raise NotImplementedError
+
+    def _prediction(self, q: float) -> float:
+        """The other way round."""
+        raise NotImplementedError
+
+
+Chosen = TypeVar("Chosen", bound=_ForClasses)
+
+
+@dataclass(frozen=True, repr=False)
+class Logistic(_ForClasses):
+    """L = log(1 + exp(-y z)): |L'| <= 1, 0 < L'' <= 1/4 (each times the larger weight)."""
+
+    offset: float = 0.0
+    weights: tuple[float, float] = (1.0, 1.0)  # of labels -1 and +1
     kind: ClassVar[int] = _LOGISTIC
-    max_slope: ClassVar[float] = 1.0
-    max_curvature: ClassVar[float] = 0.25
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+        return max(self.weights)
+
+    @property
+    def max_curvature(self) -> float:
+        """The bound on L''."""
+        return 0.25 * max(self.weights)
+
+    def _share(self, z: np.ndarray) -> np.ndarray:
+        return np.exp(-np.logaddexp(0.0, -z))
+
+    def _prediction(self, q: float) -> float:
+        return math.log(q) - math.log1p(-q)
 
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """max over q of noise q + ln(1 + curvature q (1 - q)): where |L'| = q, L'' = q (1 - q).
@@ -129,7 +247,8 @@ class Logistic(_Loss):
         >>> Logistic().worst_record(np.array([3.0]), np.array([2.0])).tolist()
         [3.0]
         """
-        a, b = np.broadcast_arrays(np.asarray(noise, float), np.asarray(curvature, float))
+        heavier = max(self.weights)  # multiplies slope and curvature
+        a, b = np.broadcast_arrays(heavier * np.asarray(noise, float), heavier * np.asarray(curvature, float))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where a >= b, q is 1
             half, rest = a / 2 - 1, 1 + a / b
             root = np.hypot(half, np.sqrt(a) * np.sqrt(rest))
@@ -143,33 +262,168 @@ class Squared(_Loss):
     """L = (z - y)^2 / 2, which for y = +-1 is (1 - y z)^2 / 2: |L'| unbounded, L'' = 1. Any real target."""
 
     kind: ClassVar[int] = _SQUARED
+    numbers: ClassVar[bool] = True
     max_slope: ClassVar[float] = math.inf
     max_curvature: ClassVar[float] = 1.0
 
 
-@dataclass(frozen=True)
-class HuberHinge(_Loss):
-    """The hinge 1 - y z with its corner rounded over |1 - y z| <= width: |L'| <= 1, L'' <= 1/(2 width).
+@dataclass(frozen=True, repr=False)
+class PseudoHuber(_Loss):
+    """L = width^2 (sqrt(1 + r^2) - 1), r = (z - y)/width: |L'| <= width, 0 < L'' <= 1. Any real target.
+
+    The squared loss for errors far below the width, the absolute error for those far above: regression with a slope
+    that privacy can bound.
+
+    >>> PseudoHuber(width=0.5).slope(np.array([0.0, 1e9]), np.array([0.0, 0.0])).round(6).tolist()
+    [0.0, 0.5]
+    """
+
+    width: float = 0.5
+    kind: ClassVar[int] = _PSEUDO_HUBER
+    numbers: ClassVar[bool] = True
+    max_curvature: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        _check_width(self)
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+        return self.width
+
+
+@dataclass(frozen=True, repr=False)
+class HuberHinge(_ForClasses):
+    """The hinge 1 - y z with its corner rounded over |1 - y z| <= width: |L'| <= 1, L'' <= 1/(2 width) (each times the
+    larger weight).
 
     Chaudhuri, Monteleoni, Sarwate, JMLR 12 (2011). It is neither strictly convex nor twice differentiable at the
     corners, so theorems that assume either do not cover it.
 
+    From a width of 1 on the best prediction rises strictly with the probability of +1, so that predictions stand for
+    probabilities. With q the larger of the two shares: q = 1/2 + |z|/(2 (1 + width)) where both z and -z lie on the
+    parabola, q = 2 width/(3 width + 1 - |z|) where one lies on the straight piece.
+
     >>> HuberHinge(width=0.25).max_curvature
     2.0
+    >>> HuberHinge(width=1.0).probability(np.array([-2.0, 0.0, 1.0])).round(4).tolist()
+    [0.0, 0.5, 0.6667]
     """
 
     width: float = 0.5
+    offset: float = 0.0
+    weights: tuple[float, float] = (1.0, 1.0)  # of labels -1 and +1
     kind: ClassVar[int] = _HUBER_HINGE
-    max_slope: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        if not (self.width > 0 and math.isfinite(self.width)):
-            raise InputError(f"HuberHinge needs a positive width, not {self.width}")
+        _check_width(self)
+        self._check()
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+        return max(self.weights)
 
     @property
     def max_curvature(self) -> float:
         """The bound on L''."""
-        return 1.0 / (2.0 * self.width)
+        return max(self.weights) / (2.0 * self.width)
+
+    def _share(self, z: np.ndarray) -> np.ndarray | None:
+        w = self.width
+        if w < 1:
+            return None  # the best prediction jumps at 1/2: those between stand for nothing
+        size = np.minimum(np.abs(z), 1 + w)
+        larger = np.where(size <= w - 1, 0.5 + size / (2 * (1 + w)), 2 * w / (3 * w + 1 - size))
+        return np.where(z >= 0, larger, 1 - larger)
+
+    def _prediction(self, q: float) -> float:
+        w = self.width
+        if w < 1:
+            raise InputError(f"a Huber hinge of width {w:g} has no probabilities: it needs a width of 1 or more")
+        larger = max(q, 1 - q)
+        size = (2 * larger - 1) * (1 + w) if larger <= w / (1 + w) else 3 * w + 1 - 2 * w / larger
+        return math.copysign(size, q - 0.5)
 
 
-Loss = Logistic | Squared | HuberHinge
+def _check_width(loss: PseudoHuber | HuberHinge) -> None:
+    if not (loss.width > 0 and math.isfinite(loss.width)):
+        raise InputError(f"{type(loss).__name__} needs a positive width, not {loss.width}")
+
+
+@dataclass(frozen=True, repr=False)
+class Multinomial(_Loss):
+    """L(z, y) = ln sum_k exp(z_k) - z_y for a score z_k of each of the K `classes`, y in {0, ..., K-1}.
+
+    With p the softmax of z, the gradient is p - e_y, of norm at most sqrt(2); the Hessian is diag(p) - p p^T, of norm
+    at most 1/2. So a record x adds at most sqrt(2) ||x|| to the gradient of a model, however many classes there are.
+    One against the rest, class by class, would add up to sqrt(K) ||x||. (Each times the largest weight.)
+
+    `offset` and `weights` have a number for each class; see `centred`.
+
+    >>> Multinomial(3).probability(np.zeros((1, 3))).round(4).tolist()
+    [[0.3333, 0.3333, 0.3333]]
+    """
+
+    classes: int
+    offset: tuple[float, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole("classes", self.classes, 2)
+        for name, usual in (("offset", 0.0), ("weights", 1.0)):
+            given = tuple(float(v) for v in getattr(self, name)) or (usual,) * self.classes
+            if len(given) != self.classes or not all(map(math.isfinite, given)) or (usual and min(given) <= 0):
+                raise InputError(f"{name} has a number for each of {self.classes} classes, not {given}")
+            object.__setattr__(self, name, given)
+
+    def __repr__(self) -> str:
+        chosen = [f"{self.classes}"]
+        chosen += [f"offset={self.offset}"] if any(self.offset) else []
+        chosen += [f"weights={self.weights}"] if set(self.weights) != {1.0} else []
+        return f"Multinomial({', '.join(chosen)})"
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on the norm of the gradient."""
+        return math.sqrt(2.0) * (1 + 2.0**-50) * max(self.weights)
+
+    @property
+    def max_curvature(self) -> float:
+        """The bound on the norm of the Hessian."""
+        return 0.5 * max(self.weights)
+
+    @property
+    def roundings(self) -> int:
+        """In the evaluation of a slope, at most: K terms are added up."""
+        return 16 + self.classes
+
+    @property
+    def more_sums(self) -> int:
+        """The offset, and the largest score, which is subtracted from all. (What errors d_k of the scores do to p is at
+        most max |d_k|, in the Euclidean norm, too.)"""
+        return 4 + math.isqrt(self.classes)
+
+    def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Of a Hessian of rank one only: refused."""
+        raise InputError("several classes have no worst record: their Hessian is not of rank one")
+
+    def centred(self, shares: Sequence[float]) -> Multinomial:
+        """The same loss with the offsets at which a model of zeros predicts these shares of the classes."""
+        whole_of_them = len(shares) == self.classes and abs(sum(shares) - 1) < 1e-6
+        if not whole_of_them or not all(0 < share < 1 for share in shares):
+            raise InputError(f"{self.classes} shares are needed that add up to 1, one for each class, not {shares}")
+        return replace(self, offset=tuple(math.log(s * w) for s, w in zip(shares, self.weights, strict=True)))
+
+    def scores(self, X: Any, F: np.ndarray) -> np.ndarray:
+        """z of every row, (rows, K), for a model F, (K, d)."""
+        return np.asarray(X @ F.T) + np.asarray(self.offset)
+
+    def probability(self, z: np.ndarray) -> np.ndarray:
+        """Of each class, (rows, K), for scores without the offset."""
+        log_p = np.asarray(z) + np.asarray(self.offset) - np.log(self.weights)
+        p = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
+        return p / p.sum(axis=-1, keepdims=True)
+
+
+Loss = Logistic | Squared | HuberHinge | PseudoHuber | Multinomial

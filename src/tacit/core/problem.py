@@ -16,9 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse
 
-from tacit.core.losses import Logistic, Loss, Squared
+from tacit.core.losses import Logistic, Loss, Multinomial
 from tacit.core.solvers.block import RowStore
 from tacit.core.solvers.rows import SparseRows, stack
+from tacit.core.solvers.several import ClassStore
 from tacit.errors import InputError, NotConverged
 
 ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are enlarged by as much
@@ -69,7 +70,7 @@ class Problem:
             raise InputError(f"scale must be a positive number, or one for each of {len(sizes)} agents, not {scale}")
         scales = np.broadcast_to(scales, sizes.shape).copy()
         weights = np.repeat(scales / sizes, sizes)
-        store = RowStore(loss, stack(blocks), sizes, np.concatenate(labels), weights, blocks[0].shape[1])
+        store = _store(loss, stack(blocks), sizes, np.concatenate(labels), weights, blocks[0].shape[1])
         self._set(store, np.arange(len(sizes)), loss, scales, float(l2), float(tolerance), float(radius))
 
     def _set(
@@ -129,7 +130,7 @@ class Problem:
         if not np.array_equal(self._ids, np.arange(len(self._store.sizes))):
             raise InputError("pooled() is for the whole problem, not for a part that take() made of it")
         s = self._store
-        store = RowStore(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.dimension)
+        store = _store(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.features)
         scale, l2 = self.scale.sum(keepdims=True), self.agents * self.l2
         whole = Problem.__new__(Problem)
         return whole._set(store, np.array([0]), self.loss, scale, l2, self.tolerance, self.radius)
@@ -275,6 +276,10 @@ class Sure(Protocol):
     steepest: np.ndarray
 
 
+def _store(loss: Loss, *data: Any) -> RowStore:
+    return ClassStore(loss, *data) if isinstance(loss, Multinomial) else RowStore(loss, *data)
+
+
 def check_radius(radius: float) -> None:
     """Refuses what is not a positive number, or is larger than double precision can carry.
 
@@ -319,7 +324,10 @@ def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndar
             raise InputError(f"agent {i}: the rows hold NaN or infinity")
         if not np.all(np.isfinite(y)):
             raise InputError(f"agent {i}: the labels hold NaN or infinity")
-        if not isinstance(loss, Squared) and not np.all(np.abs(y) == 1):
+        if isinstance(loss, Multinomial):
+            if not np.all((y >= 0) & (y < loss.classes) & (y == np.floor(y))):
+                raise InputError(f"agent {i}: labels of {loss.classes} classes are 0 to {loss.classes - 1}")
+        elif not loss.numbers and not np.all(np.abs(y) == 1):
             found = y[np.abs(y) != 1][0]
             raise InputError(f"agent {i}: {type(loss).__name__} needs labels -1 and +1, found {found:g}")
         blocks.append(X)

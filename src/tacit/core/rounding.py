@@ -21,7 +21,6 @@ from tacit.errors import InputError
 
 UNIT = 2.0**-53
 _REACH = 4.0  # how many radii a proximal centre may lie away from zero
-_SLOPE = 8.0  # roundings in the evaluation of a slope
 
 
 def _gamma(n: np.ndarray | float) -> np.ndarray | float:
@@ -38,7 +37,10 @@ def gradient_error(problem: Problem, size: np.ndarray | float, row_norm: float =
     """
     C, B, d = problem.scale[:, None], problem.sizes[:, None], problem.dimension
     g, k = problem.loss.max_slope, problem.loss.max_curvature
-    slope = k * _gamma(d) * row_norm * size + _SLOPE * UNIT * (g + k)
+    slope = k * _gamma(d) * row_norm * size + problem.loss.roundings * UNIT * (g + k)
+    if problem.loss.more_sums:
+        margin = row_norm * size + problem.loss.farthest_offset
+        slope = slope + k * _gamma(problem.loss.more_sums + 1.0) * margin
     return 1.01 * C * row_norm * (slope + _gamma(B + 3) * g)
 
 

@@ -179,6 +179,17 @@ class Prepared:
         return self._then.turn(t - 1) if t else self._first
 
 
+class Then:
+    """One schedule for `ticks` ticks, then another."""
+
+    def __init__(self, first: Schedule, ticks: int, then: Schedule) -> None:
+        self._first, self._ticks, self._then = first, ticks, then
+
+    def turn(self, t: int) -> Turn:
+        """Tick t of the first, or tick t - ticks of the other."""
+        return self._first.turn(t) if t < self._ticks else self._then.turn(t - self._ticks)
+
+
 @cache
 def handed_over(holder: int, following: int) -> Turn:
     """The holder speaks to one agent only."""

@@ -16,7 +16,7 @@ from tacit.core.problem import ROUNDING, Problem
 from tacit.errors import InputError
 from tacit.privacy.events import Event, Gaussian, Laplace, LaplaceVector, Pure
 from tacit.privacy.noise import LawName
-from tacit.privacy.sensitivity import convexity_of, record_weight, slope_change
+from tacit.privacy.sensitivity import convexity_of, record_weight, require_one_score, slope_change
 
 FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
 
@@ -51,6 +51,7 @@ OutputLaw = Spherical | Normal | TwoSided
 
 def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.ndarray) -> Law:
     """The law of noise with which `objective_perturbed` costs exactly the budget."""
+    require_one_score(problem)
     one, mu = record_weight(problem), convexity_of(problem, weight)
     if isinstance(budget, Gaussian):
         return Normal(budget.multiplier * math.sqrt(1 + FOR_INEXACTNESS) * slope_change(problem) / factor)
@@ -102,5 +103,6 @@ def events_of(law: OutputLaw, moved: np.ndarray, dimension: int) -> list[Event]:
 def spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """The cost of a linear term with a density exp(-rate ||e||). One of the two records can be anything, at slope g;
     the slope and the curvature of the other one count together."""
+    require_one_score(problem)
     one = record_weight(problem)
     return rate * problem.loss.max_slope * one + problem.loss.worst_record(rate * one, one / mu)

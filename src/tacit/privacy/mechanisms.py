@@ -41,6 +41,7 @@ from tacit.privacy.sensitivity import (
     gradient_sensitivity,
     layer_sensitivity,
     record_weight,
+    require_one_score,
     require_room,
     slope_change,
     solved,
@@ -108,8 +109,9 @@ def objective_perturbed(
     thousandth of the rest. The public part of the linear term is clipped (`most_pull`) and the noise added to it
     exactly, so that tau does not depend on what was heard.
 
-    Rows longer than 1 and losses without bounds are refused.
+    Rows longer than 1, losses without bounds and losses of several scores are refused.
     """
+    require_one_score(problem)
     problem.require_row_norm(1.0)
     one, mu = record_weight(problem), convexity_of(problem, weight)
     name, scale = named(law)
@@ -291,6 +293,7 @@ def second_moment_perturbed(
     the matrix by at most sqrt(2) r^2/B_i. The Gaussian mechanism acts on the vector of the diagonal and of sqrt(2)
     times the rest of the triangle, which has the same Euclidean norm, so entries off the diagonal get less noise.
     """
+    require_one_score(problem)
     problem.require_row_norm(row_norm)
     i, j = np.triu_indices(problem.dimension)
     weight = np.where(i == j, 1.0, math.sqrt(2))

@@ -18,7 +18,7 @@ import numpy as np
 
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph, View
-from tacit.core.losses import Logistic, Loss
+from tacit.core.losses import Logistic, Loss, Multinomial
 from tacit.core.problem import RADIUS, Problem, check_radius
 from tacit.core.release import Inbox
 from tacit.errors import InputError, whole
@@ -61,6 +61,11 @@ class Facts(Problem):
             raise InputError(f"sizes are the agents' numbers of rows, 1 or more each, not {sizes}")
         if dimension < 1:
             raise InputError(f"the dimension is 1 or more, not {dimension}")
+        if isinstance(loss, Multinomial) and dimension % loss.classes:
+            raise InputError(
+                f"a model of {loss.classes} classes has a row of weights for each: its dimension is "
+                f"{loss.classes} times the number of features, not {dimension}"
+            )
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), rows.shape) or not np.all((scales > 0) & np.isfinite(scales)):
             raise InputError(f"scale must be a positive number, or one for each of {len(rows)} agents, not {scale}")

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from tacit.core.losses import Multinomial
 from tacit.core.problem import ROUNDING, Problem
 from tacit.core.rounding import Solved, gradient_error, most_pull
 from tacit.errors import InputError
@@ -32,6 +33,7 @@ def gradient_sensitivity(problem: Problem, row_norm: float = 1.0, rate: float = 
 def layer_sensitivity(problem: Problem, row_norm: float = 1.0) -> np.ndarray:
     """The same for the coordinates of gradients that are taken one at a time, each at its own point. The rounding
     errors of one gradient are together as large as those of one coordinate can be; d coordinates have d of those."""
+    require_one_score(problem)
     error = 2 * math.sqrt(problem.dimension) * gradient_error(problem, problem.radius, row_norm)
     exact = slope_change(problem, row_norm)
     require_room(error, exact)
@@ -64,6 +66,15 @@ def record_weight(problem: Problem) -> np.ndarray:
     if not math.isfinite(problem.loss.max_slope):
         raise InputError(f"{type(problem.loss).__name__} has no bound on its slope: no noise can protect its minimiser")
     return problem.row_weight * (1 + ROUNDING) ** 2 * (1 + problem.dimension * 2.0**-52)
+
+
+def require_one_score(problem: Problem) -> None:
+    """Refuses several classes where a proof is about one score of a record: where its Hessian has rank one."""
+    if isinstance(problem.loss, Multinomial):
+        raise InputError(
+            "this method is proved private for one score of a record, not for several classes: take primal "
+            "perturbation (pvp), the incremental method (pi-admm) or gradient descent"
+        )
 
 
 def convexity_of(problem: Problem, weight: np.ndarray) -> np.ndarray:

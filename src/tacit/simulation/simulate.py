@@ -13,6 +13,7 @@ import numpy as np
 
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
+from tacit.core.losses import Multinomial
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast, Turn
@@ -145,7 +146,8 @@ class _Simulation:
             **({} if robust is None else {"robust": robust}),
         }
         # Compiled, where nothing is protected, no eavesdropper listens, and one agent speaks to one.
-        self.strides = getattr(algorithm, "strides", False) and overheard is None and exchange is None
+        compiled = getattr(algorithm, "strides", False) and not isinstance(problem.loss, Multinomial)
+        self.strides = compiled and overheard is None and exchange is None
         self.done, self.converged, self.seeded = 0, False, noise is not None and not noise.private
         self.history: list[dict[str, float]] = []
         self.spent: list[Counter[Event]] = [Counter() for _ in range(graph.agents)]

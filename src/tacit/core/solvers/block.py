@@ -23,7 +23,7 @@ _AT_ONCE = 256  # rows that a gradient reads twice in a row: the second time the
 
 
 @entry
-def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
+def _values(ids, kind, shape, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = sum over the rows of agent ids[k] of c_r L(x_r.f_k, y_r)"""
     for k in range(len(ids)):
         first, last = lo[ids[k]], hi[ids[k]]
@@ -31,11 +31,11 @@ def _values(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-un
         times(rows, first, last, f[k], z)
         out[k] = 0.0
         for r in range(first, last):
-            out[k] += c[r] * losses.value(kind, width, z[r - first], y[r])
+            out[k] += c[r] * losses.value(kind, shape, z[r - first], y[r])
 
 
 @entry
-def gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
+def gradients(ids, kind, shape, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = gradient of the above with respect to f_k"""
     out[:] = 0.0
     z = np.empty(_AT_ONCE)
@@ -44,7 +44,7 @@ def gradients(ids, kind, width, rows, lo, hi, y, c, f, out):  # type: ignore[no-
             last = min(first + _AT_ONCE, hi[ids[k]])
             times(rows, first, last, f[k], z)
             for r in range(first, last):
-                z[r - first] = c[r] * losses.slope(kind, width, z[r - first], y[r])
+                z[r - first] = c[r] * losses.slope(kind, shape, z[r - first], y[r])
             add_transposed_times(rows, first, last, z, out[k])
 
 
@@ -57,7 +57,7 @@ def _sparse_grams(ids, first, rows, lo, hi, d, out):  # type: ignore[no-untyped-
 
 
 @entry
-def _descend(ids, kind, width, rows, lo, hi, y, c, rho, b, f, step, steps, limit, norms):  # type: ignore[no-untyped-def]
+def _descend(ids, kind, shape, rows, lo, hi, y, c, rho, b, f, step, steps, limit, norms):  # type: ignore[no-untyped-def]
     """Gradient descent from the minimiser without data, -b/rho, until the gradient norm is at most limit[k]"""
     for k in range(len(ids)):
         first, last = lo[ids[k]], hi[ids[k]]
@@ -66,7 +66,7 @@ def _descend(ids, kind, width, rows, lo, hi, y, c, rho, b, f, step, steps, limit
             x[j] = -b[k, j] / rho[k]
         for _ in range(steps[k] + 1):
             times(rows, first, last, x, z)
-            norms[k] = quasi_newton.gradient(kind, width, rows, first, last, y, c, rho[k], b[k], x, z, s, g)
+            norms[k] = quasi_newton.gradient(kind, shape, rows, first, last, y, c, rho[k], b[k], x, z, s, g)
             if norms[k] <= limit[k]:
                 break
             combine(x, -step[k], g, x)
@@ -95,13 +95,12 @@ class RowStore:
     threads of its own, whose number may change the last bits.)
     """
 
-    def __init__(
-        self, loss: losses.Loss, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, dimension: int
-    ) -> None:
+    def __init__(self, loss: Any, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, features: int) -> None:
         self.hi = np.cumsum(sizes)
         self.lo = self.hi - sizes
-        self.sizes, self.rows, self.y, self.c, self.dimension = sizes, rows, y, c, dimension
-        self.data = (loss.kind, loss.width, rows, self.lo, self.hi, y, c)  # as the kernels take it
+        self.sizes, self.rows, self.y, self.c = sizes, rows, y, c
+        self.features = self.dimension = features
+        self.data = () if loss is None else (loss.kind, loss.shape, rows, self.lo, self.hi, y, c)  # for the kernels
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
@@ -152,7 +151,7 @@ class RowStore:
         if not isinstance(self.rows, SparseRows):
             return self.rows
         places = (self.rows.indices.astype(np.int32), self.rows.indptr.astype(np.int64))
-        return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.dimension))
+        return scipy.sparse.csr_array((self.rows.data, *places), shape=(len(self.y), self.features))
 
     @cached_property
     def grams(self) -> tuple[np.ndarray, np.ndarray | None]:

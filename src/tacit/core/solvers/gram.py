@@ -41,7 +41,7 @@ def _newton_step(G, D, rho, e, Ge, K, v, q):  # type: ignore[no-untyped-def]
 
 
 @entry
-def minimise(places, ids, first, grams, kind, width, rows, starts, ends, y, c, rhos, linear, models, tolerance, norms):  # type: ignore[no-untyped-def]
+def minimise(places, ids, first, grams, kind, shape, rows, starts, ends, y, c, rhos, linear, models, tolerance, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of a block: moves models[k] to agent ids[k]'s minimiser, fills norms[k] with the norm of
     the gradient there, or leaves models[k] alone where digits run out. X X^T of that agent lies in `grams` from
     first[ids[k]] on."""
@@ -61,14 +61,14 @@ def minimise(places, ids, first, grams, kind, width, rows, starts, ends, y, c, r
 
         # The first step leaves the given start, which is not of the form above, for Newton's point, which is.
         for r in range(n):
-            D[r] = c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
-            e[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r]) + D[r] * (m[r] - z[r])
+            D[r] = c[lo + r] * losses.curvature(kind, shape, z[r], y[lo + r])
+            e[r] = c[lo + r] * losses.slope(kind, shape, z[r], y[lo + r]) + D[r] * (m[r] - z[r])
         matvec(G, e, Ge)
         _newton_step(G, D, rho, e, Ge, K, v, a)
         matvec(G, a, z)
         combine(z, 1.0, m, z)
         for r in range(n):
-            s[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
+            s[r] = c[lo + r] * losses.slope(kind, shape, z[r], y[lo + r])
 
         for _ in range(_MAX_ITERATIONS):
             combine(s, rho, a, e)
@@ -78,7 +78,7 @@ def minimise(places, ids, first, grams, kind, width, rows, starts, ends, y, c, r
             if squared <= (0.5 * tolerance) ** 2 or not np.isfinite(squared):
                 break
             for r in range(n):
-                D[r] = c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
+                D[r] = c[lo + r] * losses.curvature(kind, shape, z[r], y[lo + r])
             _newton_step(G, D, rho, e, Ge, K, v, q)
             matvec(G, q, u)
             slope_0, au, qu = dot(e, u), dot(a, u), dot(q, u)
@@ -89,7 +89,7 @@ def minimise(places, ids, first, grams, kind, width, rows, starts, ends, y, c, r
                         t, slope_t, below, slope_below, above, slope_above
                     )
                 for r in range(n):
-                    s[r] = c[lo + r] * losses.slope(kind, width, z[r] + t * u[r], y[lo + r])
+                    s[r] = c[lo + r] * losses.slope(kind, shape, z[r] + t * u[r], y[lo + r])
                 slope_t = dot(s, u) + rho * (au + t * qu)
                 if good_enough(slope_t, slope_0):
                     break
@@ -103,7 +103,7 @@ def minimise(places, ids, first, grams, kind, width, rows, starts, ends, y, c, r
         times(rows, lo, hi, f, z)
         combine(b, rho, f, g)
         for r in range(n):
-            s[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
+            s[r] = c[lo + r] * losses.slope(kind, shape, z[r], y[lo + r])
         add_transposed_times(rows, lo, hi, s, g)
         norms[k] = np.sqrt(dot(g, g))
         if not (np.isfinite(norms[k]) and all_finite(f)):

@@ -27,23 +27,23 @@ _PATIENCE = 20  # careful steps that found neither a smaller value nor a smaller
 
 
 @kernel
-def gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: ignore[no-untyped-def]
+def gradient(kind, shape, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: ignore[no-untyped-def]
     """Fills s (slopes at the margins z) and g (gradient at f); returns ||g||."""
     for r in range(hi - lo):
-        s[r] = c[lo + r] * losses.slope(kind, width, z[r], y[lo + r])
+        s[r] = c[lo + r] * losses.slope(kind, shape, z[r], y[lo + r])
     combine(b, rho, f, g)
     add_transposed_times(rows, lo, hi, s, g)
     return np.sqrt(dot(g, g))
 
 
 @inlined
-def _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least):  # type: ignore[no-untyped-def]
+def _precondition(kind, shape, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least):  # type: ignore[no-untyped-def]
     """Fills the lower triangle of H with the Hessian at the margins z (or `diagonal` with its diagonal).
 
     `least` is a curvature below which a step would leave the range of numbers.
     """
     for r in range(0, hi - lo, stride):
-        w[r] = stride * c[lo + r] * losses.curvature(kind, width, z[r], y[lo + r])
+        w[r] = stride * c[lo + r] * losses.curvature(kind, shape, z[r], y[lo + r])
     if not dense:
         for j in range(len(diagonal)):
             diagonal[j] = rho + least
@@ -80,35 +80,35 @@ def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignor
 
 
 @inlined
-def _near_root(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t):  # type: ignore[no-untyped-def]
+def _near_root(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t):  # type: ignore[no-untyped-def]
     """A step along q at which the slope is small enough, found from t = 1, where it is slope_t; u is X q."""
     t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
     for _ in range(_MAX_TRIALS):
         t, below, slope_below, above, slope_above = next_trial(t, slope_t, below, slope_below, above, slope_above)
         slope_t = bq + rho * (fq + t * qq)
         for r in range(len(z)):
-            slope_t += c[lo + r] * losses.slope(kind, width, z[r] + t * u[r], y[lo + r]) * u[r]
+            slope_t += c[lo + r] * losses.slope(kind, shape, z[r] + t * u[r], y[lo + r]) * u[r]
         if good_enough(slope_t, slope_0):
             break
     return t
 
 
 @inlined
-def _armijo(kind, width, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ignore[no-untyped-def]
+def _armijo(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ignore[no-untyped-def]
     """The longest of the steps 1, 1/2, 1/4, ... that decreases the value as Armijo asks, and whether there is one."""
     for trial in range(_MAX_TRIALS):
         t = 0.5**trial
         change = t * bq + rho * (t * fq + t * t / 2.0 * qq)
         for r in range(len(z)):
-            at, before = z[r] + t * u[r], losses.value(kind, width, z[r], y[lo + r])
-            change += c[lo + r] * (losses.value(kind, width, at, y[lo + r]) - before)
+            at, before = z[r] + t * u[r], losses.value(kind, shape, z[r], y[lo + r])
+            change += c[lo + r] * (losses.value(kind, shape, at, y[lo + r]) - before)
         if change <= 1e-4 * t * slope_0:
             return t, True
     return t, False
 
 
 @entry
-def minimise(places, ids, blocked, kind, width, rows, starts, ends, y, c, rhos, linear, models, tolerance, norms):  # type: ignore[no-untyped-def]
+def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, linear, models, tolerance, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of a block: moves models[k] to agent ids[k]'s minimiser, fills norms[k] with the norm of
     the gradient there. `blocked` is what the function below says."""
     d = models.shape[1]
@@ -124,7 +124,7 @@ def minimise(places, ids, blocked, kind, width, rows, starts, ends, y, c, rhos, 
         z, z_new, s, w = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
 
         times(rows, lo, hi, f, z)
-        norm = gradient(kind, width, rows, lo, hi, y, c, rho, b, f, z, s, g)
+        norm = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f, z, s, g)
         stride = n // (_ROWS_PER_FEATURE * d)
         if stride < 1 or not dense:
             stride = 1
@@ -137,7 +137,7 @@ def minimise(places, ids, blocked, kind, width, rows, starts, ends, y, c, rhos, 
             if pairs == memory:
                 careful = iteration > 0
                 least = 1e-8 * norm / (1.0 + np.sqrt(dot(f, f)))
-                _precondition(kind, width, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least)
+                _precondition(kind, shape, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least)
                 if blocked is not None:
                     H[:, :] = np.linalg.cholesky(H)
                 elif dense:
@@ -148,7 +148,7 @@ def minimise(places, ids, blocked, kind, width, rows, starts, ends, y, c, rhos, 
             # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
             combine(f, 1.0, q, f_new)
             times(rows, lo, hi, f_new, z_new)
-            norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+            norm_new = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
             slope_0, slope_t = dot(g, q), dot(g_new, q)
             found = True
             if careful:
@@ -161,12 +161,12 @@ def minimise(places, ids, blocked, kind, width, rows, starts, ends, y, c, rhos, 
                 combine(z_new, -1.0, z, z_new)  # from here on X q
                 bq, fq, qq = dot(b, q), dot(f, q), dot(q, q)
                 if careful:
-                    t, found = _armijo(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0)
+                    t, found = _armijo(kind, shape, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0)
                 else:
-                    t = _near_root(kind, width, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
+                    t = _near_root(kind, shape, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
                 combine(f, t, q, f_new)
                 times(rows, lo, hi, f_new, z_new)
-                norm_new = gradient(kind, width, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+                norm_new = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
 
             combine(f_new, -1.0, f, S[pairs])
             combine(g_new, -1.0, g, Y[pairs])

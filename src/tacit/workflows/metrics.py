@@ -1,0 +1,128 @@
+"""How good a model is on labelled records. Nothing here is private: a published number tells about those records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+_GROUPS = 10  # of records with like probabilities, whose observed share is compared with the predicted one
+
+
+@dataclass(frozen=True)
+class TwoClasses:
+    """A model of two classes on labelled records."""
+
+    records: int
+    error: float  # the share of wrong labels
+    majority_error: float  # of always giving the more frequent label
+    auc: float | None  # the probability that a positive record scores above a negative one; None without both
+    average_precision: float | None  # the mean over the positives of the precision at their score
+    positives: int
+    positives_predicted: int
+    calibration_error: float | None  # how far predicted and observed shares are apart, on average; None without them
+
+    @property
+    def one_class(self) -> bool:
+        """Whether the model gives the same label to every record."""
+        return self.positives_predicted in (0, self.records)
+
+
+@dataclass(frozen=True)
+class SeveralClasses:
+    """A model of several classes on labelled records."""
+
+    records: int
+    error: float
+    majority_error: float
+    log_loss: float
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A model of a number on labelled records, in the units of the label."""
+
+    records: int
+    rmse: float
+    mae: float
+    r2: float | None  # the share of the variance that is explained; None where all labels are the same
+
+
+def two_classes(
+    y: np.ndarray, scores: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray | None = None
+) -> TwoClasses:
+    """Of labels, (n,), of which those above zero are positive; scores, (n,); and `predicted`, (n,) of bool.
+
+    >>> scores = np.array([3.0, 1.0, 2.0, 2.5])
+    >>> found = two_classes(np.array([1, -1, 1, -1]), scores, scores > 1)
+    >>> found.error, found.auc, found.average_precision, found.positives_predicted
+    (0.25, 0.75, 0.8333333333333333, 3)
+    """
+    positive = np.asarray(y) > 0
+    n, p = len(positive), int(positive.sum())
+    return TwoClasses(
+        records=n,
+        error=float(np.mean(predicted != positive)),
+        majority_error=min(p, n - p) / n,
+        auc=_auc(positive, scores),
+        average_precision=_average_precision(positive, scores),
+        positives=p,
+        positives_predicted=int(np.sum(predicted)),
+        calibration_error=None if probabilities is None else _calibration_error(positive, probabilities),
+    )
+
+
+def several_classes(y: np.ndarray, probabilities: np.ndarray) -> SeveralClasses:
+    """Of labels 0, 1, ..., (n,), and the probabilities of the classes, (n, K)."""
+    labels = np.asarray(y).astype(int)
+    counts = np.bincount(labels)
+    own = probabilities[np.arange(len(labels)), labels]
+    return SeveralClasses(
+        records=len(labels),
+        error=float(np.mean(probabilities.argmax(axis=1) != labels)),
+        majority_error=1 - float(counts.max()) / len(labels),
+        log_loss=float(-np.mean(np.log(np.maximum(own, np.finfo(float).tiny)))),
+    )
+
+
+def numbers(y: np.ndarray, predicted: np.ndarray) -> Numbers:
+    """Of labels and predictions in the same units, (n,) each.
+
+    >>> numbers(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
+    Numbers(records=3, rmse=0.5773502691896257, mae=0.3333333333333333, r2=0.5)
+    """
+    miss = np.asarray(predicted, float) - y
+    spread = float(np.sum((y - np.mean(y)) ** 2))
+    return Numbers(
+        records=len(y),
+        rmse=float(np.sqrt(np.mean(miss**2))),
+        mae=float(np.mean(np.abs(miss))),
+        r2=1 - float(np.sum(miss**2)) / spread if spread > 0 else None,
+    )
+
+
+def _auc(positive: np.ndarray, scores: np.ndarray) -> float | None:
+    """By ranks; records with the same score count half (Mann and Whitney, 1947)."""
+    p, n = int(positive.sum()), len(positive)
+    if p in (0, n):
+        return None
+    return float((rankdata(scores)[positive].sum() - p * (p + 1) / 2) / (p * (n - p)))
+
+
+def _average_precision(positive: np.ndarray, scores: np.ndarray) -> float | None:
+    """Records with the same score stand at the same place."""
+    if not positive.any():
+        return None
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # of each run of equal scores
+    found = np.cumsum(positive[order])[last]
+    new = np.diff(found, prepend=0)
+    return float(np.sum(new * found / (last + 1)) / positive.sum())
+
+
+def _calibration_error(positive: np.ndarray, probabilities: np.ndarray) -> float:
+    """The mean over ten groups of like probabilities, weighted by size, of |observed share - predicted share|."""
+    groups = np.array_split(np.argsort(probabilities, kind="stable"), min(_GROUPS, len(positive)))
+    apart = [len(g) * abs(float(positive[g].mean() - probabilities[g].mean())) for g in groups]
+    return sum(apart) / len(positive)
