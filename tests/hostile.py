@@ -11,6 +11,7 @@ import itertools
 import json
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -131,13 +132,14 @@ class Hostile:
         import grpc
 
         call = self._channel(to).unary_unary(f"/tacit.Agent/{method}")
-        for attempt in range(5):  # older gRPCs lose a connection now and then; an honest agent asks again, too
+        until = time.monotonic() + timeout
+        while True:  # older gRPCs refuse a stream now and then; an honest agent asks again, too
             try:
                 return bytes(await call(raw, timeout=timeout, wait_for_ready=True))
             except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE or attempt == 4:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > until:
                     raise
-        raise AssertionError("unreachable")
+                await asyncio.sleep(0.1)
 
     def _channel(self, to: str) -> Any:
         import grpc
