@@ -1,4 +1,4 @@
-"""Who is there: the last sign of life of every neighbour, and when an agent leaves a run because a member is away.
+"""Signs of life: when each neighbour was last heard from, and when an agent leaves a run because a member is away.
 
 An agent waits for a neighbour that is away; or, if the federation file says so, only `go_on_after` seconds without a
 sign of life. Then it signs that the neighbour is away, and tells the others in its greetings (`tacit.agent.absence`).

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import relative
+from tacit.algorithms.consensus import mixed
 from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
 from tacit.algorithms.gradient_descent import GradientDescent
 from tacit.algorithms.incremental_admm import IncrementalADMM
@@ -40,12 +40,6 @@ _RELEASED: tuple[type, ...] = (
 
 @lru_cache
 def _state(fields: tuple[str, ...]) -> Any:
-    """The state of the method, and two more fields of the average."""
-    return namedtuple("State", (*fields, "average", "average_spread"))
-
-
-@lru_cache
-def _inner(fields: tuple[str, ...]) -> Any:
     return namedtuple("State", fields)
 
 
@@ -89,9 +83,11 @@ class Averaged:
         return first if isinstance(first, Broadcast) else Then(first, self.ticks, Broadcast(graph))
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
-        """The method's state."""
+        """The method's state, and two more fields of the average."""
         s = self.method.init(problem, view, start, heard)
-        return _state(s._fields)(*s, self.method.estimate(s), np.full((len(start), 1), np.nan))
+        return _state((*s._fields, "average", "average_spread"))(
+            *s, self.method.estimate(s), np.full((len(start), 1), np.nan)
+        )
 
     def speak(self, s: Any, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[Any, Release]:
         """What the method says; then the average so far."""
@@ -104,9 +100,8 @@ class Averaged:
         """The method listens; then a step towards the neighbours' mean."""
         if t < self.ticks:
             return self._with(s, self.method.listen(self._inner(s), inbox, view, t))
-        pull = inbox.sum() - view.degree * s.average
-        spread = relative(pull, view.degree * s.average)
-        return s._replace(average=s.average + self.mixing * pull, average_spread=spread)
+        average, spread = mixed(s.average, inbox, view.degree, self.mixing)
+        return s._replace(average=average, average_spread=spread)
 
     def estimate(self, s: Any) -> np.ndarray:
         """The average so far: a function of released values."""
@@ -119,7 +114,7 @@ class Averaged:
         return np.where(np.isnan(spread), primal, spread), dual
 
     def _inner(self, s: Any) -> Any:
-        return _inner(type(s)._fields[:-2])(*s[:-2])
+        return _state(s._fields[:-2])(*s[:-2])
 
     def _with(self, s: Any, inner: Any) -> Any:
         return type(s)(*inner, self.method.estimate(inner), s.average_spread)

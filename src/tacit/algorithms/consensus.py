@@ -10,7 +10,7 @@ from tacit.algorithms import hyper
 from tacit.algorithms.hyper import Hyper
 from tacit.core.graph import View
 from tacit.core.problem import Problem
-from tacit.core.release import Release
+from tacit.core.release import Inbox, Release
 from tacit.errors import InputError
 from tacit.privacy.laws import Budget, Law, Spherical, law_within
 from tacit.privacy.mechanisms import objective_perturbed, unprotected
@@ -103,6 +103,12 @@ def dual_step(
 def residual_norms(s: Any, f: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Primal ||f_i - mean of neighbours|| and dual ||grad O_i(f_i) + 2 lambda_i||, (n,) each: at zero f is optimal."""
     return np.linalg.norm(2 * (f - s.centre), axis=1) * (V[:, 0] > 0), np.linalg.norm(s.imbalance, axis=1)
+
+
+def mixed(f: np.ndarray, inbox: Inbox, degree: np.ndarray, mixing: float) -> tuple[np.ndarray, np.ndarray]:
+    """f_i + mixing sum_j (f_j - f_i), (n, d), and how far the neighbours' rows are from f_i, relative, (n, 1)."""
+    pull = inbox.sum() - degree * f
+    return f + mixing * pull, relative(pull, degree * f)
 
 
 def relative(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

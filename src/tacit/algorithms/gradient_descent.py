@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import needed, relative
+from tacit.algorithms.consensus import mixed, needed, relative
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -76,8 +76,8 @@ class GradientDescent:
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """A step towards the neighbours' mean."""
-        pull = inbox.sum() - view.degree * s.f
-        return s._replace(f=s.f + self.mixing * pull, spread=relative(pull, view.degree * s.f))
+        f, spread = mixed(s.f, inbox, view.degree, self.mixing)
+        return s._replace(f=f, spread=spread)
 
     def estimate(self, s: State) -> np.ndarray:
         """f_i, a function of released values."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import needed
+from tacit.algorithms.consensus import mixed, needed
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -73,9 +73,7 @@ class OneShotAveraging:
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """A step towards the neighbours' mean."""
-        pull = inbox.sum() - view.degree * s.f
-        size = np.maximum(np.linalg.norm(view.degree * s.f, axis=1, keepdims=True), np.finfo(float).tiny)
-        return State(s.f + self.mixing * pull, np.linalg.norm(pull, axis=1, keepdims=True) / size)
+        return State(*mixed(s.f, inbox, view.degree, self.mixing))
 
     def estimate(self, s: State) -> np.ndarray:
         """The average so far."""

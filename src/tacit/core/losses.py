@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
@@ -104,6 +105,10 @@ class _Loss:
 
     kind: ClassVar[int]
     numbers: ClassVar[bool] = False  # whether targets are any numbers, not the labels -1 and +1
+    width: float = 0.0
+    offset: Any = 0.0
+    weights: Any = (1.0, 1.0)
+    farthest_offset: float = 0.0  # how far from zero the prediction of a model of zeros lies
 
     @property
     def roundings(self) -> int:
@@ -113,8 +118,8 @@ class _Loss:
     @property
     def shape(self) -> Shape:
         """The parameters as the kernels take them."""
-        below, above = getattr(self, "weights", (1.0, 1.0))
-        return float(getattr(self, "width", 0.0)), float(getattr(self, "offset", 0.0)), float(below), float(above)
+        below, above = self.weights
+        return float(self.width), float(self.offset), below, above
 
     def __repr__(self) -> str:
         # Only what was chosen: a loss without offset and weights is that of the papers, and is called the same.
@@ -127,11 +132,6 @@ class _Loss:
         out = np.empty(z.shape)
         _each(which, self.kind, self.shape, z.ravel(), y.ravel(), out.reshape(-1))
         return out
-
-    @property
-    def farthest_offset(self) -> float:
-        """How far from zero the prediction of a model of zeros lies."""
-        return float(np.max(np.abs(getattr(self, "offset", 0.0))))
 
     @property
     def more_sums(self) -> int:
@@ -162,7 +162,7 @@ class _Loss:
         return None
 
 
-class _ForClasses(_Loss):
+class _ForClasses(_Loss, ABC):
     """A loss of labels -1 and +1, weighted by class, around a public `offset`: L = weight_y l(y (z + offset)).
 
     A model of zeros predicts the offset. With the offset of `centred` that is the share of positives, so that what is
@@ -173,6 +173,16 @@ class _ForClasses(_Loss):
 
     offset: float
     weights: tuple[float, float]
+
+    @property
+    def farthest_offset(self) -> float:  # type: ignore[override]
+        """How far from zero the prediction of a model of zeros lies."""
+        return abs(self.offset)
+
+    @property
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+        return max(self.weights)
 
     def _check(self) -> None:
         if not math.isfinite(self.offset):
@@ -199,13 +209,13 @@ class _ForClasses(_Loss):
         below, above = self.weights
         return None if q is None else q * below / (q * below + (1 - q) * above)
 
+    @abstractmethod
     def _share(self, z: np.ndarray) -> np.ndarray | None:
         """q of which z minimises q l(z) + (1 - q) l(-z)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _prediction(self, q: float) -> float:
-        """The other way round."""
-        raise NotImplementedError
+        """z of which that is the share."""
 
 
 Chosen = TypeVar("Chosen", bound=_ForClasses)
@@ -221,11 +231,6 @@ class Logistic(_ForClasses):
 
     def __post_init__(self) -> None:
         self._check()
-
-    @property
-    def max_slope(self) -> float:
-        """The bound on |L'|."""
-        return max(self.weights)
 
     @property
     def max_curvature(self) -> float:
@@ -320,11 +325,6 @@ class HuberHinge(_ForClasses):
         self._check()
 
     @property
-    def max_slope(self) -> float:
-        """The bound on |L'|."""
-        return max(self.weights)
-
-    @property
     def max_curvature(self) -> float:
         """The bound on L''."""
         return max(self.weights) / (2.0 * self.width)
@@ -382,6 +382,11 @@ class Multinomial(_Loss):
         chosen += [f"offset={self.offset}"] if any(self.offset) else []
         chosen += [f"weights={self.weights}"] if set(self.weights) != {1.0} else []
         return f"Multinomial({', '.join(chosen)})"
+
+    @property
+    def farthest_offset(self) -> float:  # type: ignore[override]
+        """How far from zero the prediction of a model of zeros lies."""
+        return max(map(abs, self.offset))
 
     @property
     def max_slope(self) -> float:
