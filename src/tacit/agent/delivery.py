@@ -42,7 +42,7 @@ class Rows:
 
     def __init__(self, participant: Participant, peers: Mapping[int, Peer]) -> None:
         self._participant, self._peers = participant, peers
-        self._dimension = participant.federation.schema.dimension
+        self._dimension = participant.federation.schema.model_dimension
         # What each neighbour said last: it may be silent now. Starts are public, and zero.
         self._last = dict.fromkeys(
             participant.federation.graph.neighbours(participant.me).tolist(), np.zeros(self._dimension)
@@ -212,7 +212,7 @@ class Sums:
 
     def _row(self, message: bytes) -> np.ndarray:
         """The row that this agent has committed."""
-        row = row_of(Message.FromString(message), self._participant.federation.schema.dimension)
+        row = row_of(Message.FromString(message), self._participant.federation.schema.model_dimension)
         assert row is not None
         return row
 

@@ -16,15 +16,16 @@ import numpy as np
 from tacit import __version__
 from tacit.agent import federation_toml
 from tacit.agent.identity import canonical_certificate, check_dates, check_name, common_name, read_certificate
-from tacit.agent.method import EXACT_LOSSES, EXACT_METHODS, ExactMethod, PrivateMethod
+from tacit.agent.method import EXACT_METHODS, ExactMethod, PrivateMethod
 from tacit.core.graph import Graph
 from tacit.core.problem import check_radius
-from tacit.data import Classes, Schema
+from tacit.data import Schema
 from tacit.data.public import require_public
 from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
 from tacit.exchange.listening import check_robust
 from tacit.privacy.plan import Facts
+from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, Setting
 
 ROWS, SUMS = "rows", "secret-shared sums"  # what neighbours learn about each other
@@ -113,8 +114,8 @@ class Federation:
             )
         if isinstance(self.method, PrivateMethod):
             require_public(self.schema)
-        elif (self.method.loss == "squared") == isinstance(self.schema.label, Classes):
-            raise InputError(f"the loss {self.method.loss!r} does not fit the label {self.schema.label.column!r}")
+        else:
+            exact_loss(self.method.loss, self.schema.label)  # refuses one that does not fit
 
     @property
     def names(self) -> list[str]:
@@ -147,8 +148,8 @@ class Federation:
         rows = np.array([member.rows for member in self.members])
         facts = Facts(
             sizes=rows,
-            dimension=self.schema.dimension,
-            loss=EXACT_LOSSES[self.method.loss](),
+            dimension=self.schema.model_dimension,
+            loss=exact_loss(self.method.loss, self.schema.label),
             scale=rows / rows.mean(),
             l2=self.method.l2,
             radius=self.radius,
@@ -196,8 +197,19 @@ class Federation:
     def _recipe_setting(self) -> Setting:
         assert isinstance(self.method, PrivateMethod)
         rows = np.array([member.rows for member in self.members])
-        setting, method, dimension = RECIPES[self.method.name].setting, self.method, self.schema.dimension
-        return setting(rows, dimension, self.graph, method.epsilon, method.delta, self.radius or None)
+        return (
+            RECIPES[self.method.name]
+            .for_label(self.schema.label)
+            .setting(
+                rows,
+                self.schema.model_dimension,
+                self.graph,
+                self.method.epsilon,
+                self.method.delta,
+                self.radius or None,
+                averaged=self.robust == NONE,
+            )
+        )
 
     @cached_property
     def parts(self) -> dict[str, bytes]:

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from tacit.algorithms import ConsensusADMM, IncrementalADMM
 from tacit.core.algorithm import Algorithm
-from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.errors import InputError, number
+from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES
 
 EXACT_METHODS: dict[str, Callable[[float], Algorithm]] = {
     "admm": lambda penalty: ConsensusADMM(penalty=penalty),
     "i-admm": lambda penalty: IncrementalADMM(penalty=penalty),
 }
-EXACT_LOSSES: dict[str, Callable[[], Loss]] = {"logistic": Logistic, "huber": HuberHinge, "squared": Squared}
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ class ExactMethod:
             )
         number("penalty", self.penalty)
         number("l2", self.l2, zero=True)
-        if self.loss not in EXACT_LOSSES:
-            raise InputError(f"the loss is one of {', '.join(EXACT_LOSSES)}; not {self.loss!r}")
+        if self.loss not in LOSSES:
+            raise InputError(f"the loss is one of {', '.join(LOSSES)}; not {self.loss!r}")
 
     @property
     def token(self) -> bool:

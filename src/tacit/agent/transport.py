@@ -313,4 +313,4 @@ def largest_question(federation: Federation) -> int:
 
 def largest_answer(federation: Federation) -> int:
     """The most bytes that an answer can have, from the model's dimension and the number of members."""
-    return max(8 * federation.schema.dimension + ENVELOPE, largest_question(federation))
+    return max(8 * federation.schema.model_dimension + ENVELOPE, largest_question(federation))

@@ -7,7 +7,6 @@ import json as json_format
 import logging
 import time
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +21,7 @@ from tacit.errors import InputError, TacitError, number
 from tacit.files import writable
 from tacit.privacy.noise import SecureNoise
 from tacit.workflows.model import Model
+from tacit.workflows.training import how
 
 if TYPE_CHECKING:
     import numpy as np
@@ -219,13 +219,8 @@ def _model(participant: Participant, weights: np.ndarray) -> Model:
 
     federation, setting = participant.federation, participant.federation.setting
     method = federation.method
-    training: dict[str, Any] = {
-        "algorithm": type(setting.algorithm).__name__,
-        "parameters": asdict(setting.algorithm),
-        "l2": setting.facts.l2,
-        "rounds": federation.rounds,
-        "agents": [{"name": member.name, "rows": member.rows} for member in federation.members],
-        "edges": [list(edge) for edge in federation.graph.edges],
+    agents = [(member.name, member.rows) for member in federation.members]
+    training = how(setting.algorithm, setting.facts.l2, federation.rounds, agents=agents, graph=federation.graph) | {
         "without": federation.absent,
         "federation": federation.run,
         "member": participant.name,
@@ -239,4 +234,4 @@ def _model(participant: Participant, weights: np.ndarray) -> Model:
             "epsilon": method.epsilon,
             "delta": method.delta,
         }
-    return Model(weights, federation.schema, type(setting.facts.loss).__name__, training, privacy)
+    return Model(weights, federation.schema, setting.facts.loss, training, privacy)

@@ -14,14 +14,14 @@ import typer
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, warn_of
 from tacit.cli.console import out as screen
-from tacit.cli.train import Division, read, share_out
+from tacit.cli.train import NOISY, Division, rare, read, share_out
 from tacit.core.graph import Graph
-from tacit.data import Classes, Dataset
+from tacit.data import Dataset, Schema
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable
 from tacit.report import tables
-from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, recommended
+from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, margin, recommended
 from tacit.workflows.comparison import compare as compare_methods
 
 Divide = Callable[[Dataset, int], list[np.ndarray]]  # from training rows and a seed to the rows of each agent
@@ -41,6 +41,8 @@ def compare(
     seeds: Annotated[
         int, typer.Option(help="How many repetitions, each with its own division of the records and noise.")
     ] = 5,
+    positive_share: options.PositiveShare = None,
+    class_weight: options.ClassWeight = None,
     robust: options.Robust = None,
     hostile: options.HostileText = None,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
@@ -50,7 +52,8 @@ def compare(
 
     Every method protects every record by (epsilon, delta) over the whole run, one record replaced by another. The table
     also shows the alternatives: stay alone, pool the records, give up privacy. The command recommends, of the methods
-    within 0.002 of the least error, the one with the fewest messages.
+    within 0.002 of the least error, the one with the fewest messages. For a number the error is the root mean square
+    error. For a rare event, where no method has better labels than always "no", it is the ranking that counts (AUC).
 
     **Nothing that this command prints is private**: errors are exact, and the noise is seeded so that you can repeat
     the comparison. Run it on public or made-up records, not on records that you want to protect.
@@ -64,13 +67,14 @@ def compare(
     """
     if seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {seeds}")
+    if positive_share == NOISY:
+        raise InputError("a comparison is not private: give --positive-share as a number")
     if out is not None:
         names.folder(out)
         for name in ("comparison.png", "comparison.csv"):
             writable(out / name, [data])
     table, used_schema = read(data, label, site, schema)
-    if not isinstance(used_schema.label, Classes):
-        raise InputError(f"the label {used_schema.label.column!r} is a number: this command compares classifiers only")
+    used_schema = rare(used_schema, positive_share, class_weight)
     encoded = used_schema.encode(table)
     division = Division(site, agents, skew)
     _, agent_names = share_out(table, encoded, division, 0, used_schema.sites)  # refuses contradicting options
@@ -83,7 +87,7 @@ def compare(
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
-    results = run(encoded, talk, divide, epsilon, delta, seeds, Trust(robust, hostile))
+    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile))
     best = recommended(results)
     if json:
         listened = {"robust": robust, "hostile": hostile}
@@ -106,16 +110,23 @@ def compare(
 
 
 def run(
-    data: Dataset, graph: Graph, divide: Divide, epsilon: float, delta: float, seeds: int, trust: Trust = TRUSTING
+    data: Dataset,
+    schema: Schema,
+    graph: Graph,
+    divide: Divide,
+    epsilon: float,
+    delta: float,
+    seeds: int,
+    trust: Trust = TRUSTING,
 ) -> list[MethodResult]:
     """All methods on `seeds` divisions of the records; shows which method is running.
 
-    data, divide : the records, and how their training rows are divided among the agents
+    data, schema, divide : the records, what their label is, and how their training rows are divided among the agents
     graph : who talks to whom
     epsilon, delta : the total budget of every agent
     trust : how members listen, and which of them lie
     """
-    trials = [trial(data, divide, seed) for seed in range(seeds)]
+    trials = [trial(data, schema, divide, seed) for seed in range(seeds)]
     warn_of(delta, max(len(y) for _, y in trials[0].parts))
     with err.status("preparing (the first run on a machine compiles the solver: some seconds)") as status:
 
@@ -125,10 +136,10 @@ def run(
         return list(compare_methods(trials, graph, epsilon=epsilon, delta=delta, trust=trust, progress=progress))
 
 
-def trial(data: Dataset, divide: Divide, seed: int) -> Trial:
+def trial(data: Dataset, schema: Schema, divide: Divide, seed: int) -> Trial:
     """One division of the records into test rows and the rows of each agent."""
     train, test = data.split(train=len(data) - round(_TEST_SHARE * len(data)), seed=seed)
-    return Trial([(X, np.asarray(y)) for X, y in train.parts(divide(train, seed))], test, seed)
+    return Trial([(X, np.asarray(y)) for X, y in train.parts(divide(train, seed))], test, schema, seed)
 
 
 def show(results: list[MethodResult], best: MethodResult) -> None:
@@ -141,13 +152,21 @@ def show(results: list[MethodResult], best: MethodResult) -> None:
 
 def in_words(best: MethodResult, results: list[MethodResult]) -> str:
     """A summary of the table."""
-    known = {c.name: c for c in results}
-    if best.error >= known["majority"].error - 0.002:
+    known, what = {c.name: c for c in results}, best.error_name
+    constant = results[-1]
+    no_better = best.error >= constant.error - margin(results)
+    auc = best.mean("auc") if best.two_classes else None
+    if no_better and (auc is None or auc < 0.52):
         return (
-            f"No private method does better than always giving the same answer (error {known['majority'].error:.4f}): "
+            f"No private method does better than always giving the same answer ({what} {constant.error:.4f}): "
             "too few records, or too little budget."
         )
-    text = f"Recommended: {best.name} ({best.title}), test error {best.error:.4f} with {best.messages:,} messages."
+    if no_better:
+        return (
+            f"No private method gives better labels than always the same one ({what} {constant.error:.4f}), but they "
+            f"rank records. Recommended: {best.name} ({best.title}), AUC {auc:.4f} with {best.messages:,} messages."
+        )
+    text = f"Recommended: {best.name} ({best.title}), test {what} {best.error:.4f} with {best.messages:,} messages."
     one_shot = known.get("one-shot")
     if one_shot is not None and best.name != "one-shot":
         text += f" One solve each and averaging has {one_shot.error:.4f} with {one_shot.messages:,}."
@@ -165,7 +184,8 @@ def as_json(c: MethodResult) -> dict[str, Any]:
     private = {"epsilon": c.epsilon if c.private else None, "delta": c.delta if c.private else None}
     kind = {"private": c.private, "decentralised": c.decentralised, "rounds": c.rounds, "messages": c.messages}
     error = {"error": c.error, "error_range": [min(c.errors), max(c.errors)], "loss": c.loss}
-    return {"name": c.name, "title": c.title} | error | private | kind | {"seeds": len(c.errors)}
+    more = {name: c.mean(name) for name in c.metrics if name not in ("records", "error")}
+    return {"name": c.name, "title": c.title} | error | more | private | kind | {"seeds": len(c.errors)}
 
 
 def write_csv(results: list[MethodResult], path: Path) -> None:

@@ -73,7 +73,13 @@ def demo(
     screen.print("40,000 records in equal parts, on a ring; the noise is seeded, so you can repeat this.\n")
     ring = Graph.ring(len(_NAMES))
     results = compare_all(
-        data, ring, lambda train, seed: partition.equal(len(train), len(_NAMES), seed), epsilon=1.0, delta=1e-5, seeds=2
+        data,
+        schema,
+        ring,
+        lambda train, seed: partition.equal(len(train), len(_NAMES), seed),
+        epsilon=1.0,
+        delta=1e-5,
+        seeds=2,
     )
     best = recommended(results)
     show_comparison(results, best)

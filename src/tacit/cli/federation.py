@@ -15,7 +15,8 @@ from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing, writable
-from tacit.workflows.recipes import RECIPES, RECOMMENDED
+from tacit.workflows.losses import LOSSES, usual
+from tacit.workflows.recipes import RECIPES, recommended
 
 app = typer.Typer(
     help="Write, show and check the file that all members of a federation agree on.",
@@ -26,7 +27,11 @@ app = typer.Typer(
 app.command()(demo)
 
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
-_METHOD = f"With --epsilon one of: {', '.join(RECIPES)} ({RECOMMENDED}); without it admm (the default) or i-admm."
+_METHOD = (
+    f"With --epsilon one of: {', '.join(RECIPES)} (mr-admm; pvp for several classes); without it admm (the default) or "
+    "i-admm."
+)
+_LOSS = f"Without --epsilon one of: {', '.join(LOSSES)}. By default the one that fits the label."
 _SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
 _GO_ON = "If a member is silent for so many seconds, the others start again without it; 0: they wait for it."
 _QUORUM = "With --go-on-after: how many of a member's neighbours must sign that it is away; 0: more than half."
@@ -44,7 +49,7 @@ def new(
     method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
     penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull together.")] = 1e-3,
     l2: Annotated[float, typer.Option(help="Without --epsilon: the regularisation of each member.")] = 3e-5,
-    loss: Annotated[str, typer.Option(help="Without --epsilon: logistic, huber or squared.")] = "logistic",
+    loss: Annotated[str | None, typer.Option(help=_LOSS)] = None,
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
     robust: options.Robust = None,
@@ -70,19 +75,20 @@ def new(
     called = [each.name for each in members]
     edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0).edges]
     agreed: PrivateMethod | ExactMethod
+    used = Schema.from_toml(schema)
     if epsilon is None:
-        agreed = ExactMethod(method or "admm", penalty, l2, loss)
+        agreed = ExactMethod(method or "admm", penalty, l2, loss or usual(used.label))
     elif rounds is not None:
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
-        agreed = PrivateMethod(method or RECOMMENDED, epsilon, delta)
+        agreed = PrivateMethod(method or recommended(used.label), epsilon, delta)
     made = Federation(
         title=title,
         members=tuple(members),
         edges=tuple(edges),
         method=agreed,
         rounds=200 if rounds is None else rounds,
-        schema=Schema.from_toml(schema),
+        schema=used,
         exchange=SUMS if secret_shared else ROWS,
         robust=NONE if robust is None else robust,
         go_on_after=go_on_after,

@@ -24,7 +24,7 @@ from tacit.files import fingerprint
 from tacit.privacy.noise import SecureNoise
 from tacit.simulation.simulate import simulate
 from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECOMMENDED
+from tacit.workflows.recipes import recommended
 
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation
@@ -62,7 +62,7 @@ def demo(
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
     for title, method in (
         ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
-        ("private", PrivateMethod(RECOMMENDED, epsilon, _DELTA)),
+        ("private", PrivateMethod(recommended(schema.label), epsilon, _DELTA)),
     ):
         home = out / title
         home.mkdir()
@@ -149,7 +149,7 @@ def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, 
     setting, method = federation.setting, federation.method
 
     def error(weights: np.ndarray) -> float:
-        return Model(weights, federation.schema, type(setting.facts.loss).__name__).error(test)
+        return Model(weights, federation.schema, setting.facts.loss).measured(test).miss
 
     own, there = (np.mean([error(f) for f in rows]) for rows in (models, simulated))
     target = f" at ({method.epsilon:g}, {method.delta:g})" if isinstance(method, PrivateMethod) else ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.algorithms import CensoredADMM, ConsensusADMM, IncrementalADMM, WalkADMM
 from tacit.core.graph import Graph
-from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.data import Table, adult_table, read_csv
 from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
@@ -23,12 +22,6 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "coca": CensoredADMM,
     "i-admm": IncrementalADMM,
     "w-admm": WalkADMM,
-}
-
-LOSSES: dict[str, Callable[[], Loss]] = {
-    "logistic": Logistic,
-    "huber": HuberHinge,
-    "squared": Squared,
 }
 
 GRAPHS: dict[str, Callable[[int], Graph]] = {

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from tacit.cli.names import ALGORITHMS, LOSSES
+from tacit.cli.names import ALGORITHMS
+from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES
 
 _FILE = "A CSV file with a header line, or **adult** for the embedded data."
@@ -18,8 +19,16 @@ _SCHEMA = "The schema: how records become numbers (see tacit schema). By default
 _GRAPH = "ring, star, path, complete, random:EDGES, or a CSV file with the columns from and to."
 _ALGORITHM = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
 _TOTAL = "Train privately, with this total epsilon for every record. All other settings follow from it."
-_PENALTY = "How strongly neighbours are pulled together (0.001 by default, 0.01 for the squared loss)."
-_LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for classes, squared for numbers."
+_PENALTY = "How strongly neighbours are pulled together (0.001 by default, 0.01 for numbers)."
+_LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for two classes, multinomial for more, squared for numbers."
+_SHARE = (
+    "The public share of positive records, such as 0.06: a model of a rare event starts from it. Or `noisy`, with "
+    "--epsilon: a noisy count measures it, and the budget pays for it. By default what the schema says."
+)
+_WEIGHT = (
+    "How much a negative and a positive record count: two numbers such as 1,5; or `balanced`, from the positive share. "
+    "A private run needs as many times more noise as the larger of them. By default what the schema says."
+)
 _OUT = "The model file to write. A plot of the convergence goes into the same folder, as .png."
 
 _ROBUST = (
@@ -47,6 +56,8 @@ L2 = Annotated[
 ]
 Rounds = Annotated[int | None, Option(help="The largest number of rounds (1000).")]
 Tolerance = Annotated[float | None, Option(help="Stop when all residuals, primal and dual, are below this (1e-4).")]
+PositiveShare = Annotated[str | None, Option(help=_SHARE)]
+ClassWeight = Annotated[str | None, Option(help=_WEIGHT)]
 Holdout = Annotated[float, Option(help="The share of every agent's rows that is held out for testing.")]
 Epsilon = Annotated[float, Option(help="The total epsilon for every record.")]
 Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]

@@ -17,11 +17,13 @@ from tacit.algorithms import DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPert
 from tacit.cli import names, options
 from tacit.cli.console import out as screen
 from tacit.cli.theory import Aim, designed, statements
+from tacit.data import Schema
 from tacit.errors import InputError
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, to_plain
 from tacit.privacy.plan import Facts, Plan, calibrate
 from tacit.privacy.plan import plan as plan_run
+from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES
 
 _METHODS: dict[str, Any] = {
@@ -46,13 +48,18 @@ def plan(
     delta: options.Delta = 1e-5,
     penalty: Annotated[float | None, typer.Option(help="eta, for a run with your own settings.")] = None,
     rounds: Annotated[int | None, typer.Option(help="With --penalty: how many rounds (50).")] = None,
-    loss: Annotated[str | None, typer.Option(help="With --penalty: logistic (default) or huber.")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="With --penalty: logistic (default), huber; pseudo-huber for numbers.")
+    ] = None,
     l2: Annotated[float | None, typer.Option(help="With --penalty: rho, every agent's regularisation (1e-5).")] = None,
     scale: Annotated[float | None, typer.Option(help="With --penalty: C, the weight of an agent's loss (1).")] = None,
     law: Annotated[str | None, typer.Option(help="With --penalty and --epsilon: gaussian (default) or pure.")] = None,
     alpha: Annotated[float | None, typer.Option(help="The noise parameter of the paper, instead of --epsilon.")] = None,
     theory: Annotated[bool, typer.Option("--theory", help="Also print what the papers' theorems say.")] = False,
-    dimension: Annotated[int, typer.Option(help="How many features.")] = 104,
+    dimension: Annotated[int | None, typer.Option(help="How many features (104).")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="The schema: its features, and a label of two or more classes or a number.")
+    ] = None,
     reference: Annotated[float, typer.Option(help="With --theory: the norm of the reference model.")] = 10.0,
     accuracy: Annotated[
         float, typer.Option(help="With --theory: how much worse than the reference the loss may be.")
@@ -76,10 +83,18 @@ def plan(
 
     Example: `tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6`
 
+    Example: `tacit plan pvp --schema schema.toml --rows 4000,9000,2500 --epsilon 1`
+
     Example: `tacit plan dvp --rows 8000 --agents 5 --rounds 24 --penalty 0.005 --epsilon 1`
     """
     names.pick(RECIPES, algorithm, "algorithm")
-    sizes = _sizes(rows, agents)
+    sizes, label = _sizes(rows, agents), None
+    if schema is not None:
+        if dimension is not None:
+            raise InputError("--schema says how many features there are; leave out --dimension")
+        used = Schema.from_toml(schema)
+        label, dimension = used.label, used.model_dimension
+    dimension = 104 if dimension is None else dimension
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0)
     if (epsilon is None) == (alpha is None):
         raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise parameter")
@@ -89,7 +104,8 @@ def plan(
         for option, value in given.items():
             if value is not None:
                 raise InputError(f"{option} needs --penalty: it is for a run with your own settings")
-        setting = RECIPES[algorithm].setting(sizes, dimension, talk, epsilon, delta)
+        recipe = RECIPES[algorithm] if label is None else RECIPES[algorithm].for_label(label)
+        setting = recipe.setting(sizes, dimension, talk, epsilon, delta)
         method: Any = setting.algorithm
         rounds, facts = setting.rounds, setting.facts
     else:
@@ -101,7 +117,7 @@ def plan(
         facts = Facts(
             sizes=sizes,
             dimension=dimension,
-            loss=names.pick(names.LOSSES, loss or "logistic", "loss")(),
+            loss=exact_loss(loss) if label is None else exact_loss(loss, label),
             scale=1.0 if scale is None else scale,
             l2=1e-5 if l2 is None else l2,
         )

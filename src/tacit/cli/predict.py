@@ -8,13 +8,20 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from tacit.cli import names
 from tacit.cli.console import err, warn
-from tacit.data import Classes
+from tacit.data import Classes, Dataset, Multiclass
+from tacit.errors import InputError
 from tacit.files import replacing, writable
+from tacit.report.metrics import in_words
 from tacit.workflows.model import Model
+from tacit.workflows.training import as_plain
+
+_THRESHOLD = "Two classes: predict the positive one where its probability is above this, such as 0.1."
+_TOP = "Two classes: predict the positive one for the K records with the highest scores, and for no other."
 
 
 def predict(
@@ -22,27 +29,36 @@ def predict(
     file: Annotated[
         str, typer.Argument(help="A CSV file of records, or **adult** for the embedded data.", show_default=False)
     ],
+    threshold: Annotated[float | None, typer.Option(help=_THRESHOLD)] = None,
+    top: Annotated[int | None, typer.Option(help=_TOP)] = None,
     out: Annotated[Path, typer.Option(help="The CSV file to write; - for standard output.")] = Path("predictions.csv"),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
-    """Apply a model to a file of records, and write one line of predictions for each record.
+    """Apply a model to a file of records, and write one line for each record, in the order of the file.
 
-    The predictions are in the order of the file. The schema in the model file says how records become numbers. A record
-    that lacks a value has an empty prediction. If the file has the label, the command also prints the error.
+    A line has the id columns that the schema names, the predicted label, its score, and a probability where the model
+    has one. The score ranks records: the higher, the more likely the positive class. A model of several classes writes
+    the score and the probability of the predicted class, and then the probability of each class. For a number, the
+    score is the prediction before it is cut off at the label's bounds.
+
+    The schema in the model file says how records become numbers. A record that lacks a value has an empty prediction.
+    If the file has the label, the command also prints how good the predictions are.
 
     Example: `tacit predict model.json new-patients.csv --out predictions.csv`
+
+    Example: `tacit predict model.json new-patients.csv --top 50`
     """
     to_screen = str(out) == "-"
     if not to_screen:
         writable(out, [model, file])
     fitted = Model.load(model)
+    _check(fitted, threshold, top)
     table = names.records(file)
     data = fitted.schema.encode(table, labelled=False)
-    predictions, probabilities = fitted.predictions(data), fitted.probabilities(data)
-    header = [fitted.schema.label.column, *([] if probabilities is None else ["probability"])]
+    header, cells = _columns(fitted, data, chosen(fitted, data, threshold, top))
     lines: list[list[object]] = [[""] * len(header) for _ in range(len(table))]
     for k, row in enumerate(data.kept):
-        lines[row] = [predictions[k], *([] if probabilities is None else [f"{probabilities[k]:.6f}"])]
+        lines[row] = [column[k] for column in cells]
     if to_screen:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *lines])
         return
@@ -52,12 +68,69 @@ def predict(
         warn(f"{len(table) - len(data):,} of {len(table):,} records lack a value: their predictions are empty")
 
     summary: dict[str, object] = {"records": len(table), "predicted": len(data), "out": str(out)}
-    if fitted.schema.label.column in table.columns:
-        summary["error"] = fitted.error(fitted.schema.encode(table))
+    label = fitted.schema.label
+    measured = None
+    if label.column in table.columns:
+        labelled = fitted.schema.encode(table)
+        measured = fitted.measured(labelled, chosen(fitted, labelled, threshold, top))
+        summary |= as_plain(measured) | {"records": len(table)}
     if json:
         typer.echo(json_format.dumps(summary))
         return
-    if "error" in summary:
-        kind = "error" if isinstance(fitted.schema.label, Classes) else "RMSE"
-        typer.echo(f"{kind} on the labelled records: {summary['error']:.4g}")
+    if measured is not None:
+        typer.echo(f"on the {measured.records:,} labelled records:")
+        for line in in_words(measured, label):
+            typer.echo(f"  {line}")
     err.print(f"wrote {out}: predictions for {len(data):,} of {len(table):,} records", markup=False, soft_wrap=True)
+
+
+def _check(model: Model, threshold: float | None, top: int | None) -> None:
+    """Refuses a threshold or a number of records that makes no sense for this model."""
+    if threshold is None and top is None:
+        return
+    if threshold is not None and top is not None:
+        raise InputError("--threshold and --top both say which records are positive: give one of them")
+    if not isinstance(model.schema.label, Classes):
+        raise InputError("--threshold and --top are for a label of two classes; leave them out")
+    if top is not None and top < 0:
+        raise InputError(f"--top must be zero or more, not {top}")
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is a probability, from 0 to 1, not {threshold:g}")
+    if threshold is not None and model.loss.probability(np.zeros(1)) is None:
+        raise InputError(f"--threshold needs probabilities, and a model by {model.loss!r} has none; use --top")
+
+
+def chosen(model: Model, data: Dataset, threshold: float | None, top: int | None) -> np.ndarray | None:
+    """Which records are positive by --threshold or --top, (n,); None without both."""
+    if threshold is not None:
+        probabilities = model.probabilities(data)
+        assert probabilities is not None
+        return probabilities > threshold
+    if top is not None:
+        best = np.argsort(-model.scores(data), kind="stable")[:top]  # of equal scores, the first in the file
+        return np.isin(np.arange(len(data)), best)
+    return None
+
+
+def _columns(model: Model, data: Dataset, positive: np.ndarray | None) -> tuple[list[str], list[list[str]]]:
+    """The header of the file, and the cells of each of its columns."""
+    label, scores, probabilities = model.schema.label, model.scores(data), model.probabilities(data)
+    header, cells = [label.column, "score"], [[str(value) for value in model.predictions(data, positive)]]
+    if isinstance(label, Multiclass):
+        assert probabilities is not None
+        own = (np.arange(len(data)), scores.argmax(axis=1))
+        cells += [_digits(scores[own]), _digits(probabilities[own])]
+        header += ["probability", *(f"probability of {name}" for name in label.classes)]
+        cells += [_digits(column) for column in probabilities.T]
+    elif isinstance(label, Classes):
+        cells.append(_digits(scores))
+        if probabilities is not None:
+            header.append("probability")
+            cells.append(_digits(probabilities))
+    else:
+        cells.append([repr(float(value)) for value in model.in_units(scores)])
+    return header, cells
+
+
+def _digits(numbers: np.ndarray) -> list[str]:
+    return [f"{number:.6f}" for number in numbers]

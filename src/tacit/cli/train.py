@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,23 +15,23 @@ from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
-from tacit.core.losses import HuberHinge, Logistic, Squared
-from tacit.data import Classes, Dataset, Schema, Sites, Table, Target, adult_schema, partition
+from tacit.data import Classes, Dataset, Schema, Sites, Table, adult_schema, partition
 from tacit.data.public import require_public
 from tacit.errors import GraphError, InputError, whole
 from tacit.exchange.listening import check_robust
 from tacit.files import writable
 from tacit.report import tables
-from tacit.workflows.recipes import RECIPES, RECOMMENDED, Recipe
-from tacit.workflows.training import Trained, as_json, hold_out, one_sided, ticks_a_round, train_privately
+from tacit.report.metrics import in_words
+from tacit.workflows.losses import exact_loss
+from tacit.workflows.recipes import RECIPES, Recipe, recommended
+from tacit.workflows.training import Trained, as_json, as_plain, hold_out, one_sided, ticks_a_round, train_privately
 from tacit.workflows.training import train as train_together
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
 
 NOT_COVERED = " (not covered by the guarantee: keep this to yourself)"
-# In units where a row's loss has scale 1: what converged fastest over several data sets, by the loss's curvature.
-_USUAL_PENALTY = {Logistic: 1e-3, HuberHinge: 1e-3, Squared: 1e-2}
+NOISY = "noisy"  # of --positive-share: measured by a noisy count
 
 
 class Division(NamedTuple):
@@ -71,6 +72,8 @@ def train(
     l2: options.L2 = None,
     rounds: options.Rounds = None,
     tolerance: options.Tolerance = None,
+    positive_share: options.PositiveShare = None,
+    class_weight: options.ClassWeight = None,
     holdout: options.Holdout = 0.1,
     robust: options.Robust = None,
     hostile: options.HostileText = None,
@@ -88,9 +91,14 @@ def train(
     operating system's generator protects every record by (epsilon, delta) over the whole run. You must then give
     --schema, because drafting a schema reads the records. With --site a record is protected within its site.
 
+    The label may have two classes, several classes, or be a number. If one of two classes is rare, say how rare it is
+    (--positive-share): the model then ranks records better, at no cost. The result says how well it ranks (AUC).
+
     Example: `tacit train patients.csv --label died --site hospital --graph ring --out model.json`
 
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --delta 1e-6`
+
+    Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --positive-share 0.06`
 
     Example: `tacit train adult --graph complete --epsilon 1 --robust clipping --hostile flip:1`
     """
@@ -115,21 +123,26 @@ def train(
                 "--skew divides the rows by their labels, so the numbers of rows, which are public, would reveal "
                 "something about the labels; with --epsilon leave it out, or use tacit compare on public records"
             )
-        recipe = names.pick(RECIPES, algorithm or RECOMMENDED, "with --epsilon, algorithm")
+        if algorithm is not None:
+            names.pick(RECIPES, algorithm, "with --epsilon, algorithm")
         if schema is None and file != "adult":
             raise InputError(
                 "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
             )
         table, used_schema = read(file, label, site, schema)
-        return _private(recipe, table, used_schema, asked, epsilon, delta)
+        used_schema = rare(used_schema, positive_share, class_weight)
+        recipe = RECIPES[algorithm or recommended(used_schema.label)]
+        return _private(recipe, table, used_schema, asked, epsilon, delta, count=positive_share == NOISY)
     make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
         make(penalty=penalty)  # refuses a bad one before the file is read
+    if positive_share == NOISY:
+        raise InputError("--positive-share noisy is paid for by a budget; give --epsilon, or the share as a number")
     table, used_schema = read(file, label, site, schema)
-    chosen_loss = names.pick(names.LOSSES, loss or _usual_loss(used_schema), "loss")()
-    if isinstance(used_schema.label, Target) and not isinstance(chosen_loss, Squared):
-        raise InputError(f"the label {used_schema.label.column!r} is a number: only the squared loss fits it")
-    method = make(penalty=_USUAL_PENALTY[type(chosen_loss)] if penalty is None else penalty)
+    used_schema = rare(used_schema, positive_share, class_weight)
+    chosen_loss = exact_loss(loss, used_schema.label)
+    # In units where a row's loss has scale 1: what converged fastest over several data sets, by the loss's curvature.
+    method = make(penalty=(1e-2 if chosen_loss.numbers else 1e-3) if penalty is None else penalty)
     data = encoded(table, used_schema)
     parts, agent_names = share_out(table, data, asked.division, seed, used_schema.sites)
     liars = names.hostile(hostile, len(parts), seed)
@@ -166,8 +179,44 @@ def train(
     err.print(f"wrote {out if picture is None else f'{out} and {picture}'}", markup=False, soft_wrap=True)
 
 
-def _private(recipe: Recipe, table: Table, schema: Schema, asked: Asked, epsilon: float, delta: float) -> None:
-    """Training under a total budget."""
+def rare(schema: Schema, share: str | None, weight: str | None) -> Schema:
+    """The schema with the share of positives and the class weights of the options, if they are given."""
+    label = schema.label
+    if share is None and weight is None:
+        return schema
+    if not isinstance(label, Classes):
+        raise InputError("--positive-share and --class-weight are for a label of two classes; leave them out")
+    if share is not None and share != NOISY:
+        label = replace(label, positive_share=_float(share, "--positive-share is a number such as 0.06, or noisy"))
+    if weight == "balanced":
+        if label.positive_share is None:
+            raise InputError("--class-weight balanced follows from the share of positives: give --positive-share 0.06")
+        label = replace(label, weights=(0.5 / (1 - label.positive_share), 0.5 / label.positive_share))
+    elif weight is not None:
+        rule = "--class-weight is two numbers, for negative and positive records, such as 1,5; or balanced"
+        numbers = [_float(text, rule) for text in weight.split(",")]
+        if len(numbers) != 2:
+            raise InputError(f"{rule}; not {weight!r}")
+        label = replace(label, weights=(numbers[0], numbers[1]))
+    return replace(schema, label=label)
+
+
+def _float(text: str, rule: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{rule}; not {text!r}") from None
+
+
+def _private(
+    recipe: Recipe, table: Table, schema: Schema, asked: Asked, epsilon: float, delta: float, count: bool
+) -> None:
+    """Training under a total budget; `count` measures the share of positives.
+
+    recipe, table, schema : the method, the records, and how they become numbers
+    asked : the options that training without privacy has, too
+    epsilon, delta : the total budget
+    """
     require_public(schema, incomplete_is_public=asked.file == "adult")
     data = encoded(table, schema, NOT_COVERED)
     parts, agent_names = share_out(table, data, asked.division, asked.seed, schema.sites)
@@ -187,6 +236,7 @@ def _private(recipe: Recipe, table: Table, schema: Schema, asked: Asked, epsilon
             names=agent_names,
             test=data.take(held) if len(held) else None,
             sites=asked.division.site is not None,
+            count_positives=count,
             robust=asked.robust,
             hostile=liars,
             prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
@@ -194,16 +244,21 @@ def _private(recipe: Recipe, table: Table, schema: Schema, asked: Asked, epsilon
         )
     trained.model.save(asked.out)
     if asked.json:
-        fields = ("rounds", "messages", "private", "epsilon", "delta", "error")
+        fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
         found = {"model": str(asked.out)} | {name: getattr(trained, name) for name in fields}
-        found["not_covered_by_the_guarantee"] = ["error"]
+        measured = as_plain(trained.measured)
+        found |= measured | {"not_covered_by_the_guarantee": list(measured)}
         typer.echo(json_format.dumps(found | _listening(asked.robust, liars)))
         return
     _show_liars(liars)
     screen.print(f"{recipe.title}: {trained.rounds} rounds between {len(kept)} agents")
     screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
-    if trained.error is not None:
-        screen.print(f"error on the {len(held):,} rows held out: {trained.error:.4f} (not covered by the guarantee)")
+    if trained.positive_share is not None:
+        screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
+    if trained.measured is not None:
+        screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
+        for line in in_words(trained.measured, schema.label):
+            screen.print(f"  {line}", soft_wrap=True)
     err.print(f"wrote {asked.out}", markup=False, soft_wrap=True)
 
 
@@ -365,8 +420,8 @@ def show(trained: Trained) -> None:
         f"{history['consensus_error'][-1]:.1e}; {history['bytes'][-1] / 1e6:.2f} MB "
         f"in {int(history['messages'][-1]):,} messages between neighbours"
     )
+    if trained.together.measured is not None:
+        screen.print("\nthe model trained together, on the rows held out:")
+        for line in in_words(trained.together.measured, trained.model.schema.label):
+            screen.print(f"  {line}", soft_wrap=True)
     screen.print(f"privacy: {trained.model.privacy['statement']}")
-
-
-def _usual_loss(schema: Schema) -> str:
-    return "logistic" if isinstance(schema.label, Classes) else "squared"

@@ -2,7 +2,7 @@
 
 from tacit.data import partition
 from tacit.data.adult import a9a, adult, adult_schema, adult_table
-from tacit.data.columns import Bands, Category, Classes, Number, Sites, Target
+from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
 from tacit.data.dataset import Dataset
 from tacit.data.files import load, read_libsvm, read_npz
 from tacit.data.schema import Schema
@@ -13,6 +13,8 @@ __all__ = [
     "Category",
     "Classes",
     "Dataset",
+    "Label",
+    "Multiclass",
     "Number",
     "Schema",
     "Sites",

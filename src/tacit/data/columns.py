@@ -121,12 +121,19 @@ class Category:
 
 @dataclass(frozen=True)
 class Classes:
-    """A label of two classes: +1 for the strings in `positive`, -1 for those in `negative`."""
+    """A label of two classes: +1 for the strings in `positive`, -1 for those in `negative`.
+
+    `positive_share` and `weights` must be public. They say how rare the positives are, and how much a record counts,
+    negative and positive: see `Logistic.centred` and `tacit.losses`.
+    """
 
     column: str
     positive: tuple[str, ...]
     negative: tuple[str, ...]
+    positive_share: float | None = None
+    weights: tuple[float, float] | None = None  # of negative and positive records
     kind: ClassVar[str] = "classes"
+    outputs: ClassVar[int] = 1  # scores of a model
 
     def __post_init__(self) -> None:
         positive = _strings(self.positive, f"positive of label {self.column!r}")
@@ -138,6 +145,17 @@ class Classes:
             )
         object.__setattr__(self, "positive", positive)
         object.__setattr__(self, "negative", negative)
+        if self.positive_share is not None:
+            (share,) = _shares([self.positive_share], f"positive_share of label {self.column!r}")
+            object.__setattr__(self, "positive_share", share)
+        if self.weights is not None:
+            weights = _numbers(self.weights, f"weights of label {self.column!r}")
+            if len(weights) != 2 or min(weights) <= 0:
+                raise InputError(
+                    f"weights must be two positive numbers, of negative and positive records; label {self.column!r} "
+                    f"has {list(weights)}; correct them"
+                )
+            object.__setattr__(self, "weights", weights)
 
     def encode(self, cells: Cells) -> Encoded:
         """+1 or -1; the position has no meaning here."""
@@ -147,12 +165,55 @@ class Classes:
 
 
 @dataclass(frozen=True)
+class Multiclass:
+    """A label of three or more classes: 0, 1, ... in the order given. `shares`, if given, says how frequent each is.
+
+    >>> Multiclass("ward", classes=("surgery", "medicine", "eyes")).outputs
+    3
+    """
+
+    column: str
+    classes: tuple[str, ...]
+    shares: tuple[float, ...] | None = None  # public, like the classes
+    kind: ClassVar[str] = "multiclass"
+
+    def __post_init__(self) -> None:
+        classes = _strings(self.classes, f"classes of label {self.column!r}")
+        if len(classes) < 3:
+            raise InputError(
+                f"a label of kind 'multiclass' has three classes or more; label {self.column!r} has {len(classes)}; "
+                "for two, write positive and negative instead"
+            )
+        object.__setattr__(self, "classes", classes)
+        if self.shares is not None:
+            shares = _shares(self.shares, f"shares of label {self.column!r}")
+            if len(shares) != len(classes) or abs(sum(shares) - 1) > 1e-6:
+                raise InputError(
+                    f"shares must be {len(classes)} numbers that add up to 1, one for each class; label "
+                    f"{self.column!r} has {len(shares)} that add up to {sum(shares):g}; correct them"
+                )
+            object.__setattr__(self, "shares", shares)
+
+    @property
+    def outputs(self) -> int:
+        """Scores of a model: one for each class."""
+        return len(self.classes)
+
+    def encode(self, cells: Cells) -> Encoded:
+        """The place of each label among the classes; the position has no meaning here."""
+        place = {name: k for k, name in enumerate(self.classes)}
+        found = _look_up(place, cells, "one of the label's classes", "add it to the classes in [label]").astype(float)
+        return Encoded(np.zeros(len(found), dtype=np.int32), found, np.zeros(len(found), dtype=bool))
+
+
+@dataclass(frozen=True)
 class Target:
-    """A numeric label, clipped to public bounds and scaled to [-1, 1], for the squared loss."""
+    """A numeric label, clipped to public bounds and scaled to [-1, 1]."""
 
     column: str
     bounds: tuple[float, float]
     kind: ClassVar[str] = "number"
+    outputs: ClassVar[int] = 1  # scores of a model
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", _bounds(self.bounds, f"label {self.column!r}"))
@@ -161,6 +222,9 @@ class Target:
         """2 (v - lo) / (hi - lo) - 1."""
         unit = Number(self.column, self.bounds).encode(cells)
         return unit._replace(value=2.0 * unit.value - 1.0)
+
+
+Label = Classes | Multiclass | Target
 
 
 @dataclass(frozen=True)
@@ -214,6 +278,13 @@ def _numbers(values: Any, what: str) -> tuple[float, ...]:
         if not (number and abs(value) <= sys.float_info.max):
             raise InputError(f"{what} must be finite numbers; got {value!r}; write numbers")
     return tuple(float(value) for value in listed)
+
+
+def _shares(values: Any, what: str) -> tuple[float, ...]:
+    shares = _numbers(values, what)
+    if not all(0 < share < 1 for share in shares):
+        raise InputError(f"{what} must lie between 0 and 1, without both; got {list(shares)}; correct them")
+    return shares
 
 
 def _bounds(values: Any, what: str) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.columns import Category, Classes, Number, Target
+from tacit.data.columns import Category, Classes, Label, Multiclass, Number, Target
 from tacit.data.schema import Schema
 from tacit.data.table import Table
 from tacit.errors import InputError
@@ -18,6 +18,7 @@ LEAK = (
 
 _MISSING = ("?", "", "NA", "N/A", "null")
 _MOST_CATEGORIES = 100
+_MOST_CLASSES = 50
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
 # id, patient_id, PatientID, but not paid; and other columns that name a person and do not describe one.
 _ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid|mrn|ssn|nhs|zip|zipcode|postcode|phone|email|name)$)|[a-z]I[dD]$")
@@ -44,6 +45,10 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
     target = _label(_present(table, label), label, table.source)
     if isinstance(target, Classes):
         notes.append(f"label {label!r}: +1 is {', '.join(target.positive)}, -1 is {', '.join(target.negative)}")
+    elif isinstance(target, Multiclass):
+        notes.append(f"label {label!r} has {len(target.classes)} classes: {', '.join(target.classes)}")
+    else:
+        notes.append(f"label {label!r} is a number; for classes, write the schema's [label] by hand")
     columns: list[Number | Category] = []
     for name in table.columns:
         if name == label:
@@ -94,7 +99,7 @@ def _present(table: Table, name: str) -> list[str]:
     return table.columns[name][there].tolist()
 
 
-def _label(values: list[str], name: str, source: str) -> Classes | Target:
+def _label(values: list[str], name: str, source: str) -> Label:
     distinct = sorted(set(values))
     numbers = _as_numbers(distinct)
     if numbers is None:
@@ -114,11 +119,13 @@ def _label(values: list[str], name: str, source: str) -> Classes | Target:
     if len(groups) == 2:
         return Classes(name, positive=groups[1], negative=groups[0])
     if numbers is None:
-        shown = ", ".join(distinct[:10]) + (", ..." if len(distinct) > 10 else "")
-        raise InputError(
-            f"a label has two classes or is a number; the label column has {len(groups)} classes: {shown}; "
-            "write the schema's [label] by hand and put each of them in positive or negative"
-        )
+        if len(groups) > _MOST_CLASSES:
+            shown = ", ".join(distinct[:10])
+            raise InputError(
+                f"a label has at most {_MOST_CLASSES} classes, or is a number; column {name!r} of {source} has "
+                f"{len(groups)} classes: {shown}, ...; write the schema's [label] by hand and put them into groups"
+            )
+        return Multiclass(name, classes=tuple(distinct))
     return Target(name, bounds=(float(numbers.min()), float(numbers.max())))
 
 

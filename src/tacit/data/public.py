@@ -1,6 +1,5 @@
 """What a privacy proof needs from a schema: nothing that follows from it may depend on the records."""
 
-from tacit.data.columns import Classes
 from tacit.data.schema import Schema
 from tacit.errors import InputError
 
@@ -10,8 +9,6 @@ def require_public(schema: Schema, *, incomplete_is_public: bool = False) -> Non
 
     `incomplete_is_public` is for embedded data, whose incomplete records are public.
     """
-    if not isinstance(schema.label, Classes):
-        raise InputError(f"the label {schema.label.column!r} is a number: private training needs two classes so far")
     if schema.drafted:
         raise InputError(
             "the schema says drafted = true: its bounds, categories and sites were read from records, so they reveal "

@@ -15,6 +15,8 @@ records reveals something about them. As a TOML file:
     column = "income"
     positive = [">50K", ">50K."]     # +1
     negative = ["<=50K", "<=50K."]   # -1
+    positive_share = 0.25            # optional and public: what a model starts from, for rare positives
+    weights = [1, 3]                 # optional and public: how much a negative and a positive record count
 
     [sites]                      # optional: the organisations that hold the records, for `tacit train --site`
     column = "hospital"
@@ -36,7 +38,15 @@ records reveals something about them. As a TOML file:
     kind = "category"            # one feature per category, in this order; another value is refused
     categories = ["Female", "Male"]
 
-A numeric label, for the squared loss, is scaled from its bounds to [-1, 1]:
+A label of three or more classes:
+
+    [label]
+    column = "ward"
+    kind = "multiclass"
+    classes = ["surgery", "medicine", "eyes"]
+    shares = [0.5, 0.4, 0.1]     # optional and public: how frequent each is
+
+A numeric label is scaled from its bounds to [-1, 1]:
 
     [label]
     column = "income"
@@ -58,7 +68,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from tacit.data.clipping import clipped
-from tacit.data.columns import Bands, Category, Classes, Number, Sites, Target
+from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
 from tacit.data.dataset import Dataset
 from tacit.data.schema_toml import write
 from tacit.data.table import Table
@@ -66,7 +76,7 @@ from tacit.data.text import read_text
 from tacit.errors import InputError
 
 _COLUMNS = {kind.kind: kind for kind in (Number, Bands, Category)}
-_LABELS = {kind.kind: kind for kind in (Classes, Target)}
+_LABELS = {kind.kind: kind for kind in (Classes, Multiclass, Target)}
 _VERSION = 1
 
 
@@ -88,7 +98,7 @@ class Schema:
     ([[0.25, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0]], [-1.0, 1.0], {'age': 1})
     """
 
-    label: Classes | Target
+    label: Label
     columns: tuple[Number | Bands | Category, ...]
     intercept: bool = False
     row_norm: float = 0.0
@@ -128,6 +138,8 @@ class Schema:
         listed = [(column.name, column.categories) for column in self.columns if isinstance(column, Category)]
         if isinstance(label, Classes):
             listed.append((label.column, label.positive + label.negative))
+        elif isinstance(label, Multiclass):
+            listed.append((label.column, label.classes))
         if self.sites is not None:
             listed.append((self.sites.column, self.sites.names))
         for name, values in listed:
@@ -148,6 +160,11 @@ class Schema:
     def dimension(self) -> int:
         """Number of encoded features."""
         return len(self.feature_names)
+
+    @property
+    def model_dimension(self) -> int:
+        """Number of a model's weights: one for each feature, or for each feature and class."""
+        return self.label.outputs * self.dimension
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Schema":
@@ -323,7 +340,8 @@ def _plain_sites(sites: Sites) -> dict[str, Any]:
 
 def _plain_part(part: Any) -> dict[str, Any]:
     plain = {f.name: getattr(part, f.name) for f in fields(part)}
-    listed = {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
+    said = {key: value for key, value in plain.items() if value is not None}
+    listed = {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
     naming = next(iter(listed))
     return {naming: listed.pop(naming), "kind": part.kind, **listed}
 

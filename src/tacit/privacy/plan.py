@@ -242,6 +242,7 @@ def calibrate(
     epsilon: float,
     delta: float,
     law: type[Gaussian] = Gaussian,
+    before: Sequence[Event] = (),
 ) -> Method: ...
 
 
@@ -255,6 +256,7 @@ def calibrate(
     epsilon: float,
     delta: float,
     law: type[Pure],
+    before: Sequence[Event] = (),
 ) -> Method: ...
 
 
@@ -267,6 +269,7 @@ def calibrate(
     epsilon: float,
     delta: float,
     law: type[Pure] | type[Gaussian] = Gaussian,
+    before: Sequence[Event] = (),
 ) -> Method:
     """The algorithm `make(budget)` with the largest budget for a noisy step such that no agent's total passes
     (epsilon, delta).
@@ -277,6 +280,7 @@ def calibrate(
         rounds          how many rounds the run has
         epsilon, delta  what the whole run may cost each agent
         law             which noise: `Gaussian`, or the papers' `Pure`
+        before          what every agent has released before, out of the same total
 
     >>> from tacit.algorithms import RecycledADMM
     >>> facts = Facts(sizes=[8000] * 3, dimension=10, l2=0.1)
@@ -300,8 +304,10 @@ def calibrate(
         try:
             spent = plan(make(budget(p)), facts, graph, rounds).spent
         except (BudgetTooSmall, NoRoom):
-            return Counter()  # p has to be larger: so much noise leaves no digits for the rest
-        return max(_distinct(spent), key=lambda counter: totals(counter, delta).best)
+            return Counter(before)  # p has to be larger: so much noise leaves no digits for the rest
+        return max(
+            (counter + Counter(before) for counter in _distinct(spent)), key=lambda counter: totals(counter, delta).best
+        )
 
     if totals(worst(_TINY_BUDGET), delta).best > epsilon:
         raise CannotKeep(

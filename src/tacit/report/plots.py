@@ -68,7 +68,7 @@ def method_errors(results: list[MethodResult], best: MethodResult, path: str | o
         axes.plot([min(c.errors), max(c.errors)], [place, place], color=colour, lw=5, alpha=0.3)
         axes.plot(c.error, place, "o", color=colour)
     axes.set_yticks(range(len(order)), [f"{c.name}" + ("" if c.decentralised else " (pooled)") for c in order])
-    axes.set_xlabel("test error: mean and range over seeds")
+    axes.set_xlabel(f"test {best.error_name}: mean and range over seeds")
     _plain(axes, grid="x")
     _save(figure, path, dpi=130)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from tacit.data import Classes
+from tacit.data import Target
 from tacit.papers.experiment import Claim
 from tacit.privacy.accounting import rounded_up
 from tacit.workflows.comparison import MethodResult
@@ -16,7 +16,7 @@ from tacit.workflows.training import Evaluation, Trained
 
 def comparison(trained: Trained) -> Table:
     """The models trained together, on pooled data, and by each organisation alone."""
-    classes = isinstance(trained.model.schema.label, Classes)
+    classes = not isinstance(trained.model.schema.label, Target)
     error_name, error_format = ("test error", ".4f") if classes else ("test RMSE", ".4g")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("who")
@@ -42,13 +42,26 @@ def methods(results: list[MethodResult], best: MethodResult) -> Table:
     """All methods at one budget, the best first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("method", no_wrap=True)
-    for heading in ("test error", "range", "loss", "epsilon", "messages"):
+    ranks = best.two_classes
+    headings = (f"test {best.error_name}", "range", *(["AUC"] if ranks else []), "loss", "epsilon", "messages")
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
+    digits = ".4f" if best.error_name == "error" else ".4g"
     for c in sorted(results, key=lambda c: (not (c.private and c.decentralised), c.error)):
         style = "bold green" if c is best else None if c.private and c.decentralised else "dim"
         spent = f"{rounded_up(c.epsilon):#.4g}" if c.private else "-"
-        measured = [f"{c.error:.4f}", f"{min(c.errors):.4f}-{max(c.errors):.4f}", f"{c.loss:.4f}", spent]
-        table.add_row(c.name, *measured, f"{c.messages:,}" if c.decentralised else "pooled", style=style)
+        auc = c.mean("auc") if ranks else None
+        rank = [] if not ranks else ["-" if auc is None else f"{auc:.4f}"]
+        measured = [f"{c.error:{digits}}", f"{min(c.errors):{digits}}-{max(c.errors):{digits}}"]
+        table.add_row(
+            c.name,
+            *measured,
+            *rank,
+            f"{c.loss:.4f}",
+            spent,
+            f"{c.messages:,}" if c.decentralised else "pooled",
+            style=style,
+        )
     return table
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -12,17 +12,23 @@ import scipy.sparse
 
 from tacit.attacks.poisoning import Hostile
 from tacit.core.graph import Graph
-from tacit.core.losses import HuberHinge, Logistic
+from tacit.core.losses import HuberHinge, Squared
 from tacit.core.problem import Problem
-from tacit.data import Dataset
+from tacit.data import Classes, Dataset, Multiclass, Schema, Target
 from tacit.errors import GraphError, InputError
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
 from tacit.simulation.simulate import simulate
+from tacit.workflows import metrics
+from tacit.workflows.losses import exact_loss
+from tacit.workflows.metrics import Metrics
+from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES, Recipe, Setting
 
-REFERENCE_LOSS = HuberHinge(1.0)  # all methods are measured by this loss, whichever loss they minimise
+REFERENCE_LOSS = HuberHinge(1.0)  # all methods for two classes are measured by this loss, whichever they minimise
 _AS_GOOD_AS = 0.002  # two errors closer than this count as equal: the method with fewer messages is recommended
+_AS_GOOD_AS_RMSE = 0.01  # of the constant's: the same for numbers
+_AS_GOOD_AS_AUC = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +37,7 @@ class Trial:
 
     parts: list[tuple[Any, np.ndarray]]
     test: Dataset
+    schema: Schema
     seed: int
 
     @property
@@ -38,17 +45,17 @@ class Trial:
         """How many rows each agent has."""
         return tuple(len(y) for _, y in self.parts)
 
-    @property
-    def dimension(self) -> int:
-        """How many features there are."""
-        return int(self.parts[0][0].shape[1])
-
     @cached_property
-    def stacked(self) -> tuple[Any, np.ndarray]:
+    def training(self) -> Dataset:
         """All training rows in one place."""
         rows = [X for X, _ in self.parts]
         X = scipy.sparse.vstack(rows, format="csr") if scipy.sparse.issparse(rows[0]) else np.vstack(rows)
-        return X, np.concatenate([y for _, y in self.parts])
+        return Dataset(X, self.labels, self.test.names, np.arange(len(self.labels)))
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """Of all training rows."""
+        return np.concatenate([y for _, y in self.parts])
 
 
 @dataclass(frozen=True)
@@ -57,8 +64,8 @@ class MethodResult:
 
     name: str
     title: str
-    errors: list[float]  # on test rows, one a trial
-    losses: list[float]  # of the training rows, by `REFERENCE_LOSS`
+    measured: list[list[Metrics]]  # on test rows: for each trial one of each model
+    losses: list[float]  # of the training rows, by one loss for all methods
     epsilon: float  # the most that an agent spends, at delta; infinite without privacy
     delta: float
     decentralised: bool
@@ -70,10 +77,35 @@ class MethodResult:
         """Whether the method keeps a finite epsilon."""
         return bool(np.isfinite(self.epsilon))
 
+    @cached_property
+    def errors(self) -> list[float]:
+        """For each trial the mean error of the models, or for numbers their root mean square error."""
+        return [float(np.mean([each.miss for each in trial])) for trial in self.measured]
+
     @property
     def error(self) -> float:
         """The mean over trials."""
         return float(np.mean(self.errors))
+
+    @property
+    def two_classes(self) -> bool:
+        """Whether the label has two classes: then there is a ranking."""
+        return isinstance(self.measured[0][0], metrics.TwoClasses)
+
+    @property
+    def error_name(self) -> str:
+        """What `error` is."""
+        return "RMSE" if isinstance(self.measured[0][0], metrics.Numbers) else "error"
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of what was measured."""
+        return [field.name for field in fields(self.measured[0][0])]
+
+    def mean(self, name: str) -> float | None:
+        """The mean over models and trials of one of the metrics, such as "auc"; None where it has no value."""
+        found = [getattr(each, name) for trial in self.measured for each in trial]
+        return None if any(value is None for value in found) else float(np.mean(found))
 
     @property
     def loss(self) -> float:
@@ -84,7 +116,7 @@ class MethodResult:
 class Outcome(NamedTuple):
     """What one method achieves in one trial."""
 
-    models: np.ndarray  # (k, d): the error of the method is the mean of their errors
+    models: list[Model]  # the error of the method is the mean of their errors
     epsilon: float
     rounds: int
     messages: int
@@ -106,12 +138,14 @@ def methods(
     """Every method by name: its title, whether it is decentralised, and the function that runs it in a trial."""
 
     @lru_cache
-    def setting(recipe: Recipe, sizes: tuple[int, ...], dimension: int, talk: Graph) -> Setting:
+    def setting(recipe: Recipe, sizes: tuple[int, ...], schema: Schema, talk: Graph) -> Setting:
         # A setting depends on the sizes alone: trials of the same sizes share it.
-        return recipe.setting(sizes, dimension, talk, epsilon, delta)
+        return recipe.for_label(schema.label).setting(
+            sizes, schema.model_dimension, talk, epsilon, delta, averaged=trust.robust is None
+        )
 
     def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph) -> Outcome:
-        found = setting(recipe, trial.sizes, trial.dimension, talk)
+        found = setting(recipe, trial.sizes, trial.schema, talk)
         return _run(trial, talk, found, delta, trust=trust if talk.agents > 1 else TRUSTING)
 
     def by_recipe(name: str) -> Callable[[Trial], Outcome]:
@@ -124,17 +158,18 @@ def methods(
 
     def alone(trial: Trial) -> Outcome:
         # The first round of one-shot averaging, without the averaging: every agent keeps its own model.
-        first = replace(setting(RECIPES["one-shot"], trial.sizes, trial.dimension, graph), rounds=1)
+        first = replace(setting(RECIPES["one-shot"], trial.sizes, trial.schema, graph), rounds=1)
         silent = replace(first, algorithm=replace(first.algorithm, mixing=0.0))
         return _run(trial, graph, silent, delta, apart=True)._replace(rounds=0, messages=0)
 
     def central(trial: Trial) -> Outcome:
-        return outcome(Trial([trial.stacked], trial.test, trial.seed), RECIPES["gradient-descent"], Graph.ring(1))
+        pooled = replace(trial, parts=[(trial.training.X, trial.labels)])
+        return outcome(pooled, RECIPES["gradient-descent"], Graph.ring(1))
 
     def pooled(trial: Trial) -> Outcome:
-        sizes = np.array(trial.sizes)
-        problem = Problem(trial.parts, loss=Logistic(), scale=sizes / sizes.mean(), l2=3e-5, tolerance=1e-6)
-        return Outcome(problem.optimum()[None], np.inf, 0, 0)
+        sizes, loss = np.array(trial.sizes), exact_loss(None, trial.schema.label)
+        problem = Problem(trial.parts, loss=loss, scale=sizes / sizes.mean(), l2=3e-5, tolerance=1e-6)
+        return Outcome([Model(problem.optimum(), trial.schema, loss)], np.inf, 0, 0)
 
     return {
         **{name: (recipe.title, True, by_recipe(name)) for name, recipe in RECIPES.items()},
@@ -157,6 +192,7 @@ def compare(
     """Runs every method in every trial. It leaves out a method that
 
     - cannot keep the budget,
+    - is not proved for several classes, if the label has them,
     - needs a cycle for its token and finds none in the graph,
     - hands a token on, if members listen robustly: a member then has only one message to listen to.
 
@@ -165,8 +201,11 @@ def compare(
     trust : how members listen, and which of them lie
     progress : called with the name of each method before it runs
     """
+    several = isinstance(trials[0].schema.label, Multiclass)
     for name, (title, decentralised, run) in methods(graph, epsilon, delta, trust).items():
         if trust.robust is not None and name == "pi-admm":
+            continue
+        if several and name not in ("central", "no-privacy") and not (name in RECIPES and RECIPES[name].multiclass):
             continue
         if progress is not None:
             progress(name)
@@ -177,7 +216,7 @@ def compare(
         yield MethodResult(
             name=name,
             title=title,
-            errors=[_error(o.models, trial.test) for o, trial in zip(outcomes, trials, strict=True)],
+            measured=[[m.measured(trial.test) for m in o.models] for o, trial in zip(outcomes, trials, strict=True)],
             losses=[_loss(o.models, trial) for o, trial in zip(outcomes, trials, strict=True)],
             epsilon=max(o.epsilon for o in outcomes),
             delta=delta,
@@ -186,18 +225,47 @@ def compare(
             messages=outcomes[0].messages,
         )
 
-    shares = [float(np.mean(trial.test.y > 0)) for trial in trials if trial.test.y is not None]
-    errors, losses = [min(share, 1 - share) for share in shares], [1.0] * len(trials)
-    yield MethodResult("majority", "always the more frequent answer", errors, losses, np.inf, delta, False, 0, 0)
+    constant = [_constant(trial) for trial in trials]
+    numbers = isinstance(trials[0].schema.label, Target)
+    yield MethodResult(
+        name="mean" if numbers else "majority",
+        title="always the mean label" if numbers else "always the most frequent answer",
+        measured=[[found] for found, _ in constant],
+        losses=[loss for _, loss in constant],
+        epsilon=np.inf,
+        delta=delta,
+        decentralised=False,
+        rounds=0,
+        messages=0,
+    )
+
+
+def margin(results: list[MethodResult]) -> float:
+    """Two errors closer than this count as equal; `results` end with the constant answer."""
+    constant = results[-1]
+    return _AS_GOOD_AS_RMSE * constant.error if constant.error_name == "RMSE" else _AS_GOOD_AS
 
 
 def recommended(results: list[MethodResult]) -> MethodResult:
-    """Of the private, decentralised methods that are as good as the best, the one with the fewest messages."""
+    """Of the private, decentralised methods that are as good as the best, the one with the fewest messages.
+
+    The best has the least error. Where none has a smaller one than the constant answer, which `results` end with, and
+    there are two classes, the best ranks records best (AUC).
+    """
     candidates = [c for c in results if c.private and c.decentralised and c.messages > 0]
     if not candidates:
         raise InputError("no method can keep this budget on so few records: raise epsilon, or bring more records")
-    best = min(c.error for c in candidates)
-    return min((c for c in candidates if c.error <= best + _AS_GOOD_AS), key=lambda c: (c.messages, c.error))
+
+    def loss(c: MethodResult) -> float:
+        return c.error if auc is None else 1 - auc[c.name]
+
+    auc, close = None, margin(results)
+    if min(c.error for c in candidates) >= results[-1].error - close:
+        ranks = {c.name: c.mean("auc") for c in candidates if c.two_classes}
+        if ranks and None not in ranks.values():
+            auc, close = {name: rank or 0.0 for name, rank in ranks.items()}, _AS_GOOD_AS_AUC
+    best = min(map(loss, candidates))
+    return min((c for c in candidates if loss(c) <= best + close), key=lambda c: (c.messages, loss(c)))
 
 
 def _run(
@@ -237,17 +305,35 @@ def _run(
     )
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     if members or trust != TRUSTING:
-        models = run.estimate if hostile is None else run.estimate[hostile.honest]
+        weights = run.estimate if hostile is None else run.estimate[hostile.honest]
     else:
-        models = run.estimate / facts.scale[:, None] if apart else run.model[None]
+        weights = run.estimate / facts.scale[:, None] if apart else run.model[None]
+    models = [Model(f, trial.schema, facts.loss) for f in weights]
     return Outcome(models, spent, rounds, int(run.history["messages"][-1]))
 
 
-def _error(models: np.ndarray, test: Dataset) -> float:
+def _constant(trial: Trial) -> tuple[Metrics, float]:
+    """How good it is to give every record the same answer, the best one for the training rows; and its loss."""
+    label, y, test = trial.schema.label, trial.labels, trial.test
     assert test.y is not None
-    return float(np.mean([np.mean((np.asarray(test.X @ f) > 0) != (test.y > 0)) for f in models]))
+    same = np.zeros(len(test))
+    if isinstance(label, Classes):
+        found: Metrics = metrics.two_classes(test.y, same, same + float(np.mean(y > 0)) > 0.5)
+        return found, float(np.mean(REFERENCE_LOSS.value(np.zeros(len(y)), y)))
+    if isinstance(label, Multiclass):
+        shares = (np.bincount(y.astype(int), minlength=label.outputs) + 0.5) / (len(y) + 0.5 * label.outputs)
+        found = metrics.several_classes(test.y, same + shares.argmax(), np.tile(shares, (len(test), 1)))
+        return found, float(-np.mean(np.log(shares[y.astype(int)])))
+    lo, hi = label.bounds
+    unit = (hi - lo) / 2
+    found = metrics.numbers(lo + unit * (test.y + 1), same + lo + unit * (float(np.mean(y)) + 1))
+    return found, float(np.var(y) / 2)
 
 
-def _loss(models: np.ndarray, trial: Trial) -> float:
-    X, y = trial.stacked
-    return float(np.mean([np.mean(REFERENCE_LOSS.value(np.asarray(X @ f), y)) for f in models]))
+def _loss(models: list[Model], trial: Trial) -> float:
+    """The mean loss of the training rows, by one loss for all methods, whichever they minimise."""
+    data, y = trial.training, trial.labels
+    if isinstance(trial.schema.label, Multiclass):
+        return float(np.mean([metrics.log_loss(y, np.asarray(m.probabilities(data))) for m in models]))
+    reference = REFERENCE_LOSS if isinstance(trial.schema.label, Classes) else Squared()
+    return float(np.mean([np.mean(reference.value(m.scores(data), y)) for m in models]))

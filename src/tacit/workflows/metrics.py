@@ -28,6 +28,11 @@ class TwoClasses:
         """Whether the model gives the same label to every record."""
         return self.positives_predicted in (0, self.records)
 
+    @property
+    def miss(self) -> float:
+        """The one number that says how bad the model is: the error."""
+        return self.error
+
 
 @dataclass(frozen=True)
 class SeveralClasses:
@@ -38,6 +43,11 @@ class SeveralClasses:
     majority_error: float
     log_loss: float
 
+    @property
+    def miss(self) -> float:
+        """The one number that says how bad the model is: the error."""
+        return self.error
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -47,6 +57,14 @@ class Numbers:
     rmse: float
     mae: float
     r2: float | None  # the share of the variance that is explained; None where all labels are the same
+
+    @property
+    def miss(self) -> float:
+        """The one number that says how bad the model is: the root mean square error."""
+        return self.rmse
+
+
+Metrics = TwoClasses | SeveralClasses | Numbers
 
 
 def two_classes(
@@ -73,17 +91,22 @@ def two_classes(
     )
 
 
-def several_classes(y: np.ndarray, probabilities: np.ndarray) -> SeveralClasses:
-    """Of labels 0, 1, ..., (n,), and the probabilities of the classes, (n, K)."""
+def several_classes(y: np.ndarray, predicted: np.ndarray, probabilities: np.ndarray) -> SeveralClasses:
+    """Of labels 0, 1, ..., (n,), the predicted ones, (n,), and the probabilities of the classes, (n, K)."""
     labels = np.asarray(y).astype(int)
     counts = np.bincount(labels)
-    own = probabilities[np.arange(len(labels)), labels]
     return SeveralClasses(
         records=len(labels),
-        error=float(np.mean(probabilities.argmax(axis=1) != labels)),
+        error=float(np.mean(predicted != labels)),
         majority_error=1 - float(counts.max()) / len(labels),
-        log_loss=float(-np.mean(np.log(np.maximum(own, np.finfo(float).tiny)))),
+        log_loss=log_loss(labels, probabilities),
     )
+
+
+def log_loss(y: np.ndarray, probabilities: np.ndarray) -> float:
+    """The mean of -ln of the probability of each label, (n,), from those of all classes, (n, K)."""
+    own = probabilities[np.arange(len(y)), np.asarray(y).astype(int)]
+    return float(-np.mean(np.log(np.maximum(own, np.finfo(float).tiny))))
 
 
 def numbers(y: np.ndarray, predicted: np.ndarray) -> Numbers:

@@ -12,19 +12,23 @@ We chose them on synthetic records (`benchmarks/tuning.py`), never on the data t
 A third number is a bound: agents ignore models farther from zero than a `radius`. A solve with an l2 of c s starts from
 a loss of L(0), so its minimiser f has c s/2 ||f||^2 <= L(0). A step's noise, of deviation s sqrt(N K) in a gradient,
 has the norm sqrt(d N/K)/c in a model. The radius is four times the sum of both, rounded up to a power of two.
+
+The label decides the loss (`Recipe.loss_for`). After the last noisy step the agents average their models, which reads
+no record and costs nothing, until they lie within a thousandth of their distance before (`Averaged`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tacit.algorithms import (
     Algorithm,
+    Averaged,
     DualPerturbedADMM,
     Geometric,
     GradientDescent,
@@ -36,14 +40,17 @@ from tacit.algorithms import (
 )
 from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
-from tacit.core.losses import HuberHinge, Loss
+from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
+from tacit.data.columns import Classes, Label, Multiclass
 from tacit.errors import InputError
 from tacit.privacy.accounting import gaussian_steps
+from tacit.privacy.events import Event
 from tacit.privacy.laws import Budget
 from tacit.privacy.plan import Facts, calibrate
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
 _L2 = 1e-5  # the proximal weight regularises; l2 only makes the optimum unique
+_NUMBERS = PseudoHuber(0.25)  # for targets in [-1, 1], by benchmarks/tuning.py
 
 
 @dataclass(frozen=True)
@@ -83,9 +90,32 @@ class Recipe:
     title: str
     solves: int  # K, noisy steps
     reach: float  # c in w = c K s
-    loss: Loss
+    loss: HuberHinge | Multinomial | PseudoHuber
     build: Callable[[Recipe, NoiseLevel, Graph], Built]
     token: bool = False  # whether one agent speaks at a time
+    multiclass: bool = False  # whether the proof of its steps covers several classes
+    averages: bool = True  # whether the agents average their models at the end; not where the method itself does
+
+    def for_label(self, label: Label) -> Recipe:
+        """The same recipe with the loss for this label."""
+        return replace(self, loss=self.loss_for(label))
+
+    def loss_for(self, label: Label) -> HuberHinge | Multinomial | PseudoHuber:
+        """The loss for this label, with the offset and the weights that the label says."""
+        if isinstance(label, Classes):
+            assert isinstance(self.loss, HuberHinge)
+            loss = self.loss if label.weights is None else replace(self.loss, weights=label.weights)
+            return loss if label.positive_share is None else loss.centred(label.positive_share)
+        if isinstance(label, Multiclass):
+            if not self.multiclass:
+                able = ", ".join(name for name, recipe in RECIPES.items() if recipe.multiclass)
+                raise InputError(
+                    f"{self.title}: its privacy proof does not cover a label of {len(label.classes)} classes; take "
+                    f"one of: {able}"
+                )
+            several = Multinomial(len(label.classes))
+            return several if label.shares is None else several.centred(label.shares)
+        return _NUMBERS
 
     def setting(
         self,
@@ -95,14 +125,20 @@ class Recipe:
         epsilon: float,
         delta: float,
         radius: float | None = None,
+        *,
+        before: Sequence[Event] = (),
+        averaged: bool = True,
     ) -> Setting:
         """The setting with which no agent spends more than (epsilon, delta).
 
         sizes : the number of rows of each agent
-        dimension : the number of features
+        dimension : the number of weights of a model
         graph : who talks to whom
         epsilon, delta : the total budget
         radius : agents ignore models farther from zero; by default the radius of the module's docstring
+        before : what every agent has already spent of the budget
+        averaged : whether the agents average their models at the end. Members that listen robustly should not: each
+            such round is one more chance for a liar.
         """
         rows = np.asarray(sizes)
         level = NoiseLevel.of(rows, self.loss.max_slope, epsilon, delta)
@@ -110,14 +146,26 @@ class Recipe:
         scale = rows / rows.mean()  # every row has the same weight: scale_i/B_i is the same for all agents
         radius = self.radius(level, dimension, scale) if radius is None else radius
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
-        return Setting(calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta), rounds, facts)
+        method = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta, before=before)
+        if not (averaged and self.averages and graph.agents > 1):
+            return Setting(method, rounds, facts)
+        mean = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
+        return Setting(mean, rounds + graph.mixing_rounds(), facts)
 
     def radius(self, level: NoiseLevel, dimension: int, scale: np.ndarray) -> float:
         """How far from zero the models of an honest run can be."""
-        start = float(self.loss.value(np.zeros(1), np.ones(1))[0])
+        start = _at_zero(self.loss)
         learnt = math.sqrt(2 * start / (self.reach * level.deviation))
         random = math.sqrt(dimension * len(scale) / self.solves) / self.reach
         return 2.0 ** math.ceil(math.log2(4 * (learnt + random) * max(1.0, float(scale.max()))))
+
+
+def _at_zero(loss: HuberHinge | Multinomial | PseudoHuber) -> float:
+    """The largest loss that a model of zeros has at a record."""
+    if isinstance(loss, Multinomial):
+        offset, weights = np.asarray(loss.offset), np.asarray(loss.weights)
+        return float(np.max(weights * (np.logaddexp.reduce(offset) - offset)))
+    return float(loss.value(np.zeros(2), np.array([-1.0, 1.0])).max())
 
 
 def _penalty(recipe: Recipe, level: NoiseLevel, graph: Graph) -> float:
@@ -181,14 +229,19 @@ def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     return lambda budget: IncrementalADMM(penalty=rho, order=order, budget=budget), visits, _L2
 
 
+_HINGE = HuberHinge(1.0)  # of this width or more it has probabilities
 RECIPES: dict[str, Recipe] = {
-    "dvp": Recipe("ADMM, dual perturbation", 32, 1.0, HuberHinge(1.0), _dual),
-    "pvp": Recipe("ADMM, primal perturbation", 64, 0.7, HuberHinge(1.0), _primal),
-    "m-admm": Recipe("ADMM, noise in a growing penalty", 32, 1.0, HuberHinge(1.0), _in_penalty),
-    "r-admm": Recipe("recycled ADMM", 32, 1.4, HuberHinge(1.0), _recycled),
-    "mr-admm": Recipe("recycled ADMM, growing penalty", 32, 1.4, HuberHinge(1.0), _recycled_growing),
-    "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, HuberHinge(1.0), _token, token=True),
-    "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot),
-    "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, HuberHinge(1.0), _descent),
+    "dvp": Recipe("ADMM, dual perturbation", 32, 1.0, _HINGE, _dual),
+    "pvp": Recipe("ADMM, primal perturbation", 64, 0.7, _HINGE, _primal, multiclass=True),
+    "m-admm": Recipe("ADMM, noise in a growing penalty", 32, 1.0, _HINGE, _in_penalty),
+    "r-admm": Recipe("recycled ADMM", 32, 1.4, _HINGE, _recycled),
+    "mr-admm": Recipe("recycled ADMM, growing penalty", 32, 1.4, _HINGE, _recycled_growing),
+    "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, _HINGE, _token, token=True, multiclass=True),
+    "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot, averages=False),
+    "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, _HINGE, _descent, multiclass=True),
 }
-RECOMMENDED = "mr-admm"  # by benchmarks/tuning.py
+
+
+def recommended(label: Label) -> str:
+    """The name of the method for this label, by benchmarks/tuning.py."""
+    return "pvp" if isinstance(label, Multiclass) else "mr-admm"

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tacit.algorithms import Averaged
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
 from tacit.core.losses import Loss
 from tacit.core.problem import Problem
-from tacit.data import Classes, Dataset, Schema
+from tacit.data import Classes, Dataset, Schema, Target
 from tacit.errors import InputError, whole
 from tacit.privacy.accounting import rounded_up
 from tacit.privacy.noise import Noise, SecureNoise
 from tacit.privacy.plan import per_agent_totals
 from tacit.simulation.run import Run
 from tacit.simulation.simulate import simulate
+from tacit.workflows.metrics import Metrics
 from tacit.workflows.model import Model
-from tacit.workflows.recipes import Recipe
+from tacit.workflows.recipes import Recipe, Setting
+from tacit.workflows.share import noisy_share
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
@@ -35,7 +39,12 @@ class Evaluation:
     who: str
     rows: int  # how many training rows it learned from
     loss: float  # average loss over the training rows of all organisations
-    error: float | None  # on the held-out rows of all organisations
+    measured: Metrics | None  # on the held-out rows of all organisations
+
+    @property
+    def error(self) -> float | None:
+        """The share of wrong labels, or for numbers the root mean square error."""
+        return None if self.measured is None else self.measured.miss
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,13 @@ class PrivatelyTrained:
     private: bool
     epsilon: float  # what the agent that spends most has spent
     delta: float
-    error: float | None  # on the held-out rows
+    measured: Metrics | None  # on the held-out rows
+    positive_share: float | None = None  # if a noisy count measured it
+
+    @property
+    def error(self) -> float | None:
+        """The share of wrong labels, or for numbers the root mean square error."""
+        return None if self.measured is None else self.measured.miss
 
 
 def hold_out(parts: Sequence[np.ndarray], share: float, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:
@@ -139,16 +154,18 @@ def train(
     pooled_problem = problem.pooled()
 
     def evaluated(who: str, rows: int, f: np.ndarray) -> Evaluation:
-        error = None if test is None else Model(f, schema, type(loss).__name__).error(test)
-        return Evaluation(who, rows, float(pooled_problem.average_loss(f)[0]), error)
+        measured = None if test is None else Model(f, schema, loss).measured(test)
+        return Evaluation(who, rows, float(pooled_problem.average_loss(f)[0]), measured)
 
     # An organisation alone has the same regularisation for each row: scale 1.
     alone = Problem(data.parts(parts), loss=loss, l2=l2).argmin(linear=0, weight=0, centre=0) if l2 > 0 else None
     rows, done = int(sizes.sum()), run.rounds // every
-    how = _how(algorithm, l2, done, run.converged, _agents(names, sizes), graph)
+    trained = how(algorithm, l2, done, agents=list(zip(names, sizes, strict=True)), graph=graph) | {
+        "converged": run.converged
+    }
     privacy = {"private": run.private, "statement": statement}
     return Trained(
-        model=Model(weights, schema, type(loss).__name__, _listening(robust, hostile) | how, privacy),
+        model=Model(weights, schema, loss, _listening(robust, hostile) | trained, privacy),
         run=run,
         rounds=done,
         together=evaluated("together, nothing pooled", rows, weights),
@@ -160,6 +177,15 @@ def train(
 def ticks_a_round(algorithm: Algorithm, graph: Graph) -> int:
     """How many ticks make a round: one if all agents speak at once; one for each agent if they hand on a token."""
     return -(-graph.agents // len(algorithm.schedule(graph).turn(1).speakers))
+
+
+def rounds_of(setting: Setting, graph: Graph) -> int:
+    """How many rounds the setting has: in each of them every agent speaks once."""
+    algorithm = setting.algorithm
+    if isinstance(algorithm, Averaged):
+        noisy = algorithm.ticks // ticks_a_round(algorithm.method, graph)
+        return noisy + setting.rounds - algorithm.ticks
+    return setting.rounds // ticks_a_round(algorithm, graph)
 
 
 def train_privately(
@@ -175,6 +201,7 @@ def train_privately(
     names: Sequence[str] | None = None,
     test: Dataset | None = None,
     sites: bool = False,
+    count_positives: bool = False,
     robust: str | None = None,
     hostile: Hostile | None = None,
     prepared: Callable[[int], None] | None = None,
@@ -183,7 +210,7 @@ def train_privately(
     """Fits one model so that the whole run is (epsilon, delta)-private for every record of every agent.
 
     All settings follow from the numbers of rows, the graph and the budget. The result holds no loss and no comparison
-    with an optimum. Its `error` is not private: it is measured on the held-out records.
+    with an optimum. What is `measured` is not private: it is about the held-out records.
 
     recipe : the method
     data, schema, parts, names : the records, and which rows belong to which agent
@@ -192,18 +219,26 @@ def train_privately(
     noise : where the noise comes from; `SecureNoise` by default
     test : held-out records, to measure the error
     sites : whether a column of the records decides which agent holds a record; then the guarantee is within a site
+    count_positives : measure the share of positives with noise, for a part of the budget; a schema can say it instead
     robust, hostile : how members listen, and which of them lie
     prepared : called with the number of ticks when the settings are known
     progress : called after each tick, with the number of ticks done
     """
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
-    setting = recipe.setting(sizes, schema.dimension, graph, epsilon, delta)
+    noise = SecureNoise() if noise is None else noise
+    rows: list[tuple[Any, Any]] = list(data.parts(parts))
+    count = noisy_share([y for _, y in rows], graph, epsilon, delta, noise) if count_positives else None
+    if count is not None:
+        assert isinstance(schema.label, Classes)
+        schema = replace(schema, label=replace(schema.label, positive_share=count.share))
+    before = () if count is None else count.events
+    setting = recipe.for_label(schema.label).setting(
+        sizes, schema.model_dimension, graph, epsilon, delta, before=before, averaged=robust is None
+    )
     if prepared is not None:
         prepared(setting.rounds)
-    noise = SecureNoise() if noise is None else noise
     facts = setting.facts
-    rows: list[tuple[Any, Any]] = list(data.parts(parts))
     if hostile is not None:
         hostile = hostile.against(setting.algorithm.schedule(graph), facts.radius, robust)
         rows = hostile.parts(rows)
@@ -219,19 +254,27 @@ def train_privately(
         progress=progress,
     )
     weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
-    spent = max(total.best for total in per_agent_totals(run.spent, delta))
+    spent = max(total.best for total in per_agent_totals([each + Counter(before) for each in run.spent], delta))
     guarantee = (
         f"({rounded_up(spent):g}, {delta:g})-differentially private for every record, one record replaced by another"
         f"{_within(schema) if sites else ''}"
     )
-    rounds = run.rounds // ticks_a_round(setting.algorithm, graph)
+    rounds = rounds_of(setting, graph)
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
-    how = _how(setting.algorithm, facts.l2, rounds, run.converged, _agents(names, sizes), graph)
-    training = _listening(robust, hostile) | how | {"radius": facts.radius}
+    trained = how(setting.algorithm, facts.l2, rounds, agents=list(zip(names, sizes, strict=True)), graph=graph)
+    training = _listening(robust, hostile) | trained | {"radius": facts.radius}
     privacy = {"private": run.private, "statement": statement, "epsilon": spent, "delta": delta}
-    model = Model(weights, schema, type(facts.loss).__name__, training, privacy)
-    error = None if test is None else model.error(test)
-    return PrivatelyTrained(model, rounds, int(run.history["messages"][-1]), run.private, spent, delta, error)
+    model = Model(weights, schema, facts.loss, training, privacy)
+    return PrivatelyTrained(
+        model=model,
+        rounds=rounds,
+        messages=int(run.history["messages"][-1]) + (0 if count is None else count.messages),
+        private=run.private,
+        epsilon=spent,
+        delta=delta,
+        measured=None if test is None else model.measured(test),
+        positive_share=None if count is None else count.share,
+    )
 
 
 def _within(schema: Schema) -> str:
@@ -250,28 +293,30 @@ def _listening(robust: str | None, hostile: Hostile | None) -> dict[str, Any]:
     return {name: text for name, text in listened.items() if text is not None}
 
 
-def _agents(names: Sequence[str], sizes: np.ndarray) -> list[dict[str, Any]]:
-    return [{"name": name, "rows": int(n)} for name, n in zip(names, sizes, strict=True)]
-
-
-def _how(
-    algorithm: Algorithm, l2: float, rounds: int, converged: bool, agents: list[dict[str, Any]], graph: Graph
+def how(
+    algorithm: Algorithm, l2: float, rounds: int, *, agents: Sequence[tuple[str, int]], graph: Graph
 ) -> dict[str, Any]:
-    """How a model was trained, for the model file."""
+    """How a model was trained, for the model file.
+
+    algorithm, l2, rounds : the method, the regularisation of each agent, and how many rounds it took
+    agents, graph : the name of each agent and its number of rows, and who talked to whom
+    """
+    averaging = isinstance(algorithm, Averaged)
+    method = algorithm.method if isinstance(algorithm, Averaged) else algorithm
     return {
-        "algorithm": type(algorithm).__name__,
-        "parameters": asdict(algorithm),
+        "algorithm": type(method).__name__,
+        "parameters": asdict(method),
+        "averaged at the end": averaging,
         "l2": l2,
         "rounds": rounds,
-        "converged": converged,
-        "agents": agents,
+        "agents": [{"name": name, "rows": int(rows)} for name, rows in agents],
         "edges": [list(edge) for edge in graph.edges],
     }
 
 
 def one_sided(data: Dataset, parts: Sequence[np.ndarray], names: Sequence[str], schema: Schema) -> list[str]:
     """The organisations whose rows are all of one class."""
-    if not isinstance(schema.label, Classes) or data.y is None:
+    if isinstance(schema.label, Target) or data.y is None:
         return []
     return [name for rows, name in zip(parts, names, strict=True) if np.all(data.y[rows] == data.y[rows[0]])]
 
@@ -285,7 +330,17 @@ def as_json(trained: Trained) -> dict[str, Any]:
         "private": run.private,
         "consensus_error": float(run.history["consensus_error"][-1]),
         "bytes": int(run.history["bytes"][-1]),
-        "together": asdict(trained.together),
-        "pooled": asdict(trained.pooled),
-        "alone": [asdict(a) for a in trained.alone],
+        **as_plain(trained.together.measured),
+        "together": _plain(trained.together),
+        "pooled": _plain(trained.pooled),
+        "alone": [_plain(a) for a in trained.alone],
     }
+
+
+def as_plain(measured: Metrics | None) -> dict[str, Any]:
+    """Metrics for JSON: those of numbers have an `error`, too, which is the root mean square error."""
+    return {"error": None} if measured is None else {"error": measured.miss} | asdict(measured)
+
+
+def _plain(model: Evaluation) -> dict[str, Any]:
+    return {"who": model.who, "rows": model.rows, "loss": model.loss} | as_plain(model.measured)

@@ -1,0 +1,34 @@
+"""How good a model is, in words."""
+
+from __future__ import annotations
+
+from tacit.data import Classes, Label
+from tacit.workflows.metrics import Metrics, Numbers, TwoClasses
+
+
+def in_words(measured: Metrics, label: Label) -> list[str]:
+    """A few lines for a person; the last one warns if the model answers one class only."""
+    if isinstance(measured, Numbers):
+        explained = "" if measured.r2 is None else f"; R^2 {measured.r2:.3f}"
+        return [f"RMSE {measured.rmse:.4g}; mean absolute error {measured.mae:.4g}{explained}"]
+    lines = [f"error {measured.error:.4f}; always the most frequent answer: {measured.majority_error:.4f}"]
+    if not isinstance(measured, TwoClasses):
+        return [*lines, f"log loss {measured.log_loss:.4f}"]
+    if measured.auc is not None:
+        lines.append(
+            f"AUC {measured.auc:.4f} (0.5: no better than chance); average precision {measured.average_precision:.4f} "
+            f"({measured.positives / measured.records:.4f} by chance)"
+        )
+    assert isinstance(label, Classes)
+    lines.append(f"{measured.positives_predicted:,} predicted {label.positive[0]!r}; {measured.positives:,} are")
+    if measured.calibration_error is not None:
+        lines.append(
+            f"calibration: predicted and observed shares differ by {measured.calibration_error:.4f} on average"
+        )
+    if measured.one_class:
+        answer = label.positive[0] if measured.positives_predicted else label.negative[0]
+        lines.append(
+            f"The model answers {answer!r} to every record. Its scores may still rank the records: see the AUC. "
+            "tacit predict writes the scores; --threshold or --top K picks records by them."
+        )
+    return lines
