@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from tacit.data import Bands, Category, Classes, Dataset, Number, Schema, Sites, Table, Target
+from tacit.data import Bands, Category, Classes, Dataset, Multiclass, Number, Schema, Sites, Table, Target
 from tacit.errors import InputError
 
 INCOME = Classes("income", positive=(">50K",), negative=("<=50K",))
@@ -275,7 +275,18 @@ GOOD = {
         (["columns", 1], {"name": "a", "kind": "number", "bounds": [0, 9]}, "'a' is there twice"),
         (["label"], {"column": "y"}, "[label] of kind 'classes' must set negative"),
         (["label", "positive"], ["0"], "'0' of label 'y' is both"),
-        (["label", "kind"], "rank", "must be one of classes, number; got 'rank'"),
+        (["label", "kind"], "rank", "must be one of classes, multiclass, number; got 'rank'"),
+        (["label", "positive_share"], 0, "must lie between 0 and 1"),
+        (["label", "positive_share"], "0.1", "must be finite numbers; got '0.1'"),
+        (["label", "weights"], [1, 0], "two positive numbers"),
+        (["label", "weights"], [1], "two positive numbers"),
+        (["label"], {"column": "y", "kind": "multiclass", "classes": ["0", "1"]}, "three classes or more"),
+        (["label"], {"column": "y", "kind": "multiclass", "classes": ["0", "1", "?"]}, "'?' of column 'y'"),
+        (
+            ["label"],
+            {"column": "y", "kind": "multiclass", "classes": ["0", "1", "2"], "shares": [0.5, 0.4, 0.2]},
+            "add up to 1.1",
+        ),
         (["label"], {"column": "y", "kind": "number", "bounds": [2, 1]}, "label 'y' has [2.0, 1.0]"),
     ],
 )
@@ -324,6 +335,7 @@ class TestDraft:
             (["10", "9", "?"], Classes("y", positive=("10",), negative=("9",))),
             (["<=50K", ">50K", ">50K"], Classes("y", positive=(">50K",), negative=("<=50K",))),
             (["1", "2", "3.5"], Target("y", bounds=(1, 3.5))),
+            (["b", "c", "a"], Multiclass("y", classes=("a", "b", "c"))),
         ],
     )
     def test_labels(self, cells, label):
@@ -332,7 +344,6 @@ class TestDraft:
     @pytest.mark.parametrize(
         ("cells", "message"),
         [
-            (["a", "b", "c"], "the label column has 3 classes: a, b, c;"),
             (["a", "a", "?"], "column 'y' of people.csv has 1: a;"),
             (["1", "1.0", "1"], "column 'y' of people.csv has 1: 1, 1.0;"),
             (["?", "", "?"], "column 'y' of people.csv has 0: none;"),

@@ -52,7 +52,7 @@ def test_several_classes_and_numbers():
     z = rng.normal(size=(300, 4))
     P = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     y = rng.integers(0, 4, size=300)
-    found = metrics.several_classes(y, P)
+    found = metrics.several_classes(y, P.argmax(axis=1), P)
     assert found.log_loss == pytest.approx(log_loss(y, P, labels=range(4)))
     assert found.error == np.mean(P.argmax(axis=1) != y)
     target, guess = rng.normal(size=(2, 300))

@@ -7,14 +7,15 @@ import pytest
 
 from tacit.algorithms import ConsensusADMM
 from tacit.core.graph import Graph
-from tacit.core.losses import Logistic
-from tacit.data import Classes, Dataset, Number, Schema, Target
+from tacit.core.losses import HuberHinge, Logistic, Multinomial, PseudoHuber, Squared
+from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.files import replacing
 from tacit.workflows.model import Model
 from tacit.workflows.training import train
 
 CLASSES = Schema(label=Classes("ill", positive=("yes",), negative=("no",)), columns=(Number("x", bounds=(0, 1)),))
+WARDS = Schema(label=Multiclass("ward", classes=("a", "b", "c")), columns=(Number("x", bounds=(0, 1)),))
 NUMBERS = Schema(label=Target("age", bounds=(20, 80)), columns=(Number("x", bounds=(0, 1)),))
 
 
@@ -24,22 +25,71 @@ def data(x, y=None):
 
 
 def test_classes():
-    model = Model(np.array([2.0]), CLASSES, "Logistic")
+    model = Model(np.array([2.0]), CLASSES, Logistic())
     records = data([1.0, -1.0, 0.5], [1, 1, 1])
     assert model.predictions(records).tolist() == ["yes", "no", "yes"]
+    assert model.predictions(records, np.array([False, True, False])).tolist() == ["no", "yes", "no"]
     np.testing.assert_allclose(model.probabilities(records), 1 / (1 + np.exp([-2.0, 2.0, -1.0])))
-    assert model.error(records) == pytest.approx(1 / 3)
-    assert Model(np.array([2.0]), CLASSES, "HuberHinge").probabilities(records) is None
+    assert model.measured(records).error == pytest.approx(1 / 3)
+    assert Model(np.array([2.0]), CLASSES, HuberHinge(0.5)).probabilities(records) is None
+
+
+def test_the_offset_counts_in_scores_and_probabilities():
+    rare = Logistic().centred(0.06)
+    model = Model(np.array([2.0]), CLASSES, rare)
+    records = data([0.0, 1.0])
+    np.testing.assert_allclose(model.scores(records), [rare.offset, rare.offset + 2])
+    np.testing.assert_allclose(model.probabilities(records), 1 / (1 + np.exp(-rare.offset - np.array([0.0, 2.0]))))
+
+
+def test_weights_move_the_label_and_not_the_probability():
+    """A positive counts 9 times as much: the label is positive from a probability of 0.1 on."""
+    model = Model(np.array([1.0]), CLASSES, Logistic(weights=(1.0, 9.0)))
+    records = data([-0.1, 0.1])
+    assert model.predictions(records).tolist() == ["no", "yes"]
+    low, high = model.probabilities(records)
+    assert 0.09 < low < 0.1 < high < 0.11
+
+
+def test_several_classes():
+    model = Model(np.array([1.0, 0.0, -1.0]), WARDS, Multinomial(3))  # flat, as agents exchange them
+    assert model.weights.shape == (3, 1)
+    records = data([2.0, -2.0, 0.5], [0, 2, 1])
+    assert model.predictions(records).tolist() == ["a", "c", "a"]
+    e = np.exp([[2.0, 0.0, -2.0], [-2.0, 0.0, 2.0], [0.5, 0.0, -0.5]])
+    np.testing.assert_allclose(model.probabilities(records), e / e.sum(axis=1, keepdims=True))
+    assert model.measured(records).error == pytest.approx(1 / 3)
 
 
 def test_numbers():
-    model = Model(np.array([0.5]), NUMBERS, "Squared")
+    model = Model(np.array([0.5]), NUMBERS, Squared())
     assert model.predictions(data([1.0, 0.0, -1.0, 9.0])).tolist() == [65.0, 50.0, 35.0, 80.0]  # clipped to the bounds
-    assert model.error(data([1.0, 0.0], [0.5, 0.1])) == pytest.approx(np.sqrt((0 + 3.0**2) / 2))
+    assert model.measured(data([1.0, 0.0], [0.5, 0.1])).rmse == pytest.approx(np.sqrt((0 + 3.0**2) / 2))
 
 
-def test_round_trip(tmp_path):
-    model = Model(np.array([0.1 + 0.2]), CLASSES, "Logistic", training={"rounds": 3}, privacy={"private": False})
+@pytest.mark.parametrize(
+    ("schema", "loss"),
+    [(CLASSES, PseudoHuber()), (CLASSES, Multinomial(2)), (NUMBERS, Logistic()), (WARDS, Multinomial(4))],
+)
+def test_a_loss_must_fit_the_label(schema, loss):
+    with pytest.raises(InputError, match="cannot have the loss"):
+        Model(np.ones(schema.model_dimension), schema, loss)
+
+
+@pytest.mark.parametrize(
+    ("schema", "loss"),
+    [
+        (CLASSES, Logistic(offset=0.1, weights=(1.0, 2.5))),
+        (CLASSES, HuberHinge(1.0).centred(0.06)),
+        (CLASSES, Squared()),
+        (NUMBERS, PseudoHuber(0.25)),
+        (WARDS, Multinomial(3).centred([0.2, 0.3, 0.5])),
+    ],
+    ids=repr,
+)
+def test_round_trip(tmp_path, schema, loss):
+    weights = 0.1 + 0.2 * np.arange(schema.model_dimension)
+    model = Model(weights, schema, loss, training={"rounds": 3}, privacy={"private": False})
     model.save(tmp_path / "m.json")
     again = Model.load(tmp_path / "m.json")
     np.testing.assert_array_equal(again.weights, model.weights)
@@ -47,23 +97,36 @@ def test_round_trip(tmp_path):
         assert getattr(again, name) == getattr(model, name)
 
 
+def test_a_file_of_version_1_is_read(tmp_path):
+    path = tmp_path / "m.json"
+    Model(np.array([1.0]), CLASSES, Logistic()).save(path)
+    for name, loss in (("Logistic", Logistic()), ("Squared", Squared())):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 1, "loss": name}))
+        assert Model.load(path).loss == loss
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 1, "loss": "HuberHinge"}))
+    assert Model.load(path).probabilities(data([1.0])) is None  # its width is not known
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "version 2"),
+        ({"version": 3}, "version 3"),
         ({"format": "other"}, "'other'"),
         ({"weights": [1.0, 2.0]}, "one weight for each"),
         ({"weights": [float("inf")]}, "finite"),
         ({"weights": [10**400]}, "not a model file"),
         ({"features": ["y"]}, "features are not those"),
         ({"loss": "Magic"}, "loss is one of"),
+        ({"loss": {"name": "HuberHinge", "width": -1.0}}, "positive width"),
+        ({"loss": {"name": "Logistic", "depth": 1.0}}, "not a model file"),
+        ({"loss": 3}, "not a model file"),
         ({"schema": {}}, "not a model file"),
         ({"schema": None}, "not a model file"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, change, message):
     path = tmp_path / "m.json"
-    Model(np.array([1.0]), CLASSES, "Logistic").save(path)
+    Model(np.array([1.0]), CLASSES, Logistic()).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match=message):
         Model.load(path)
@@ -100,4 +163,4 @@ def test_training_compares_like_with_like():
     assert [line.rows for line in result.alone] == [20, 40]
     assert result.together.loss == pytest.approx(result.pooled.loss, abs=1e-6)
     assert result.pooled.loss <= min(line.loss for line in result.alone)
-    assert result.together.error == pytest.approx(result.model.error(test))
+    assert result.together.error == pytest.approx(result.model.measured(test).error)

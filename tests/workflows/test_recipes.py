@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.errors import GraphError
+from tacit.algorithms import Averaged
+from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
+from tacit.data import Classes, Multiclass, Target
+from tacit.errors import GraphError, InputError
+from tacit.privacy.events import Gaussian
 from tacit.privacy.plan import per_agent_totals, plan
 from tacit.workflows.recipes import RECIPES
 
@@ -24,8 +28,8 @@ def test_no_agent_spends_more_than_the_budget_and_hardly_less(name):
 def test_a_token_visits_every_agent_as_often_and_each_visit_is_paid_for():
     recipe = RECIPES["pi-admm"]
     setting = recipe.setting(SIZES, 6, RING, EPSILON, DELTA)
-    assert setting.rounds == recipe.solves * len(SIZES)
-    for events in plan(setting.algorithm, setting.facts, RING, setting.rounds).events:
+    assert setting.algorithm.ticks == recipe.solves * len(SIZES)
+    for events in plan(setting.algorithm, setting.facts, RING, setting.algorithm.ticks).events:
         assert len(events) == recipe.solves
         assert [e.multiplier for e in events] == pytest.approx([setting.algorithm.budget.multiplier] * recipe.solves)
 
@@ -54,3 +58,89 @@ def test_it_learns(name):
 def test_a_token_without_a_cycle_is_refused(graph):
     with pytest.raises(GraphError, match=r"no Hamiltonian cycle|a token needs at least two agents"):
         RECIPES["pi-admm"].setting([1000] * graph.agents, 6, graph, EPSILON, DELTA)
+
+
+TWO = Classes("ill", positive=("yes",), negative=("no",))
+LABELS = {
+    "rare": Classes("ill", positive=("yes",), negative=("no",), positive_share=0.06),
+    "weighted": Classes("ill", positive=("yes",), negative=("no",), weights=(1.0, 4.0)),
+    "several": Multiclass("ward", classes=("a", "b", "c"), shares=(0.7, 0.2, 0.1)),
+    "number": Target("age", bounds=(20, 80)),
+}
+
+
+def test_the_label_decides_the_loss():
+    recipe = RECIPES["pvp"]
+    assert recipe.loss_for(TWO) == recipe.loss == HuberHinge(1.0)
+    assert recipe.loss_for(LABELS["rare"]) == HuberHinge(1.0).centred(0.06)
+    assert recipe.loss_for(LABELS["weighted"]) == HuberHinge(1.0, weights=(1.0, 4.0))
+    assert recipe.loss_for(LABELS["several"]) == Multinomial(3).centred((0.7, 0.2, 0.1))
+    assert isinstance(recipe.loss_for(LABELS["number"]), PseudoHuber)
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("name", ["mr-admm", "gradient-descent"])
+def test_every_label_keeps_the_budget(name, label):
+    if isinstance(label, Multiclass) and not RECIPES[name].multiclass:
+        with pytest.raises(InputError, match=r"does not cover a label of 3 classes; take one of: pvp, pi-admm"):
+            RECIPES[name].for_label(label)
+        return
+    recipe = RECIPES[name].for_label(label)
+    setting = recipe.setting(SIZES, 6 * label.outputs, RING, EPSILON, DELTA)
+    assert 0.99 * EPSILON < plan(setting.algorithm, setting.facts, RING, setting.rounds).epsilon(DELTA) <= EPSILON
+
+
+def test_a_weight_costs_noise_and_an_offset_does_not():
+    def deviation(label):
+        setting = RECIPES["pvp"].for_label(label).setting(SIZES, 6, RING, EPSILON, DELTA)
+        return setting.facts.loss.max_slope, setting.algorithm.budget.multiplier
+
+    usual = deviation(TWO)
+    assert deviation(LABELS["rare"]) == usual
+    assert deviation(LABELS["weighted"])[0] == 4 * usual[0]
+
+
+def test_what_was_spent_before_is_part_of_the_total():
+    before = (Gaussian(6.0),)
+    setting = RECIPES["pvp"].setting(SIZES, 6, RING, EPSILON, DELTA, before=before)
+    less = RECIPES["pvp"].setting(SIZES, 6, RING, EPSILON, DELTA)
+    assert setting.algorithm.budget.multiplier > less.algorithm.budget.multiplier
+    spent = plan(setting.algorithm, setting.facts, RING, setting.rounds).spent
+    for counter in spent:
+        counter.update(before)
+    assert 0.99 * EPSILON < max(total.best for total in per_agent_totals(spent, DELTA)) <= EPSILON
+
+
+def test_members_end_with_one_model_unless_they_listen_robustly():
+    recipe = RECIPES["gradient-descent"]
+    setting = recipe.setting(SIZES, 6, RING, EPSILON, DELTA)
+    alone = recipe.setting(SIZES, 6, RING, EPSILON, DELTA, averaged=False)
+    assert isinstance(setting.algorithm, Averaged)
+    assert setting.algorithm.method == alone.algorithm
+    rng, facts = np.random.default_rng(0), setting.facts
+    parts = [_rows(rng, n) for n in SIZES]
+    problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
+
+    def apart(found):
+        run = tacit.simulate(found.algorithm, problem, RING, rounds=found.rounds, noise=tacit.SeededNoise(0))
+        return run.model, np.linalg.norm(run.estimate - run.model, axis=1).max()
+
+    (mean, near), (same, far) = apart(setting), apart(alone)
+    np.testing.assert_allclose(mean, same, rtol=1e-9)
+    assert near <= 2e-3 * far
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
+def test_an_honest_run_stays_within_the_radius(label):
+    """Farther than a model of the best fit to the worst labels: all of the rarest kind."""
+    recipe = RECIPES["gradient-descent"].for_label(label)
+    setting = recipe.setting(SIZES, 6 * label.outputs, RING, EPSILON, DELTA)
+    y = {"rare": 1.0, "weighted": 1.0, "several": 2.0, "number": 1.0}
+    worst = y[next(name for name, each in LABELS.items() if each is label)]
+    facts, rng = setting.facts, np.random.default_rng(1)
+    parts = [(_rows(rng, n)[0], np.full(n, worst)) for n in SIZES]
+    problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
+    run = tacit.simulate(
+        setting.algorithm, problem, RING, rounds=setting.rounds, noise=tacit.SeededNoise(0), record=True
+    )
+    assert np.linalg.norm(run.trajectory, axis=2).max() < facts.radius

@@ -1,0 +1,49 @@
+"""A noisy share of positives: right on average, as private as it says, and never at 0 or 1."""
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.core.graph import Graph
+from tacit.errors import InputError
+from tacit.privacy.accounting import epsilon
+from tacit.workflows.share import noisy_share
+
+SIZES = (400, 1500, 900)
+RING = Graph.ring(3)
+
+
+def labels(share, seed=0):
+    rng = np.random.default_rng(seed)
+    return [np.where(rng.random(n) < share, 1.0, -1.0) for n in SIZES]
+
+
+def test_it_is_right_on_average_with_the_noise_that_its_event_says():
+    """The mean of 200 draws lies within 6 standard errors: a false alarm once in 5e8. Agents of different size count
+    by their rows; half the noise, or agents that count alike, would be seen."""
+    y = [np.ones(400), -np.ones(1500), -np.ones(900)]  # agents that count alike would give a third
+    found = [noisy_share(y, RING, 1.0, 1e-5, tacit.SeededNoise(seed)) for seed in range(200)]
+    shares = np.array([each.share for each in found])
+    (event,) = found[0].events
+    # A label moves the sum of an agent's 2 share - 1, times its rows, by 2; the mean has the noise of three agents.
+    deviation = 0.5 * event.multiplier * 2 * np.sqrt(3) / sum(SIZES)
+    assert abs(shares.mean() - 400 / sum(SIZES)) < 6 * deviation / np.sqrt(200)
+    # Chi-squared with 199 degrees of freedom: beyond 0.65 and 1.4 with a probability below 1e-6.
+    assert 0.65 < (shares.std(ddof=1) / deviation) ** 2 < 1.4
+
+
+def test_it_costs_a_small_part_of_the_budget():
+    found = noisy_share(labels(0.06), RING, 1.0, 1e-5, tacit.SecureNoise())
+    assert 0 < epsilon(dict.fromkeys(found.events, 1), 1e-5) < 0.2
+
+
+def test_it_stays_between_0_and_1():
+    few = [np.ones(2), np.ones(1), -np.ones(2)]
+    shares = [noisy_share(few, RING, 0.1, 1e-5, tacit.SeededNoise(seed)).share for seed in range(20)]
+    assert min(shares) == 0.1
+    assert max(shares) == 0.9
+
+
+def test_it_is_for_two_classes():
+    with pytest.raises(InputError, match="two classes"):
+        noisy_share([np.array([0.0, 1.0, 2.0])] * 3, RING, 1.0, 1e-5, tacit.SeededNoise(0))
