@@ -278,8 +278,8 @@ GOOD = {
         (["label", "kind"], "rank", "must be one of classes, multiclass, number; got 'rank'"),
         (["label", "positive_share"], 0, "must lie between 0 and 1"),
         (["label", "positive_share"], "0.1", "must be finite numbers; got '0.1'"),
-        (["label", "weights"], [1, 0], "two positive numbers"),
-        (["label", "weights"], [1], "two positive numbers"),
+        (["label", "weights"], [1, 0], "2 positive numbers"),
+        (["label", "weights"], [1], "2 positive numbers"),
         (["label"], {"column": "y", "kind": "multiclass", "classes": ["0", "1"]}, "three classes or more"),
         (["label"], {"column": "y", "kind": "multiclass", "classes": ["0", "1", "?"]}, "'?' of column 'y'"),
         (

@@ -1,4 +1,4 @@
-"""The names of the command line for algorithms, losses, graphs and events; and checks that commands share."""
+"""The names of the command line for graphs, records and events; and checks that commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.algorithms import CensoredADMM, ConsensusADMM, IncrementalADMM, WalkADMM
 from tacit.core.graph import Graph
 from tacit.data import Table, adult_table, read_csv
 from tacit.errors import InputError, NotConnected
@@ -16,20 +15,6 @@ from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
-
-ALGORITHMS: dict[str, Callable[..., Any]] = {
-    "admm": ConsensusADMM,
-    "coca": CensoredADMM,
-    "i-admm": IncrementalADMM,
-    "w-admm": WalkADMM,
-}
-
-GRAPHS: dict[str, Callable[[int], Graph]] = {
-    "ring": Graph.ring,
-    "star": Graph.star,
-    "path": Graph.path,
-    "complete": Graph.complete,
-}
 
 # How an event is written, and how its numbers are read.
 EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
@@ -119,15 +104,11 @@ def event(text: str) -> Event:
 
 def graph(text: str, agents: int, names: list[str], seed: int) -> Graph:
     """ring, star, path, complete, random:EDGES, or a CSV file with the columns `from` and `to` (agents by name)."""
-    if text in GRAPHS:
-        return GRAPHS[text](agents)
-    if text.startswith("random:"):
-        edges = text.removeprefix("random:")
-        if not edges.isdecimal():
-            raise InputError(f"write random:EDGES with a whole number, such as random:7; not {text!r}")
-        return Graph.random(agents, int(edges), seed)
-    if not Path(text).suffix:
-        raise InputError(f"graph must be one of {', '.join(GRAPHS)}, random:EDGES, or a CSV file; not {text!r}")
+    if text.startswith("random:") or not Path(text).suffix:
+        try:
+            return Graph.named(text, agents, seed)
+        except InputError as error:
+            raise InputError(f"{error}; or name a CSV file") from None
     table = read_csv(text)
     table.require(["from", "to"])
     place = {name: i for i, name in enumerate(names)}

@@ -22,6 +22,7 @@ from tacit.exchange.listening import check_robust
 from tacit.files import writable
 from tacit.report import tables
 from tacit.report.metrics import in_words
+from tacit.workflows import exact
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, Recipe, recommended
 from tacit.workflows.training import Trained, as_json, as_plain, hold_out, one_sided, ticks_a_round, train_privately
@@ -133,7 +134,7 @@ def train(
         used_schema = rare(used_schema, positive_share, class_weight)
         recipe = RECIPES[algorithm or recommended(used_schema.label)]
         return _private(recipe, table, used_schema, asked, epsilon, delta, count=positive_share == NOISY)
-    make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
+    make = names.pick(exact.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
         make(penalty=penalty)  # refuses a bad one before the file is read
     if positive_share == NOISY:
@@ -141,8 +142,7 @@ def train(
     table, used_schema = read(file, label, site, schema)
     used_schema = rare(used_schema, positive_share, class_weight)
     chosen_loss = exact_loss(loss, used_schema.label)
-    # In units where a row's loss has scale 1: what converged fastest over several data sets, by the loss's curvature.
-    method = make(penalty=(1e-2 if chosen_loss.numbers else 1e-3) if penalty is None else penalty)
+    method = make(penalty=exact.usual_penalty(chosen_loss) if penalty is None else penalty)
     data = encoded(table, used_schema)
     parts, agent_names = share_out(table, data, asked.division, seed, used_schema.sites)
     liars = names.hostile(hostile, len(parts), seed)
@@ -154,9 +154,9 @@ def train(
         agent_names,
         names.graph(graph, len(parts), agent_names, seed),
         loss=chosen_loss,
-        l2=3e-5 if l2 is None else l2,
-        rounds=1000 if rounds is None else rounds,
-        tolerance=1e-4 if tolerance is None else tolerance,
+        l2=exact.L2 if l2 is None else l2,
+        rounds=exact.ROUNDS if rounds is None else rounds,
+        tolerance=exact.TOLERANCE if tolerance is None else tolerance,
         holdout=holdout,
         seed=seed,
         theory=penalty is not None,

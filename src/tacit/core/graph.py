@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import networkx as nx
 import numpy as np
 
-from tacit.errors import GraphError, NotConnected
+from tacit.errors import GraphError, InputError, NotConnected
 
 
 class View(NamedTuple):
@@ -82,6 +82,23 @@ class Graph:
         rng = np.random.default_rng(seed)
         tree = nx.random_labeled_tree(n, seed=int(rng.integers(2**31))) if n > 1 else nx.empty_graph(1)
         return cls._filled(n, edges, tree.edges, rng)
+
+    @classmethod
+    def named(cls, name: str, n: int, seed: int = 0) -> Graph:
+        """ring, star, path, complete, or random:EDGES.
+
+        >>> len(Graph.named("random:4", 4).edges)
+        4
+        """
+        kinds = {"ring": cls.ring, "star": cls.star, "path": cls.path, "complete": cls.complete}
+        if name in kinds:
+            return kinds[name](n)
+        if not name.startswith("random:"):
+            raise InputError(f"graph must be one of {', '.join(kinds)}, random:EDGES; not {name!r}")
+        edges = name.removeprefix("random:")
+        if not edges.isdecimal():
+            raise InputError(f"write random:EDGES with a whole number, such as random:7; not {name!r}")
+        return cls.random(n, int(edges), seed)
 
     @classmethod
     def random_with_cycle(cls, n: int, edges: int, seed: int = 0) -> Graph:

@@ -149,12 +149,7 @@ class Classes:
             (share,) = _shares([self.positive_share], f"positive_share of label {self.column!r}")
             object.__setattr__(self, "positive_share", share)
         if self.weights is not None:
-            weights = _numbers(self.weights, f"weights of label {self.column!r}")
-            if len(weights) != 2 or min(weights) <= 0:
-                raise InputError(
-                    f"weights must be two positive numbers, of negative and positive records; label {self.column!r} "
-                    f"has {list(weights)}; correct them"
-                )
+            weights = _weights(self.weights, ("negative", "positive"), self.column)
             object.__setattr__(self, "weights", weights)
 
     def encode(self, cells: Cells) -> Encoded:
@@ -166,7 +161,9 @@ class Classes:
 
 @dataclass(frozen=True)
 class Multiclass:
-    """A label of three or more classes: 0, 1, ... in the order given. `shares`, if given, says how frequent each is.
+    """A label of three or more classes: 0, 1, ... in the order given.
+
+    `shares` and `weights` must be public. They say how frequent each class is, and how much its records count.
 
     >>> Multiclass("ward", classes=("surgery", "medicine", "eyes")).outputs
     3
@@ -174,7 +171,8 @@ class Multiclass:
 
     column: str
     classes: tuple[str, ...]
-    shares: tuple[float, ...] | None = None  # public, like the classes
+    shares: tuple[float, ...] | None = None
+    weights: tuple[float, ...] | None = None
     kind: ClassVar[str] = "multiclass"
 
     def __post_init__(self) -> None:
@@ -193,6 +191,8 @@ class Multiclass:
                     f"{self.column!r} has {len(shares)} that add up to {sum(shares):g}; correct them"
                 )
             object.__setattr__(self, "shares", shares)
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _weights(self.weights, classes, self.column))
 
     @property
     def outputs(self) -> int:
@@ -285,6 +285,16 @@ def _shares(values: Any, what: str) -> tuple[float, ...]:
     if not all(0 < share < 1 for share in shares):
         raise InputError(f"{what} must lie between 0 and 1, without both; got {list(shares)}; correct them")
     return shares
+
+
+def _weights(values: Any, classes: tuple[str, ...], column: str) -> tuple[float, ...]:
+    weights = _numbers(values, f"weights of label {column!r}")
+    if len(weights) != len(classes) or min(weights) <= 0:
+        raise InputError(
+            f"weights must be {len(classes)} positive numbers, of {', '.join(classes)} records; label {column!r} has "
+            f"{list(weights)}; correct them"
+        )
+    return weights
 
 
 def _bounds(values: Any, what: str) -> tuple[float, float]:

@@ -45,6 +45,7 @@ A label of three or more classes:
     kind = "multiclass"
     classes = ["surgery", "medicine", "eyes"]
     shares = [0.5, 0.4, 0.1]     # optional and public: how frequent each is
+    weights = [1, 1, 4]          # optional and public: how much a record of each counts
 
 A numeric label is scaled from its bounds to [-1, 1]:
 

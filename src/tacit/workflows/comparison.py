@@ -20,6 +20,7 @@ from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
 from tacit.simulation.simulate import simulate
 from tacit.workflows import metrics
+from tacit.workflows.exact import L2
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.metrics import Metrics
 from tacit.workflows.model import Model
@@ -168,7 +169,7 @@ def methods(
 
     def pooled(trial: Trial) -> Outcome:
         sizes, loss = np.array(trial.sizes), exact_loss(None, trial.schema.label)
-        problem = Problem(trial.parts, loss=loss, scale=sizes / sizes.mean(), l2=3e-5, tolerance=1e-6)
+        problem = Problem(trial.parts, loss=loss, scale=sizes / sizes.mean(), l2=L2, tolerance=1e-6)
         return Outcome([Model(problem.optimum(), trial.schema, loss)], np.inf, 0, 0)
 
     return {

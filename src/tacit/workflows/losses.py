@@ -16,6 +16,11 @@ def _of_classes(loss: Logistic | HuberHinge, label: Label) -> Loss:
     return loss if label.weights is None else replace(loss, weights=label.weights)
 
 
+def _of_several(label: Label) -> Loss:
+    assert isinstance(label, Multiclass)
+    return Multinomial(label.outputs, weights=label.weights or ())
+
+
 _TWO = Classes("label", positive=("yes",), negative=("no",))
 
 
@@ -25,7 +30,7 @@ LOSSES: dict[str, tuple[tuple[type, ...], Callable[[Label], Loss]]] = {
     "huber": ((Classes,), lambda label: _of_classes(HuberHinge(), label)),
     "squared": ((Target, Classes), lambda label: Squared()),
     "pseudo-huber": ((Target,), lambda label: PseudoHuber()),
-    "multinomial": ((Multiclass,), lambda label: Multinomial(label.outputs)),
+    "multinomial": ((Multiclass,), _of_several),
 }
 
 

@@ -113,7 +113,7 @@ class Recipe:
                     f"{self.title}: its privacy proof does not cover a label of {len(label.classes)} classes; take "
                     f"one of: {able}"
                 )
-            several = Multinomial(len(label.classes))
+            several = Multinomial(len(label.classes), weights=label.weights or ())
             return several if label.shares is None else several.centred(label.shares)
         return _NUMBERS
 

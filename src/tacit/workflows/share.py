@@ -28,6 +28,11 @@ class NoisyShare(NamedTuple):
     messages: int
 
 
+def share_event(epsilon: float, delta: float) -> Gaussian:
+    """What `noisy_share` costs every agent, out of this budget."""
+    return Gaussian(gaussian_steps(1, epsilon, delta).multiplier / _PART**0.5)
+
+
 def noisy_share(labels: Sequence[np.ndarray], graph: Graph, epsilon: float, delta: float, noise: Noise) -> NoisyShare:
     """The share of +1 among all agents' labels, for a small part of the budget (epsilon, delta).
 
@@ -43,7 +48,7 @@ def noisy_share(labels: Sequence[np.ndarray], graph: Graph, epsilon: float, delt
     """
     if not all(np.all(np.abs(y) == 1) for y in labels):
         raise InputError("a share of positives is for a label of two classes")
-    budget = Gaussian(gaussian_steps(1, epsilon, delta).multiplier / _PART**0.5)
+    budget = share_event(epsilon, delta)
     sizes = np.array([len(y) for y in labels])
     parts = [(np.ones((len(y), 1)), y) for y in labels]
     problem = Problem(parts, loss=HuberHinge(1.0), scale=sizes / sizes.mean())

@@ -1,0 +1,58 @@
+"""What a private fit pays: what the member that spends most spends, from a ledger, before any noise is drawn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any
+from uuid import uuid4
+
+from tacit.errors import InputError
+from tacit.privacy import filters
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian
+from tacit.privacy.ledger import Ledger
+
+
+def worst(members: Sequence[Sequence[Event]]) -> list[Event]:
+    """Events that together cost no less than those of any member, release by release, without the free ones.
+
+    A record belongs to one member, and one ledger counts for all records.
+
+    >>> worst([[Gaussian(3.0), Free("a mean")], [Gaussian(2.0), Free("a mean")]])
+    [Gaussian(multiplier=2.0)]
+    """
+    paid = [[event for event in events if not isinstance(event, Free)] for events in members]
+    return [event for at_once in zip_longest(*paid) for event in _worst({e for e in at_once if e is not None})]
+
+
+def _worst(events: set[Event]) -> list[Event]:
+    gaussian = [e for e in events if isinstance(e, Gaussian)]
+    if len(gaussian) == len(events):
+        return [Gaussian(min(e.multiplier for e in gaussian))]
+    objective = [e for e in events if isinstance(e, ObjectiveGaussian)]
+    if len(objective) == len(events):
+        return [ObjectiveGaussian(min(e.multiplier for e in objective), max(e.curvature for e in objective))]
+    return sorted(events, key=repr)  # all of them: no member spends as much
+
+
+@contextmanager
+def paid(ledger: Any, title: str, events: Sequence[Event]) -> Iterator[Callable[[bytes], None]]:
+    """Pays for a fit from the ledger, or is refused by its cap. What it gives keeps what will leave, before it leaves.
+
+    Without a ledger nothing is paid or kept. A fit that fails has paid all the same: its noise was drawn.
+    """
+    if ledger is None:
+        yield lambda payload: None
+        return
+    if not isinstance(ledger, Ledger | str | os.PathLike):
+        raise InputError(f"ledger is a Ledger, or the name of its file, not {ledger!r}")
+    opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger, cost=filters.epsilon)
+    try:
+        run = f"{title} {uuid4().hex}"
+        opened.reserve_run(run, dict(enumerate(events)))
+        yield lambda payload: opened.store(run, 0, payload)
+    finally:
+        if opened is not ledger:
+            opened.close()
