@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -30,7 +31,9 @@ from tacit.composite import (
     lasso,
     private_graph,
     public_graph,
+    require_visible,
 )
+from tacit.composite.feature_graph import _pattern
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.mechanisms import second_moment_perturbed
 
@@ -176,6 +179,37 @@ def test_a_graph_finds_signed_pairs():
     private = private_graph(problem, tacit.SeededNoise(0), tacit.Gaussian(4.0), 0.5)
     np.testing.assert_array_equal(private.W.toarray(), expected)
     np.testing.assert_array_equal(private.differences().toarray(), [[1, 0, 1, 0]])
+
+
+def test_a_private_graph_has_no_edge_that_noise_alone_could_make():
+    """With 95% probability no edge is false: in 20 draws at most 9 have one, or the bound is wrong (false alarm 1e-6,
+    in truth much less). Rare features have tiny moments, where noise looks like correlation."""
+    d = 40
+    rows = np.eye(d)[np.random.default_rng(0).choice(d, size=4000, p=np.r_[0.6, np.full(d - 1, 0.4 / (d - 1))])]
+    problem, budget = tacit.Problem([(rows, np.ones(4000))]), tacit.Gaussian(20.0)
+    graphs = [private_graph(problem, tacit.SeededNoise(seed), budget, 0.3) for seed in range(20)]
+    assert sum(graph.W.nnz > 0 for graph in graphs) <= 9
+    noisy = second_moment_perturbed(problem, tacit.SeededNoise(0), budget, ids=np.array([0]), t=0).value[0]
+    moment = np.zeros((d, d))
+    moment[np.triu_indices(d)] = noisy
+    assert _pattern(moment + np.triu(moment, 1).T, 0.3).nnz > d  # without the doubt nearly all pairs are edges
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5])
+@pytest.mark.parametrize("row_norm", [1.0, 3.0])
+def test_a_private_graph_is_refused_where_not_even_two_equal_features_would_have_an_edge(threshold, row_norm):
+    rows = np.zeros((100, 5))
+    rows[:, :2] = row_norm / math.sqrt(2)  # they have all of the second moment: no pair can do better
+    problem, quiet = tacit.Problem([(rows, np.ones(100))]), tacit.RecordedNoise(np.zeros((1, 1, 15)))
+    found = set()
+    for multiplier in np.geomspace(0.5, 500, 60):
+        budget = tacit.Gaussian(float(multiplier))
+        edges = len(private_graph(problem, quiet, budget, threshold, row_norm=row_norm).edges())
+        refused = edges == 0
+        with pytest.raises(tacit.InputError, match="100 rows with 5 features") if refused else nullcontext():
+            require_visible(100, 5, budget, threshold, row_norm=row_norm)
+        found.add(refused)
+    assert found == {False, True}
 
 
 # Bad input

@@ -18,6 +18,7 @@ from tacit.composite.feature_graph import (
     graph_from_public_sample,
     private_graph,
     public_graph,
+    require_visible,
 )
 from tacit.composite.problem import Composite
 from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2
@@ -45,5 +46,6 @@ __all__ = [
     "paper_sigma",
     "private_graph",
     "public_graph",
+    "require_visible",
     "suggested_rounds",
 ]

@@ -7,17 +7,21 @@ its cost, and a run that uses it is charged (`tacit.composite.term.Term.cost`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.special import ndtri
 
 from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.privacy.events import Event, Free, Gaussian, Unprotected
 from tacit.privacy.mechanisms import second_moment_perturbed
 from tacit.privacy.noise import Noise
+
+_FALSE = 0.05  # the probability that a private graph has a false edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +80,30 @@ def private_graph(
     problem: Problem, noise: Noise, budget: Gaussian, threshold: float, *, row_norm: float = 1.0
 ) -> FeatureGraph:
     """From the private rows, by a Gaussian mechanism on their second moments. The run that uses the graph is charged
-    the `budget`. Edges are where the noisy correlation is above the `threshold`. Rows longer than `row_norm` are
-    refused."""
+    the `budget`. Edges are where the correlation is above the `threshold` whatever the noise: with a probability of
+    95% no edge is false, however rare a feature is. Rows longer than `row_norm` are refused."""
     _one_agent(problem)
+    d = problem.dimension
     release = second_moment_perturbed(problem, noise, budget, row_norm=row_norm, ids=np.array([0]), t=0)
-    moment = np.zeros((problem.dimension, problem.dimension))
-    moment[np.triu_indices(problem.dimension)] = release.value[0]
-    W = _pattern(moment + np.triu(moment, 1).T, threshold)
+    moment = np.zeros((d, d))
+    moment[np.triu_indices(d)] = release.value[0]
+    doubt = _doubt(int(problem.sizes[0]), d, budget, row_norm)
+    W = _pattern(moment + np.triu(moment, 1).T, threshold, doubt)
     return FeatureGraph(W, release.events[0], seeded=not noise.private)
+
+
+def require_visible(rows: int, dimension: int, budget: Gaussian, threshold: float, *, row_norm: float = 1.0) -> None:
+    """Refuses, from public facts alone, a `private_graph` that cannot have an edge.
+
+    The second moments of all features add up to at most row_norm^2, so those of two equal features are at most half of
+    it. Noise must leave enough of that.
+    """
+    doubt, most = _doubt(rows, dimension, budget, row_norm), row_norm**2 / 2
+    if most - doubt / math.sqrt(2) <= threshold * (most + doubt):
+        raise InputError(
+            f"the noise of a private graph hides every correlation of {rows:,} rows with {dimension} features at "
+            f"multiplier {budget.multiplier:.3g}: give a public graph or none, more rows, or more of the budget"
+        )
 
 
 def graph_as_printed(problem: Problem, threshold: float, *, as_printed: bool = False) -> FeatureGraph:
@@ -94,12 +114,21 @@ def graph_as_printed(problem: Problem, threshold: float, *, as_printed: bool = F
     return FeatureGraph(_pattern(problem.second_moment()[0], threshold), Unprotected())
 
 
-def _pattern(moment: np.ndarray, threshold: float) -> Any:
-    """The sign of M_ij / sqrt(M_ii M_jj) where it exceeds the threshold; a variance not above zero has no edges."""
+def _doubt(rows: int, dimension: int, budget: Gaussian, row_norm: float) -> float:
+    """By how much noise moves the entries on the diagonal of the second moments: by at most this, and the others by
+    1/sqrt(2) of it, all at once with a probability of 95%."""
+    deviation = budget.multiplier * math.sqrt(2) * row_norm**2 / rows  # as in `second_moment_perturbed`
+    return float(ndtri(1 - _FALSE / (dimension * (dimension + 1)))) * deviation
+
+
+def _pattern(moment: np.ndarray, threshold: float, doubt: float = 0.0) -> Any:
+    """The sign of M_ij where |M_ij| / sqrt(M_ii M_jj) exceeds the threshold, even if each is off by its `doubt`; a
+    variance not above zero has no edges."""
     if not 0 < threshold < 1:
         raise InputError(f"the threshold of a correlation lies between 0 and 1, not at {threshold}")
-    scale = np.sqrt(np.maximum(np.diag(moment), 0.0))
-    strong = (np.abs(moment) > threshold * np.outer(scale, scale)) & (np.outer(scale, scale) > 0)
+    scale = np.sqrt(np.maximum(np.diag(moment) + doubt, 0.0))
+    sure = np.abs(moment) - doubt / math.sqrt(2)
+    strong = (sure > threshold * np.outer(scale, scale)) & (np.outer(scale, scale) > 0)
     np.fill_diagonal(strong, False)
     return scipy.sparse.csr_array(np.where(strong, np.sign(moment), 0.0))
 
