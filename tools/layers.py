@@ -16,15 +16,15 @@ PACKAGE = ROOT / "src" / "tacit"
 PICTURE = ROOT / "docs" / "images" / "layers.svg"
 # From the bottom up. The privacy of a whole run is computed by running methods: four modules of privacy are above them.
 LAYERS = [
-    ["tacit", "tacit.errors", "tacit.files"],
+    ["tacit", "tacit.errors", "tacit.files", "tacit.html"],
     ["tacit.core", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],
     ["tacit.algorithms", "tacit.simulation", "tacit.theory"],
     ["tacit.privacy.plan", "tacit.privacy.audit", "tacit.privacy.network", "tacit.privacy.transcript"],
-    ["tacit.attacks", "tacit.extend", "tacit.estimators"],
+    ["tacit.attacks", "tacit.extend"],
     ["tacit.workflows", "tacit.model"],
-    ["tacit.agent", "tacit.papers"],
+    ["tacit.agent", "tacit.papers", "tacit.estimators"],
     ["tacit.report"],
     ["tacit.cli", "tacit.__main__"],
 ]

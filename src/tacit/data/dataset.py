@@ -9,6 +9,8 @@ from scipy.sparse import csr_array
 
 from tacit.errors import InputError
 
+_CLASSES = 20  # labels with more values are shown as numbers
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -36,6 +38,17 @@ class Dataset:
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
+
+    def _repr_html_(self) -> str:
+        from tacit import html  # for notebooks alone
+
+        shape: list[tuple[str, object]] = [("rows", f"{len(self):,}"), ("features", f"{self.X.shape[1]:,}")]
+        if self.y is None:
+            return html.card("Dataset", [*shape, ("labels", "none")])
+        found, counts = np.unique(self.y, return_counts=True)
+        if len(found) > _CLASSES:
+            return html.card("Dataset", [*shape, ("labels", f"numbers from {found[0]:.4g} to {found[-1]:.4g}")])
+        return html.card("Dataset", shape, html.bars([f"label {value:g}" for value in found], counts))
 
     def take(self, indices: Sequence[int] | np.ndarray) -> "Dataset":
         """The rows of these indices, in this order. `clipped` is still about the whole file."""

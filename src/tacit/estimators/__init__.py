@@ -1,4 +1,4 @@
-"""Classifiers in the style of scikit-learn. Needs `tacit-learn[sklearn]`.
+"""Estimators in the style of scikit-learn. Needs `tacit-learn[sklearn]`.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -15,7 +15,15 @@ except ImportError:
     raise ImportError("tacit.estimators needs scikit-learn 1.6 or newer: pip install 'tacit-learn[sklearn]'") from None
 
 from tacit.estimators.feature_graphs import inverse_covariance_graph
+from tacit.estimators.federated import FederatedClassifier, FederatedRegressor
 from tacit.estimators.fused import PrivateFusedLogisticRegression
-from tacit.estimators.privacy import Privacy
+from tacit.estimators.privacy import Privacy, RefitWarning
 
-__all__ = ["Privacy", "PrivateFusedLogisticRegression", "inverse_covariance_graph"]
+__all__ = [
+    "FederatedClassifier",
+    "FederatedRegressor",
+    "Privacy",
+    "PrivateFusedLogisticRegression",
+    "RefitWarning",
+    "inverse_covariance_graph",
+]

@@ -20,7 +20,7 @@ from tacit.data.columns import Label, Target
 from tacit.errors import InputError, number
 from tacit.estimators import labels
 from tacit.estimators.fitting import Budget, Fitted, fit_exactly, plan_privately
-from tacit.estimators.privacy import FITS, exact_privacy
+from tacit.estimators.privacy import FITS, RefitWarning, exact_privacy, sketch
 from tacit.estimators.scaling import Scaling, public_bounds
 from tacit.privacy.accounting import delta_warning
 from tacit.privacy.noise import SecureNoise, SeededNoise
@@ -80,7 +80,7 @@ class _Federated(BaseEstimator):
         u = scaling.rows(X)
         parts = [(u[mine], y[mine]) for mine in rows]
         if self.epsilon is None:
-            fitted, privacy = fit_exactly(parts, label, graph, self.method, self.l2), exact_privacy(len(names))
+            fitted, privacy = fit_exactly(parts, label, graph, self.method, self.l2), exact_privacy()
             if not fitted.converged:
                 warnings.warn(
                     f"the sites do not quite agree after {fitted.history['round'][-1]} rounds: scale the features "
@@ -103,9 +103,14 @@ class _Federated(BaseEstimator):
                 count=count,
                 budget=Budget(float(self.epsilon), float(self.delta), noise, self.ledger),
             )
+            events = Counter(planned.events)
+            if not seeded:
+                repeated = FITS.again(sketch(X, y), events, self.delta)
+                if repeated is not None and self.ledger is None:
+                    warnings.warn(repeated, RefitWarning, stacklevel=3)
             fitted = planned.fit(parts, type(self).__name__)
             told = self._assumptions(sites is not None, seeded)
-            privacy = FITS.spent(Counter(planned.events), self.delta, not seeded, told)
+            privacy = FITS.spent(events, self.delta, not seeded, told)
         self.sites_ = {name: len(mine) for name, mine in zip(names, rows, strict=True)}
         self.graph_, self.history_, self.privacy_ = graph, fitted.history, privacy
         self._scaling, self._loss = scaling, fitted.loss

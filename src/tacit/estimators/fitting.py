@@ -49,7 +49,9 @@ def fit_exactly(parts: Parts, label: Label, graph: Graph, method: str, l2: float
     problem = Problem(parts, loss=loss, scale=sizes / sizes.mean(), l2=exact.L2 if l2 is None else l2)
     if graph.agents == 1:
         best = problem.optimum()
-        return Fitted(best, loss, {"round": np.zeros(1, int), "messages": np.zeros(1), "loss": problem.average_loss(best)})
+        return Fitted(
+            best, loss, {"round": np.zeros(1, int), "messages": np.zeros(1), "loss": problem.average_loss(best)}
+        )
     algorithm = exact.ALGORITHMS[name](penalty=exact.usual_penalty(loss))
     every = ticks_a_round(algorithm, graph)
     run = simulate(

@@ -92,7 +92,9 @@ def public_bounds(given: Any, features: int, names: Sequence[str] | None) -> np.
 
 def _known(given: Mapping[str, Any], names: Sequence[str] | None) -> list[str]:
     if names is None:
-        raise InputError("bounds by the names of columns need columns with names: give a data frame, or a list of pairs")
+        raise InputError(
+            "bounds by the names of columns need columns with names: give a data frame, or a list of pairs"
+        )
     absent, unknown = [n for n in names if n not in given], [n for n in given if n not in set(names)]
     if absent or unknown:
         what = f"{absent[0]!r} has none" if absent else f"{unknown[0]!r} is not a column"

@@ -22,7 +22,7 @@ from tacit.core.losses import Logistic, Loss, Multinomial
 from tacit.core.problem import RADIUS, Problem, check_radius
 from tacit.core.release import Inbox
 from tacit.errors import InputError, whole
-from tacit.privacy.accounting import Totals, largest_parameter, totals
+from tacit.privacy.accounting import Totals, largest_parameter, rounded_up, totals
 from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.privacy.laws import Budget, BudgetTooSmall
 from tacit.privacy.noise import SecureNoise
@@ -31,6 +31,7 @@ from tacit.simulation.tick import Blocks, tick
 
 Method = TypeVar("Method", bound=Algorithm)
 
+_DELTA, _SHOWN = 1e-5, 20  # a plan in a notebook: the delta of its totals, and the most agents
 _TINY_BUDGET = 1e-12  # so small that the noise adds nothing to the cost
 
 
@@ -182,6 +183,20 @@ class Plan:
 
     events: list[list[Event]]  # for every agent, in the order of its releases
     paper: np.ndarray | None  # (N,) the paper's own bound on the total of pure epsilons, where it has one
+
+    def _repr_html_(self) -> str:
+        from tacit import html  # for notebooks alone
+
+        totals = self.totals(_DELTA)
+        rows: list[tuple[object, ...]] = []
+        for k, spent in enumerate(self.spent):
+            kinds: Counter[str] = Counter()
+            for event, count in spent.items():
+                kinds[type(event).__name__] += count
+            rows.append((k, ", ".join(f"{n} {kind}" for kind, n in kinds.items()), f"{rounded_up(totals[k].best):g}"))
+        head = ("agent", "releases", f"epsilon at delta = {_DELTA:g}")
+        more = [] if len(rows) <= _SHOWN else [("agents not shown", len(rows) - _SHOWN)]
+        return html.card("Plan", more, html.table(head, rows[:_SHOWN]))
 
     @cached_property
     def spent(self) -> list[Counter[Event]]:

@@ -41,6 +41,21 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({len(self.estimate)} agents, {self.rounds} rounds, private={self.private})"
 
+    def _repr_html_(self) -> str:
+        from tacit import html  # for notebooks alone
+
+        facts: list[tuple[str, object]] = [
+            ("agents", len(self.estimate)),
+            ("rounds", self.rounds),
+            ("private", self.private),
+        ]
+        if "messages" in self.history:
+            facts.append(("messages", f"{int(self.history['messages'][-1]):,}"))
+        # What was measured along a private run is not protected, and a notebook is easily handed on.
+        shown = () if self.private else ("model_loss", "consensus_error")
+        lines = [html.line(name.replace("_", " "), self.history[name]) for name in shown if name in self.history]
+        return html.card("Run", facts, *lines)
+
     @property
     def model(self) -> np.ndarray:
         """(d,) the average over agents."""

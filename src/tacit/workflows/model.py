@@ -34,6 +34,7 @@ from tacit.workflows import metrics
 __all__ = ["Model"]
 
 _FORMAT, _VERSION = "tacit-model", 2
+_LARGEST = 10  # weights that a notebook shows
 _LOSSES = {kind.__name__: kind for kind in (Logistic, HuberHinge, Squared, PseudoHuber, Multinomial)}
 
 
@@ -65,6 +66,18 @@ class Model:
         if not np.all(np.isfinite(self.weights)):
             raise InputError("the weights of a model must be finite")
         object.__setattr__(self, "weights", self.weights.reshape(shape))
+
+    def _repr_html_(self) -> str:
+        from tacit import html  # for notebooks alone
+
+        label = self.schema.label
+        of = label.classes if isinstance(label, Multiclass) else ("",)
+        named = [f"{name} ({each})" if each else name for each in of for name in self.schema.feature_names]
+        weights = self.weights.ravel()
+        largest = np.argsort(-np.abs(weights), kind="stable")[:_LARGEST]
+        facts: list[tuple[str, object]] = [("label", label.column), ("loss", self.loss), ("weights", len(weights))]
+        facts += [("privacy", self.privacy["statement"])] if "statement" in self.privacy else []
+        return html.card("Model", facts, html.bars([named[k] for k in largest], weights[largest].tolist()))
 
     def scores(self, data: Dataset) -> np.ndarray:
         """f.x of every record plus the loss's offset, (n,); for several classes one of each, (n, K)."""
