@@ -7,8 +7,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from tacit.workflows.losses import LOSSES
 from tacit.workflows.exact import ALGORITHMS
+from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES
 
 _FILE = "A CSV file with a header line, or **adult** for the embedded data."
