@@ -73,9 +73,9 @@ def main() -> None:
     if "numbers" in wanted:
         sets = [labelled("numbers", seed) for seed in range(DATA_SETS)]
         print("method            width   reach   RMSE at epsilon 1   at 0.1")
-    XX
-            for width in (0.1, 0.25, 0.5, 1.0):
-                for reach in (0.7, 1.4, 2.8):
+        for name in ("pvp",):
+            for width in (0.25, 0.5, 1.0):
+                for reach in (0.35, 0.7, 1.4):
                     recipe = replace(RECIPES[name], loss=PseudoHuber(width), reach=reach)
                     both = [measured(recipe, sets, epsilon) for epsilon in (1.0, 0.1)]
                     print(f"{name:17} {width:5} {reach:7} {both[0]:19.4f} {both[1]:8.4f}", flush=True)

@@ -132,6 +132,7 @@ def train(
         table, used_schema = read(file, label, site, schema)
         used_schema = rare(used_schema, positive_share, class_weight)
         recipe = RECIPES[algorithm or recommended(used_schema.label)]
+        recipe.for_label(used_schema.label)  # refuses several classes where nothing is proved for them
         return _private(recipe, table, used_schema, asked, epsilon, delta, count=positive_share == NOISY)
     make = names.pick(names.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
