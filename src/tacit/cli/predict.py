@@ -20,7 +20,7 @@ from tacit.workflows.model import Model
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file that tacit train wrote.", show_default=False)],
     file: Annotated[
-        str, typer.Argument(help="A CSV file of records, or **adult** for the embedded data.", show_default=False)
+        str, typer.Argument(help="A CSV or Parquet file, or **adult** for the embedded data.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(help="The CSV file to write; - for standard output.")] = Path("predictions.csv"),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
@@ -48,6 +48,8 @@ def predict(
         return
     with replacing(out) as draft, draft.open("w", newline="", encoding="utf-8") as sheet:
         csv.writer(sheet).writerows([header, *lines])
+    for column, count in data.unknown.items():
+        warn(f"column {column!r}: {count:,} of {len(table):,} values are no category of the schema")
     if len(data) < len(table):
         warn(f"{len(table) - len(data):,} of {len(table):,} records lack a value: their predictions are empty")
 

@@ -114,7 +114,7 @@ def _label(values: list[str], name: str, source: str) -> Classes | Target:
     if numbers is None:
         # "yes" and "Yes" are one class.
         folds = {text: folded(text) for text in distinct}
-        groups = [tuple(text for text in distinct if folds[text] == fold) for fold in dict.fromkeys(folds.values())]
+        groups = [tuple(text for text in distinct if folds[text] == fold) for fold in sorted(set(folds.values()))]
     else:
         # "1" and "1.0" are one class.
         groups = [
