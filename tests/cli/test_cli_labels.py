@@ -151,6 +151,23 @@ def test_numbers(tacit, records, tmp_path, budget):
     np.testing.assert_allclose(np.clip(score, 0, 30), said)
 
 
+def test_ids_come_first_and_labels_may_be_unknown(tacit, tmp_path):
+    """A record that lacks a value keeps its id; a label that nobody knows yet is no reason to fail."""
+    (tmp_path / "t.csv").write_text("who,x,y\n" + "\n".join(f"p{i},{i % 7},{int(i % 7 > 3)}" for i in range(40)))
+    schema = 'version = 1\nmissing = "drop"\nids = ["who"]\n[label]\ncolumn = "y"\npositive = ["1"]\nnegative = ["0"]\n'
+    (tmp_path / "ids.toml").write_text(schema + '[[columns]]\nname = "x"\nkind = "number"\nbounds = [0, 6]\n')
+    assert tacit("train", "t.csv", "--schema", "ids.toml", "--agents", 2)[0] == 0
+    (tmp_path / "new.csv").write_text("x,who,y\n1,ann,?\n?,bob,0\n6,cas,maybe\n")
+    code, _, err = tacit("predict", "model.json", "new.csv")
+    assert code == 0, err
+    assert "were not compared with the labels" in err
+    lines = (tmp_path / "predictions.csv").read_text().splitlines()
+    assert lines[0] == "who,y,score,probability"
+    assert lines[1].startswith("ann,")
+    assert lines[2] == "bob,,,"
+    assert lines[3].startswith("cas,1,")
+
+
 def test_comparisons_and_plans(tacit, records):
     for name, fields in (("several", ["majority_error"]), ("number", ["rmse", "r2"]), ("rare", ["auc"])):
         setting = ["--schema", f"{name}.toml", "--agents", 3, "--epsilon", 5, "--seeds", 1, "--json"]
