@@ -9,6 +9,9 @@ HARD := .venv-hard
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
+# CASES=... names some of the cases of test-hard.
+CASES :=
+
 # Agents of tests wait for each other most of the time: more workers than cores.
 WORKERS := --numprocesses 6 --dist worksteal
 
@@ -56,7 +59,7 @@ test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are
 	$(LOWEST)/bin/python -m pytest $(WORKERS)
 
 test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy machine: more than an hour; see docs/test-hard.md
-	$(HARD)/bin/python tools/test_hard.py
+	PYTEST_ADDOPTS="$(WORKERS)" $(HARD)/bin/python tools/test_hard.py $(CASES)
 
 test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
 	$(FLOWER)/bin/python -m pytest tests/agent/test_loop.py

@@ -84,6 +84,8 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
 }
 Fault = tuple[str, int] | None
+# The server takes its search path from the environment alone, and passes over what it cannot import.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["agent_warm", "tacit.workflows.recipes", "agent_worker"])
 
@@ -176,6 +178,7 @@ def agent(
     compute. Every number of a life has its own noise."""
     from tacit.agent import handshakes
 
+    assert "agent_warm" in sys.modules  # the server has it ready
     assert "grpc" not in sys.modules  # it would not trace failed handshakes
     handshakes.trace()
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes import the same modules: each is compiled once
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: threads of BLAS fight over the small cases of tests
 import numpy as np
 import pytest

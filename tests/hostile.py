@@ -11,7 +11,6 @@ import itertools
 import json
 import logging
 import os
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -129,17 +128,8 @@ class Hostile:
 
     async def call(self, to: str, method: str, raw: bytes, timeout: float = 60.0) -> bytes:
         """What the agent answers."""
-        import grpc
-
         call = self._channel(to).unary_unary(f"/tacit.Agent/{method}")
-        until = time.monotonic() + timeout
-        while True:  # older gRPCs refuse a stream now and then; an honest agent asks again, too
-            try:
-                return bytes(await call(raw, timeout=timeout, wait_for_ready=True))
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE or time.monotonic() > until:
-                    raise
-                await asyncio.sleep(0.1)
+        return bytes(await call(raw, timeout=timeout, wait_for_ready=True))
 
     def _channel(self, to: str) -> Any:
         import grpc
@@ -237,11 +227,21 @@ class Swallower:
         return found
 
     async def _release(self, t: int, asker: int) -> np.ndarray:
+        import grpc
+
         from tacit.agent.wire import row_of, unpacked
         from tacit.agent.wire_pb2 import Question
 
         member, victim = self._members[asker], self.federation.names[ME]
-        raw = await member.call(victim, "Ask", Question(run=member.run, sender=asker, tick=t).SerializeToString())
+        question = Question(run=member.run, sender=asker, tick=t).SerializeToString()
+        async with asyncio.timeout(600):
+            while True:
+                try:
+                    raw = await member.call(victim, "Ask", question)
+                    break
+                except grpc.aio.AioRpcError as error:  # the victim of a busy machine imports and compiles for minutes
+                    if error.code() not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DEADLINE_EXCEEDED):
+                        raise
         row = row_of(unpacked(raw, self.federation.run, ME, t), D)
         assert row is not None
         return row

@@ -40,11 +40,17 @@ test "$(wc -l <predictions.csv)" = 3
 tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6
 refused "tacit-learn[plot]" tacit reproduce recycled-admm fig1 --quick
 refused "tacit-learn[agent]" tacit identity new alder
+touch people.parquet
+refused "tacit-learn[parquet]" tacit predict model.json people.parquet
 
 echo "smoke: with all extras"
-environment full "$wheel[agent,exchange,plot,sklearn]"
+environment full "$wheel[agent,exchange,parquet,plot,sklearn]"
 tacit train adult --agents 3 --rounds 5 >/dev/null
 test -s model.png
+python -c "from pyarrow import csv, parquet; parquet.write_table(csv.read_csv('people.csv'), 'people.parquet')"
+tacit predict model.json people.csv --out predictions.csv
+tacit predict model.json people.parquet --out again.csv
+cmp predictions.csv again.csv
 tacit identity new alder
 test -s alder/certificate.pem
 tacit federation demo --help >/dev/null

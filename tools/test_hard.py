@@ -1,9 +1,10 @@
 """The test suite on other processors, in other orders, with other threads and on a busy machine.
 
-    python tools/test_hard.py [WORD ...]
+    make test-hard [CASES="WORD ..."]
 
 runs the cases below whose names contain one of the words (by default all) and prints a table for docs/test-hard.md. The
-exit code is 1 if a test has failed. OpenBLAS, numpy and numba are told to use their code for older processors.
+exit code is 1 if a test has failed. OpenBLAS, numpy and numba are told to use their code for older processors. How many
+tests run at a time, make says (PYTEST_ADDOPTS).
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def busy(processes: int) -> Iterator[None]:
 
 def run(case: Case) -> tuple[int, str]:
     """The exit code of pytest, and its last line."""
-    command = [sys.executable, "-m", "pytest", "--numprocesses", "4", "--dist", "worksteal", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     command += [] if case.shuffled else ["-p", "no:randomly"]
     with busy(case.busy), tempfile.TemporaryDirectory() as kernels:
         environment = os.environ | {"NUMBA_CACHE_DIR": kernels} | case.environment

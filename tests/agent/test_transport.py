@@ -1,6 +1,7 @@
 """Callers that must not get in are refused, leave a line in the log, and stop nobody."""
 
 import asyncio
+import gc
 import itertools
 import logging
 import socket
@@ -19,7 +20,7 @@ from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
 from tacit.agent.meeting import Meeting
 from tacit.agent.store import Store
-from tacit.agent.transport import Peer, largest_answer
+from tacit.agent.transport import Peer, Server, Signal, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 
@@ -162,6 +163,69 @@ def test_a_neighbour_that_says_something_else_each_time_has_one_line_of_the_log(
         asyncio.run(asked_by_alder(federation, identities, inventive, within=1))
     assert next(count) > 5
     assert len([record for record in caplog.records if record.name == "tacit.agent"]) == 1
+
+
+class Rehearsed:
+    """What the agent behind a server says: the same to everybody."""
+
+    changed = Signal()
+
+    def find(self, question):
+        return b"" if question.tick == 0 else None
+
+    def greeting(self, name):
+        return Greeting()
+
+    def greeted(self, name, greeting):
+        pass
+
+    def may_leave(self, name):
+        return False
+
+    def contact(self, name):
+        pass
+
+
+def test_an_answered_question_leaves_nothing_behind(network, identities, monkeypatch):
+    """Also without the garbage collector: before gRPC 1.81 a server refuses questions when too much is left."""
+    federation = network("broadcast").federation
+    alder, birch = (Identity.load(identities / name) for name in ("alder", "birch"))
+    run, kinds, admitted = bytes.fromhex(federation.run), set(), Server._admitted
+    monkeypatch.setattr(transport, "_HOLD", 0.01)
+    asked = {
+        grpc.StatusCode.OK: ("Ask", Question(run=run, sender=BIRCH)),
+        grpc.StatusCode.NOT_FOUND: ("Ask", Question(run=run, sender=BIRCH, tick=1)),
+        grpc.StatusCode.FAILED_PRECONDITION: ("Leave", Question(run=bytes(32), sender=BIRCH)),
+        grpc.StatusCode.PERMISSION_DENIED: ("Greet", Greeting(name="elm")),
+        grpc.StatusCode.INVALID_ARGUMENT: ("Greet", b"\xff"),
+        grpc.StatusCode.RESOURCE_EXHAUSTED: ("Ask", bytes(10**6)),
+    }
+
+    async def noted(self, kind, stream, context):
+        kinds.update((type(stream), type(context)))
+        return await admitted(self, kind, stream, context)
+
+    monkeypatch.setattr(Server, "_admitted", noted)
+
+    async def questions():
+        server = Server(federation, ALDER, alder, Rehearsed())
+        await server.start(federation.members[ALDER].address)
+        try:
+            for code, (method, message) in asked.items():
+                for _ in range(3):
+                    found = await call(federation, birch, method, message)
+                    assert (found.code() if isinstance(found, grpc.aio.AioRpcError) else grpc.StatusCode.OK) == code
+        finally:
+            await server.stop()
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(questions())
+        assert kinds
+        assert [each for each in gc.get_objects() if type(each) in kinds] == []
+    finally:
+        gc.enable()
 
 
 def test_a_neighbour_that_leaves_again_and_again_writes_to_the_disk_once(network, identities, monkeypatch):

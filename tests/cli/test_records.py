@@ -67,6 +67,7 @@ SITES = '\n[sites]\ncolumn = "hospital"\nnames = ["cedar", "alder", "birch"]\n'
 SCHEMAS = {
     "schema.toml": SCHEMA.format(more="intercept = true\n"),
     "listed.toml": SCHEMA.format(more="intercept = true\n" + SITES),
+    "unknown.toml": SCHEMA.format(more='intercept = true\nunknown = "zero"\nids = ["patient"]\n'),
     "long-rows.toml": SCHEMA.format(more="").partition('[[columns]]\nname = "ward"')[0].replace("row_norm = 1.0\n", ""),
 }
 HOSPITALS = {"alder": 24, "birch": 16, "cedar": 12}
@@ -316,6 +317,14 @@ def test_training(run, args):
 @pytest.mark.parametrize("who", [["--site", "hospital"], ["--agents", 3]], ids=["site", "agents"])
 def test_training_on_another_record(run, change, who):
     assert leaks(run, [*TRAIN, *who], {"": change}) == {}
+
+
+@pytest.mark.parametrize("who", [["--site", "hospital"], ["--agents", 3]], ids=["site", "agents"])
+def test_a_category_that_nobody_knows(run, who):
+    """With unknown = "zero" a run with it looks like any other; with "refuse" everybody sees that there is no run."""
+    change = {"": {"ward": "cardiology"}}
+    assert leaks(run, [*TRAIN, "--schema", "unknown.toml", *who], change) == {}
+    assert leaks(run, [*TRAIN, *who], change)[""]["exit code"] == (0, 2)
 
 
 @pytest.mark.parametrize("args", cases(("plan",)))

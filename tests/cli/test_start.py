@@ -9,7 +9,7 @@ import pytest
 import tacit
 from tacit import cli
 
-HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint")
+HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint", "narwhals", "pyarrow")
 
 
 def imported_by(*args):

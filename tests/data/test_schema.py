@@ -102,6 +102,35 @@ class TestKnownAnswers:
         with pytest.raises(InputError, match=r"people\.csv row 2, column 'a' holds '\?'"):
             Schema(label=INCOME, columns=columns).encode(people)
 
+    def test_unknown_categories_refused_or_zeroed_and_counted(self):
+        people = table(a=["x", "z", "?", "z"], b=["1", "1", "1", "7"], income=[">50K"] * 4)
+        columns = (Category("a", categories=("x", "y")), Category("b", categories=("1",)), Category("b", ("7",)))
+        with pytest.raises(InputError, match=r"people\.csv row 2, column 'a' holds 'z'"):
+            Schema(label=INCOME, columns=columns, missing="zero").encode(people)
+        zeroed = Schema(label=INCOME, columns=columns, missing="zero", unknown="zero").encode(people)
+        assert dense(zeroed).tolist() == [[1, 0, 1, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+        assert zeroed.unknown == {"a": 2, "b": 4}  # "b" is used twice, and no cell is in both lists
+        assert zeroed.take([0]).unknown == zeroed.unknown
+        for cells in ({"income": ["?"] * 4}, {"income": ["50K"] * 4}):
+            with pytest.raises(InputError, match="column 'income'"):
+                Schema(label=INCOME, columns=columns, missing="zero", unknown="zero").encode(
+                    table(**{"a": ["x"] * 4, "b": ["1"] * 4} | cells)
+                )
+
+    def test_ids_are_text_of_the_file_and_not_needed_to_encode(self):
+        schema = variant(ids=["ward", "patient"], missing="drop")
+        people = survey(5)
+        data = schema.encode(people)
+        assert np.array_equal(dense(data), dense(variant(missing="drop").encode(people)))
+        with pytest.raises(InputError, match=r"people\.csv has no column 'ward'"):
+            schema.id_cells(people)
+        people.columns["patient"] = np.array(["007", "8", "9", "10", "11"], dtype=object)
+        people.columns["ward"] = np.array(["", "a", "b", "c", "d"], dtype=object)
+        cells = schema.id_cells(people)
+        assert (list(cells), cells["patient"].tolist()) == (["ward", "patient"], ["007", "8", "9", "10", "11"])
+        assert schema.id_cells(people, np.array([2, 0]))["patient"].tolist() == ["9", "007"]
+        assert variant().id_cells(people) == {}
+
 
 class TestLaws:
     @pytest.mark.parametrize("missing", ["drop", "zero"])
@@ -170,6 +199,8 @@ class TestLaws:
             missing_values=(),
             row_norm=1 / 3,
             sites=Sites("town", names=names),
+            unknown="zero",
+            ids=(names[1], "patient"),
         )
         path = tmp_path / "schema.toml"
         for schema in (SURVEY, odd):
@@ -245,12 +276,18 @@ GOOD = {
         (["sites"], {"column": "d", "names": ["?"]}, "'?' of column 'd' is also in missing_values"),
         (["sites"], {"column": "y", "names": ["u"]}, "the sites must not be the label; column 'y' is both"),
         (["sites"], {"column": "c", "names": ["u"]}, None),  # a site may be learned from: `tacit train` warns
-        (["missing_values"], [0], "missing_values must be strings; got [0]"),
-        (["missing_values"], "?", "must be lists"),
+        (["unknown"], "drop", 'unknown must be "zero" or "refuse"; got \'drop\''),
+        (["ids"], "patient", "ids must be a list; got 'patient'"),
+        (["ids"], [3], "ids must be a list of strings; got [3]"),
+        (["ids"], ["a"], "an id must not be the label or a feature; column 'a' is both"),
+        (["ids"], ["p", "y"], "an id must not be the label or a feature; column 'y' is both"),
+        (["ids"], ["p", "p"], "ids must differ; 'p' is there twice"),
+        (["missing_values"], [0], "missing_values must be a list of strings; got [0]"),
+        (["missing_values"], "?", "missing_values must be a list; got '?'"),
         (["missing_values"], ["u"], "'u' of column 'c' is also in missing_values"),
         (["missing_values"], ["0"], "'0' of column 'y' is also in missing_values"),
         (["columns"], [], "at least one column"),
-        (["columns"], {"name": "a"}, "must be lists"),
+        (["columns"], {"name": "a"}, "columns must be a list; got {'name': 'a'}"),
         (["columns", 0], "age", "[[columns]] number 1 must be a table of settings; got 'age'"),
         (["columns", 0, "kind"], "numbre", "[[columns]] number 1 must be one of number, bands, category; got 'numbre'"),
         (["columns", 0, "name"], 3, "name in [[columns]] number 1 must be a string; got 3"),
@@ -388,3 +425,60 @@ class TestDraft:
         schema, _ = Schema.draft(survey(), label="income")
         assert Schema.from_dict(schema.to_dict()) == schema
         assert schema.encode(survey()).clipped == {}
+
+    def test_columns_that_look_like_ids_are_in_ids(self):
+        columns = {
+            "patient_id": ["1", "1"] * 60,
+            "code": [f"c{k}" for k in range(120)],
+            "number": [str(k) for k in range(120)],
+            "note": [f"slept {k} hours" for k in range(120)],
+            "phone": ["1", "2"] * 60,
+            "paid": ["1", "2"] * 60,
+        }
+        schema, notes = Schema.draft(table(**columns, y=["0", "1"] * 60), label="y")
+        assert schema.ids == ("patient_id", "code", "number")
+        assert [column.name for column in schema.columns] == ["paid"]
+        assert sum("it is in ids, so tacit predict copies it" in note for note in notes) == 3
+        assert any("'note' is left out: all its values differ" in note for note in notes)
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            ["2024-01-31", "2023-12-01", "2024-01-30"],
+            ["31.1.2024", "1.12.2023", "30.1.2024"],
+            ["1/31/24", "12/1/23 10:15", "1/30/24"],
+            ["20240131", "20231201", "20240130"],
+            ["2024-01-31 00:00:00", "2023-12-01T10:00", "2024-01-30"],
+        ],
+    )
+    def test_dates_are_left_out(self, cells):
+        schema, notes = Schema.draft(table(a=["1", "2", "3"], when=cells, y=["0", "1", "1"]), label="y")
+        assert [column.name for column in schema.columns] == ["a"]
+        assert any("column 'when' is left out: it holds dates" in note for note in notes)
+
+    @pytest.mark.parametrize(
+        ("cells", "doubt"),
+        [
+            (["18", "95", "999", "999.0"], "999 (2 times) is far from the others, which lie between 18 and 95"),
+            (["1", "2", "3", "99", "98"], "98 (1 times), 99 (1 times) is far from the others"),
+            (["0", "1", "2", "30", "-1"], "-1 (1 times) is far from the others, which lie between 0 and 30"),
+            (["18", "50", "95", "99"], None),
+            (["-1", "1"], None),
+            (["-5", "-1", "3", "8"], None),
+            (["900", "999", "1001"], None),
+            (["F", "M", "f"], "'F' and 'f' differ only by case or blanks"),
+            (["New York", "Newark", "new  york"], "'New York' and 'new  york' differ only by case or blanks"),
+            (["F", "M"], None),
+            (["70", "71,5", "80"], "most of its values are numbers, but not '71,5'"),
+        ],
+    )
+    def test_doubtful_values(self, cells, doubt):
+        _, notes = Schema.draft(table(a=cells, y=["0", "1"] * (len(cells) // 2) + ["1"] * (len(cells) % 2)), label="y")
+        doubts = [note for note in notes if note.startswith("column 'a': ")]
+        assert len(doubts) == (doubt is not None)
+        assert doubt is None or doubt in doubts[0]
+
+    def test_classes_that_differ_by_case_are_one(self):
+        schema, notes = Schema.draft(table(a=["1", "2", "3"], y=["Yes", "no", "yes"]), label="y")
+        assert schema.label == Classes("y", positive=("Yes", "yes"), negative=("no",))
+        assert "label 'y': +1 is Yes, yes, -1 is no" in notes

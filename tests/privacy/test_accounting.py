@@ -6,6 +6,7 @@ from collections import Counter
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting.rdp import rdp_privacy_accountant
 
 from tacit.errors import InputError
 from tacit.privacy import accounting
@@ -189,6 +190,18 @@ def test_what_convolutions_leave_uncertain_is_taken_off_delta(monkeypatch):
 def test_a_gaussian_that_hardly_speaks_is_not_rounded_away(multiplier, delta):
     found = gaussian_epsilon(multiplier, delta)
     assert gaussian_delta(multiplier, found) <= delta
+
+
+def test_divergences_are_converted_as_dp_accounting_does():
+    rng, answers = np.random.default_rng(0), []
+    for scale in np.geomspace(1e-14, 1e3, 60):
+        for delta in (1e-2, 1e-6, 1e-12):
+            divergence = scale * accounting.ORDERS ** rng.uniform(0, 2)
+            theirs, _ = rdp_privacy_accountant.compute_epsilon(accounting.ORDERS, divergence, delta)
+            answers.append(theirs)
+            assert accounting.converted(divergence, delta) == pytest.approx(theirs, rel=1e-12, abs=1e-14)
+    assert 0.0 in answers  # where the divergence is so small that delta pays for all
+    assert max(answers) > 100
 
 
 def test_what_is_no_divergence_counts_as_infinite():

@@ -18,8 +18,9 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from functools import lru_cache, partial
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -111,6 +112,14 @@ class Answers(Protocol):
         ...
 
 
+class _Refused(Exception):  # noqa: N818 (an answer, not a mistake)
+    """A question is answered with this status in place of a message."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class Server:
     """Answers the neighbours' questions."""
 
@@ -138,7 +147,10 @@ class Server:
         # Bytes in and out: `_admitted` parses them, so that an error can name the caller. As streams of one message: if
         # a question is too long, gRPC does not read it, and reports that only to a handler that reads a stream.
         answers = {"Greet": self._greet, "Ask": self._ask, "Leave": self._leave}
-        handlers = {name: grpc.stream_unary_rpc_method_handler(answer) for name, answer in answers.items()}
+        handlers = {
+            name: grpc.stream_unary_rpc_method_handler(partial(self._answered, answer))
+            for name, answer in answers.items()
+        }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
         credentials = grpc.ssl_server_credentials(
             [(self._identity.key, self._identity.certificate.encode())],
@@ -157,6 +169,20 @@ class Server:
         """Stops listening."""
         await self._server.stop(grace=1.0)
 
+    async def _answered(self, answer: Callable[[Any, Any], Awaitable[bytes]], stream: Any, context: Any) -> bytes:
+        """What an answer gives, or its refusal, without the help of `context.abort`.
+
+        Nothing may keep a question that has been answered. An abort does: gRPC's state of the call keeps the exception,
+        whose traceback keeps the state. Then only the garbage collector, at some time, frees the stream, and gRPC
+        before 1.81 refuses new streams as long as there are more than `max_concurrent_streams`, answered ones included.
+        """
+        try:
+            return await answer(stream, context)
+        except _Refused as refused:
+            context.set_code(refused.code)
+            context.set_details(str(refused))
+            return b""
+
     async def _greet(self, stream: Any, context: Any) -> bytes:
         name, greeting = await self._admitted(Greeting, stream, context)
         try:
@@ -170,9 +196,7 @@ class Server:
     async def _ask(self, stream: Any, context: Any) -> bytes:
         name, question = await self._admitted(Question, stream, context)
         if self._waiting[question.sender] >= _WAITING:
-            await self._refuse(
-                context, grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} has too many questions open: refused"
-            )
+            raise self._refused(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} has too many questions open: refused")
         self._waiting[question.sender] += 1
         try:
             async with asyncio.timeout(_HOLD):
@@ -180,19 +204,17 @@ class Server:
                     await self._answers.changed.wait()
             return found
         except TimeoutError:
-            return await context.abort(_NOT_YET, "not yet")
+            raise _Refused(_NOT_YET, "not yet") from None
         except TacitError as error:
-            await self._refuse(
-                context, grpc.StatusCode.INVALID_ARGUMENT, f"{name}: {error}", f"{name}: {kind_of(error)}"
-            )
-            raise
+            kind = f"{name}: {kind_of(error)}"
+            raise self._refused(grpc.StatusCode.INVALID_ARGUMENT, f"{name}: {error}", kind) from None
         finally:
             self._waiting[question.sender] -= 1
 
     async def _leave(self, stream: Any, context: Any) -> bytes:
         name, _ = await self._admitted(Question, stream, context)
         if not self._answers.may_leave(name):
-            return await context.abort(_NOT_YET, "not yet")
+            raise _Refused(_NOT_YET, "not yet")
         return bytes(Nothing().SerializeToString())
 
     async def _admitted(self, kind: type[Any], stream: Any, context: Any) -> tuple[str, Any]:
@@ -201,17 +223,20 @@ class Server:
         holder = self._neighbours[_canonical(shown)]  # others fail in TLS
         names, code = self._federation.names, grpc.StatusCode
         try:
-            async with asyncio.timeout(_HANDSHAKE / 1000):
-                raw = await anext(stream, None)
+            # Closed, because a stream that was not read to its end keeps itself: see `_answered`.
+            async with asyncio.timeout(_HANDSHAKE / 1000), aclosing(aiter(stream)) as messages:
+                raw = await anext(messages, None)
             if raw is None:
                 raise BadMessage(f"its {kind.DESCRIPTOR.name} is too long")
             question = parsed(kind, raw)
         except TimeoutError:
-            await self._refuse(context, code.DEADLINE_EXCEEDED, f"{holder} opened a call and sent nothing: refused")
+            text = f"{holder} opened a call and sent nothing: refused"
+            raise self._refused(code.DEADLINE_EXCEEDED, text) from None
         except BadMessage as error:
-            await self._refuse(context, code.INVALID_ARGUMENT, f"{holder}: {error}: refused", f"{holder}: {error.rule}")
+            text = f"{holder}: {error}: refused"
+            raise self._refused(code.INVALID_ARGUMENT, text, f"{holder}: {error.rule}") from None
         if kind is Question and question.run != self._run:
-            await self._refuse(context, code.FAILED_PRECONDITION, f"{holder} asks about another run: refused")
+            raise self._refused(code.FAILED_PRECONDITION, f"{holder} asks about another run: refused")
         if kind is Question:
             claimed = names[question.sender] if question.sender < len(names) else f"member {question.sender}"
         else:
@@ -219,14 +244,14 @@ class Server:
         if claimed != holder:
             whom = "another" if claimed in names else "nobody"
             text = f"{holder} claims to be {claimed}: refused"
-            await self._refuse(context, code.PERMISSION_DENIED, text, f"{holder} claims to be {whom}")
+            raise self._refused(code.PERMISSION_DENIED, text, f"{holder} claims to be {whom}")
         if kind is Question:  # a greeting counts only if both have the same file: `_greet` decides
             self._answers.contact(holder)
         return holder, question
 
-    async def _refuse(self, context: Any, code: grpc.StatusCode, text: str, kind: str | None = None) -> None:
+    def _refused(self, code: grpc.StatusCode, text: str, kind: str | None = None) -> _Refused:
         self._refusals.warn(text, kind or text)
-        await context.abort(code, text)
+        return _Refused(code, text)
 
 
 class Peer:

@@ -16,8 +16,9 @@ from tacit.errors import TacitError
 COMMANDS = {
     "demo": "Train one classifier for five organisations on the embedded census data (UCI Adult), without pooling it.",
     "schema": "Draft a schema: the file that says how records become numbers, the same for all organisations.",
+    "validate": "List everything in a file of records that a schema does not allow, with places and suggestions.",
     "train": "Train one model for several organisations without pooling their data.",
-    "predict": "Apply a model to a file of records, and write one line of predictions for each record.",
+    "predict": "Apply a model to a file of records, and write one line for each record, in the order of the file.",
     "plan": "Show what a private run will cost every agent, before any data is read.",
     "compare": "Compare all private methods at one total budget, on the same records.",
     "reproduce": "Reproduce the figures of a paper, and check its claims.",

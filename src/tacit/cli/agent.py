@@ -49,7 +49,7 @@ StoreFile = Annotated[Path | None, typer.Option(help=_STORE)]
 def run(
     federation: FederationFile,
     identity: Home,
-    data: Annotated[str, typer.Option(help="Your records: a CSV file.", show_default=False)],
+    data: Annotated[str, typer.Option(help="Your records: a CSV or Parquet file.", show_default=False)],
     ledger: Annotated[Path | None, typer.Option(help="The ledger of these records, with its cap.")] = None,
     out: Annotated[Path, typer.Option(help="The model file; the report goes into the same folder.")] = Path(
         "model.json"

@@ -29,7 +29,7 @@ _TEST_SHARE = 5_222 / 45_222  # the papers train on 40,000 rows of Adult
 
 
 def compare(
-    data: Annotated[str, typer.Option(help="A CSV file, or **adult** for the embedded data.")] = "adult",
+    data: Annotated[str, typer.Option(help="A CSV or Parquet file, or **adult** for the embedded data.")] = "adult",
     label: options.Label = None,
     schema: options.SchemaFile = None,
     site: options.Site = None,

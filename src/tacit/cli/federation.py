@@ -28,8 +28,8 @@ app.command()(demo)
 
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
 _METHOD = (
-    f"With --epsilon one of: {', '.join(RECIPES)} (mr-admm; pvp for several classes); without it admm (the default) or "
-    "i-admm."
+    f"With --epsilon one of: {', '.join(RECIPES)} (by default mr-admm for two classes, gradient-descent for more, "
+    "pvp for numbers); without it admm (the default) or i-admm."
 )
 _LOSS = f"Without --epsilon one of: {', '.join(LOSSES)}. By default the one that fits the label."
 _SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."

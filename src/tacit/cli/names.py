@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.graph import Graph
-from tacit.data import Table, adult_table, read_csv
+from tacit.data import Table, adult_table, read_csv, read_table
 from tacit.errors import InputError, NotConnected
 from tacit.files import fingerprint
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
@@ -66,8 +66,8 @@ def folder(path: Path) -> None:
 
 
 def records(file: str) -> Table:
-    """The embedded data by its name, or a CSV file."""
-    return adult_table() if file == "adult" else read_csv(file)
+    """The embedded data by its name, or a CSV or Parquet file."""
+    return adult_table() if file == "adult" else read_table(file)
 
 
 def hostile(text: str | None, agents: int, seed: int = 0) -> Hostile | None:

@@ -11,7 +11,7 @@ from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES
 
-_FILE = "A CSV file with a header line, or **adult** for the embedded data."
+_FILE = "A CSV file with a header line, a Parquet file, or **adult** for the embedded data."
 _AGENTS = "Without --site: divide the rows among this many agents (5 by default)."
 _SITE = "One agent for each value of this column (a hospital, a branch), or for each name in the schema's [sites]."
 _SKEW = "With --agents: give agents different shares of the labels (Dirichlet; smaller: more different). Not private."

@@ -27,7 +27,7 @@ _TOP = "Two classes: predict the positive one for the K records with the highest
 def predict(
     model: Annotated[Path, typer.Argument(help="A model file that tacit train wrote.", show_default=False)],
     file: Annotated[
-        str, typer.Argument(help="A CSV file of records, or **adult** for the embedded data.", show_default=False)
+        str, typer.Argument(help="A CSV or Parquet file, or **adult** for the embedded data.", show_default=False)
     ],
     threshold: Annotated[float | None, typer.Option(help=_THRESHOLD)] = None,
     top: Annotated[int | None, typer.Option(help=_TOP)] = None,
@@ -56,14 +56,18 @@ def predict(
     table = names.records(file)
     data = fitted.schema.encode(table, labelled=False)
     header, cells = _columns(fitted, data, chosen(fitted, data, threshold, top))
-    lines: list[list[object]] = [[""] * len(header) for _ in range(len(table))]
+    ids = fitted.schema.id_cells(table)
+    lines = [[*(column[row] for column in ids.values()), *[""] * len(header)] for row in range(len(table))]
     for k, row in enumerate(data.kept):
-        lines[row] = [column[k] for column in cells]
+        lines[row][len(ids) :] = [column[k] for column in cells]
+    header = [*ids, *header]
     if to_screen:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *lines])
         return
     with replacing(out) as draft, draft.open("w", newline="", encoding="utf-8") as sheet:
         csv.writer(sheet).writerows([header, *lines])
+    for column, count in data.unknown.items():
+        warn(f"column {column!r}: {count:,} of {len(table):,} values are no category of the schema")
     if len(data) < len(table):
         warn(f"{len(table) - len(data):,} of {len(table):,} records lack a value: their predictions are empty")
 
@@ -71,9 +75,13 @@ def predict(
     label = fitted.schema.label
     measured = None
     if label.column in table.columns:
-        labelled = fitted.schema.encode(table)
-        measured = fitted.measured(labelled, chosen(fitted, labelled, threshold, top))
-        summary |= as_plain(measured) | {"records": len(table)}
+        try:
+            labelled = fitted.schema.encode(table)
+        except InputError as error:  # the predictions are written: a label that is not known yet is no reason to fail
+            warn(f"the predictions were not compared with the labels: {error}")
+        else:
+            measured = fitted.measured(labelled, chosen(fitted, labelled, threshold, top))
+            summary |= as_plain(measured) | {"records": len(table)}
     if json:
         typer.echo(json_format.dumps(summary))
         return

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from tacit.cli.console import tell
-from tacit.data import Schema, Sites, Table, read_csv
+from tacit.data import Schema, Sites, Table, read_table
 from tacit.errors import InputError
 from tacit.files import replacing, writable
 
 
 def schema(
-    file: Annotated[Path, typer.Argument(help="A CSV file with a header line.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A CSV file with a header line, or a Parquet file.", show_default=False)],
     label: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
     site: Annotated[
         str | None,
@@ -33,10 +33,10 @@ def schema(
     """
     if out is not None:
         writable(out, [file])
-    table = read_csv(file)
+    table = read_table(file)
     drafted, notes = draft_without(table, label, site)
     if site is not None:
-        there = ~table.is_one_of(site, drafted.missing_values)
+        there = ~table.is_missing(site, drafted.missing_values)
         sites = Sites(site, tuple(sorted(set(table.columns[site][there]))))
         drafted = replace(drafted, sites=sites)
         notes.append(f"sites in column {site!r}: {', '.join(sites.names)}; list all that take part")

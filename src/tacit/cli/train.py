@@ -133,6 +133,7 @@ def train(
         table, used_schema = read(file, label, site, schema)
         used_schema = rare(used_schema, positive_share, class_weight)
         recipe = RECIPES[algorithm or recommended(used_schema.label)]
+        recipe.for_label(used_schema.label)  # refuses several classes where nothing is proved for them
         return _private(recipe, table, used_schema, asked, epsilon, delta, count=positive_share == NOISY)
     make = names.pick(exact.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
@@ -274,11 +275,14 @@ def _listening(robust: str | None, hostile: Hostile | None) -> dict[str, Any]:
 
 
 def encoded(table: Table, schema: Schema, note: str = "") -> Dataset:
-    """The records as numbers. Warns of clipped values and of rows left out; every warning ends with the note."""
+    """The records as numbers. Warns of values clipped or unknown and of rows left out, each time with the note."""
     data = schema.encode(table)
     for column, count in data.clipped.items():
         outside = f"{count:,} of {len(table):,} values lie outside the schema's bounds and were clipped"
         warn(f"column {column!r}: {outside}{note}")
+    for column, count in data.unknown.items():
+        strange = f"{count:,} of {len(table):,} values are no category of the schema, so their features are zero"
+        warn(f"column {column!r}: {strange}{note}")
     if len(data) < len(table):
         warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out{note}")
     return data

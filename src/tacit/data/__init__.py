@@ -5,14 +5,17 @@ from tacit.data.adult import a9a, adult, adult_schema, adult_table
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
 from tacit.data.dataset import Dataset
 from tacit.data.files import load, read_libsvm, read_npz
+from tacit.data.frames import as_table, read_parquet, read_table
 from tacit.data.schema import Schema
 from tacit.data.table import Table, read_csv
+from tacit.data.validation import Finding, validate
 
 __all__ = [
     "Bands",
     "Category",
     "Classes",
     "Dataset",
+    "Finding",
     "Label",
     "Multiclass",
     "Number",
@@ -24,9 +27,13 @@ __all__ = [
     "adult",
     "adult_schema",
     "adult_table",
+    "as_table",
     "load",
     "partition",
     "read_csv",
     "read_libsvm",
     "read_npz",
+    "read_parquet",
+    "read_table",
+    "validate",
 ]

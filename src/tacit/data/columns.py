@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tacit.data.table import Cells
+from tacit.data.table import CellError, Cells
 from tacit.errors import InputError
 
 
@@ -94,7 +94,7 @@ class Bands:
 
 @dataclass(frozen=True)
 class Category:
-    """One feature for each category, in the order given; any other value is refused.
+    """One feature for each category, in the order given; what happens to any other value says `unknown` in the schema.
 
     >>> Category("sex", categories=("Female", "Male")).features
     ('sex=Female', 'sex=Male')
@@ -260,11 +260,13 @@ def plain(number: float) -> str:
 
 
 def _look_up(place: dict[str, int], cells: Cells, needed: str, remedy: str) -> np.ndarray:
+    if cells.column in cells.table.booleans:
+        # A boolean of a data frame is "True" or "False" here, and whatever the schema writes for it: libraries differ.
+        place = {value.capitalize(): k for value, k in place.items()}
     found = np.fromiter((place.get(value, -1) for value in cells.values), dtype=np.int32, count=len(cells.values))
     if len(found) and found.min() < 0:
-        k = int(np.argmin(found))
-        raise InputError(
-            f"a value must be {needed}; {cells.where(k)} holds {str(cells.values[k])!r}; correct it, or {remedy}"
+        raise CellError(
+            cells, np.flatnonzero(found < 0), f"a value must be {needed}", f"correct it, or {remedy}", place
         )
     return found
 

@@ -26,6 +26,7 @@ class Dataset:
     names: tuple[str, ...]  # of the features
     kept: np.ndarray  # (rows,) which row of the file each row is
     clipped: dict[str, int] = field(default_factory=dict)  # values of the whole file outside their column's bounds
+    unknown: dict[str, int] = field(default_factory=dict)  # cells of the whole file that hold no category of the schema
 
     def __post_init__(self) -> None:
         rows, features = self.X.shape
@@ -51,7 +52,7 @@ class Dataset:
         return html.card("Dataset", shape, html.bars([f"label {value:g}" for value in found], counts))
 
     def take(self, indices: Sequence[int] | np.ndarray) -> "Dataset":
-        """The rows of these indices, in this order. `clipped` is still about the whole file."""
+        """The rows of these indices, in this order. `clipped` and `unknown` are still about the whole file."""
         rows = np.asarray(indices, dtype=np.intp)
         y = None if self.y is None else self.y[rows]
         return replace(self, X=self.X[rows], y=y, kept=self.kept[rows])

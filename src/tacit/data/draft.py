@@ -2,14 +2,20 @@
 
 import math
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.columns import Category, Classes, Label, Multiclass, Number, Target
+from tacit.data.columns import Category, Classes, Label, Multiclass, Number, Target, plain
+from tacit.data.frames import as_table
+from tacit.data.hints import codes, folded, is_date, spelled_alike
 from tacit.data.schema import Schema
 from tacit.data.table import Table
 from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
 
 LEAK = (
     "bounds and categories here were read from the data: they are themselves a leak; "
@@ -20,11 +26,13 @@ _MISSING = ("?", "", "NA", "N/A", "null")
 _MOST_CATEGORIES = 100
 _MOST_CLASSES = 50
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
-# id, patient_id, PatientID, but not paid; and other columns that name a person and do not describe one.
-_ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid|mrn|ssn|nhs|zip|zipcode|postcode|phone|email|name)$)|[a-z]I[dD]$")
+# id, patient_id, PatientID, but not paid.
+_ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid|mrn|ssn|nhs)$)|[a-z]I[dD]$")
+# Other columns that name a person and do not describe one.
+_PERSON_NAME = re.compile(r"(?i:(^|[_\- .])(zip|zipcode|postcode|phone|email|name)$)")
 
 
-def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
+def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
     """A first schema from a file, and notes about it; see `Schema.draft`.
 
     >>> text = {"age": ["37", "51", "?"], "town": ["Bath", "Bath", "York"], "ill": ["no", "yes", "no"]}
@@ -35,6 +43,7 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
     >>> notes[1:]
     ["label 'ill': +1 is yes, -1 is no", "column 'age': 1 of 3 rows lack a value; missing = drop leaves them out"]
     """
+    table = as_table(table)
     if label not in table.columns:
         raise InputError(
             f"the label must be a column; {table.source} has no column {label!r}; "
@@ -50,18 +59,22 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
     else:
         notes.append(f"label {label!r} is a number; for classes, write the schema's [label] by hand")
     columns: list[Number | Category] = []
+    ids: list[str] = []
     for name in table.columns:
         if name == label:
             continue
-        column = _column(_present(table, name), name)
+        present = _present(table, name)
+        if why := _is_id(present, name):
+            ids.append(name)
+            notes.append(f"column {name!r} is left out: {why}; it is in ids, so tacit predict copies it")
+            continue
+        column = _column(present, name)
         if isinstance(column, str):
             notes.append(f"column {name!r} is left out: {column}")
             continue
         columns.append(column)
-        present = _present(table, name)
-        if isinstance(column, Number) and len(set(present)) == len(present) >= _FEWEST_IDS:
-            notes.append(f"column {name!r}: all its values differ; leave it out if it is an identifier")
-        lacking = int(table.is_one_of(name, _MISSING).sum())
+        notes += [f"column {name!r}: {doubt}" for doubt in _doubts(column, present)]
+        lacking = len(table) - len(present)
         if lacking:
             notes.append(
                 f"column {name!r}: {lacking} of {len(table)} rows lack a value; missing = drop leaves them out"
@@ -71,7 +84,8 @@ def draft(table: Table, label: str) -> tuple[Schema, list[str]]:
             f"a schema needs a column to learn from; {table.source} has none that can be used; " + "; ".join(notes[1:])
         )
     missing: dict[str, Any] = {"missing": "drop", "missing_values": _MISSING}
-    schema = Schema(label=target, columns=tuple(columns), intercept=True, row_norm=1.0, drafted=True, **missing)
+    how: dict[str, Any] = {"intercept": True, "row_norm": 1.0, "drafted": True, "ids": tuple(ids)}
+    schema = Schema(label=target, columns=tuple(columns), **how, **missing)
     return schema, notes
 
 
@@ -95,7 +109,7 @@ def _is_not_finite(text: str) -> bool:
 
 
 def _present(table: Table, name: str) -> list[str]:
-    there = ~table.is_one_of(name, _MISSING)
+    there = ~table.is_missing(name, _MISSING)
     return table.columns[name][there].tolist()
 
 
@@ -103,7 +117,9 @@ def _label(values: list[str], name: str, source: str) -> Label:
     distinct = sorted(set(values))
     numbers = _as_numbers(distinct)
     if numbers is None:
-        groups: list[tuple[str, ...]] = [(value,) for value in distinct]
+        # "yes" and "Yes" are one class.
+        folds = {text: folded(text) for text in distinct}
+        groups = [tuple(text for text in distinct if folds[text] == fold) for fold in sorted(set(folds.values()))]
     else:
         # "1" and "1.0" are one class.
         groups = [
@@ -129,24 +145,61 @@ def _label(values: list[str], name: str, source: str) -> Label:
     return Target(name, bounds=(float(numbers.min()), float(numbers.max())))
 
 
+def _is_id(values: list[str], name: str) -> str | None:
+    """Why a column looks like one that tells records apart; None if it does not."""
+    if _ID_NAME.search(name):
+        return "its name says that it is an identifier"
+    if len(values) < _FEWEST_IDS or len(set(values)) < len(values):
+        return None
+    numbers = _as_numbers(values)
+    if numbers is None:
+        # Free text has blanks.
+        one_word = not any(is_date(value) or " " in value for value in values)
+        return "all its values differ, as those of an identifier do" if one_word else None
+    counts_rows = np.array_equal(np.sort(numbers), numbers.min() + np.arange(len(numbers)))
+    return "it numbers the rows" if counts_rows else None
+
+
 def _column(values: list[str], name: str) -> Number | Category | str:
     """The column as the schema has it, or the reason why it is left out."""
     distinct = sorted(set(values))
-    if _ID_NAME.search(name):
-        return "its name says that it is an identifier"
+    if _PERSON_NAME.search(name):
+        return "its name says that it names a person or a place"
     if len(distinct) < 2:
         return f"it has {len(distinct)} distinct values, so it is of no use"
+    dates = sum(map(is_date, distinct))
+    if dates > 0.9 * len(distinct):
+        return f"it holds dates, such as {distinct[0]}; write a number instead, such as an age or the days since a date"
     numbers = _as_numbers(values)
     if numbers is not None:
-        counts_rows = np.array_equal(np.sort(numbers), numbers.min() + np.arange(len(numbers)))
-        if len(numbers) >= _FEWEST_IDS and counts_rows:
-            return "it numbers the rows"
         return Number(name, bounds=(float(numbers.min()), float(numbers.max())))
     if len(distinct) == len(values) >= _FEWEST_IDS:
-        return "all its values differ, as those of an identifier do"
+        return "all its values differ"
     if len(distinct) > _MOST_CATEGORIES:
         return f"it is text of {len(distinct)} distinct values, more than {_MOST_CATEGORIES}"
     return Category(name, categories=tuple(distinct))
+
+
+def _doubts(column: Number | Category, values: list[str]) -> Iterator[str]:
+    """What looks wrong with the values of a column that is used."""
+    if isinstance(column, Category):
+        for group in spelled_alike(column.categories):
+            yield f"{' and '.join(map(repr, group))} differ only by case or blanks; write one of them everywhere"
+        numeric = [value for value in values if _as_numbers([value]) is not None]
+        if 2 * len(numeric) > len(values):
+            odd = sorted(set(values) - set(numeric))
+            yield f"most of its values are numbers, but not {', '.join(map(repr, odd[:5]))}; correct them"
+        return
+    numbers = np.array([float(value) for value in values])
+    if len(set(values)) == len(values) >= _FEWEST_IDS:
+        yield "all its values differ; leave it out if it is an identifier"
+    if found := codes(numbers):
+        rest = numbers[~np.isin(numbers, found)]
+        listed = ", ".join(f"{plain(code)} ({np.count_nonzero(numbers == code):,} times)" for code in found)
+        yield (
+            f"{listed} is far from the others, which lie between {plain(float(rest.min()))} and "
+            f"{plain(float(rest.max()))}; if it means missing, empty those cells and correct the bounds"
+        )
 
 
 def _as_numbers(values: list[str]) -> np.ndarray | None:

@@ -9,6 +9,9 @@ records reveals something about them. As a TOML file:
     missing = "drop"             # a row with a missing value: "drop" it; "zero", its features stay zero;
                                  # or "refuse", the default, the file
     missing_values = ["?", ""]   # the cells that mean missing; this is the default
+    unknown = "zero"             # a category that is not listed: "zero", its features stay zero, and it is counted in
+                                 # Dataset.unknown; or "refuse", the default, the file
+    ids = ["patient"]            # columns that `tacit predict` copies to its output; the model does not learn from them
     drafted = true               # bounds and categories were read from records: private training refuses the schema
 
     [label]
@@ -35,7 +38,7 @@ records reveals something about them. As a TOML file:
 
     [[columns]]
     name = "sex"
-    kind = "category"            # one feature per category, in this order; another value is refused
+    kind = "category"            # one feature per category, in this order; for another value see `unknown`
     categories = ["Female", "Male"]
 
 A label of three or more classes:
@@ -60,10 +63,10 @@ in the sensitivity.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -71,10 +74,15 @@ from scipy.sparse import csr_array
 from tacit.data.clipping import clipped
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
 from tacit.data.dataset import Dataset
+from tacit.data.frames import as_table
+from tacit.data.reading import Present, present, readable
 from tacit.data.schema_toml import write
 from tacit.data.table import Table
 from tacit.data.text import read_text
 from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
 
 _COLUMNS = {kind.kind: kind for kind in (Number, Bands, Category)}
 _LABELS = {kind.kind: kind for kind in (Classes, Multiclass, Target)}
@@ -107,10 +115,11 @@ class Schema:
     missing_values: tuple[str, ...] = ("?", "")
     drafted: bool = False
     sites: Sites | None = None
+    unknown: str = "refuse"
+    ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "missing_values", tuple(self.missing_values))
         for name in ("intercept", "drafted"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false; got {getattr(self, name)!r}; write one of them")
@@ -120,8 +129,13 @@ class Schema:
         object.__setattr__(self, "row_norm", float(self.row_norm))
         if self.missing not in ("drop", "zero", "refuse"):
             raise InputError(f'missing must be "drop", "zero" or "refuse"; got {self.missing!r}; choose one of them')
-        if not all(isinstance(value, str) for value in self.missing_values):
-            raise InputError(f"missing_values must be strings; got {list(self.missing_values)}; put them in quotes")
+        if self.unknown not in ("zero", "refuse"):
+            raise InputError(f'unknown must be "zero" or "refuse"; got {self.unknown!r}; choose one of them')
+        for name in ("missing_values", "ids"):
+            values = getattr(self, name)
+            if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+                raise InputError(f"{name} must be a list of strings; got {values!r}; write them in quotes, in [ ]")
+            object.__setattr__(self, name, tuple(values))
         if not self.columns:
             raise InputError("a schema needs at least one column; got none; add [[columns]]")
         self._check_names()
@@ -136,6 +150,13 @@ class Schema:
             raise InputError(f"the label must not be a feature; column {label.column!r} is both; remove it from one")
         if self.sites is not None and self.sites.column == label.column:
             raise InputError(f"the sites must not be the label; column {label.column!r} is both; name another column")
+        for k, name in enumerate(self.ids):
+            if name == label.column or any(column.name == name for column in self.columns):
+                raise InputError(
+                    f"an id must not be the label or a feature; column {name!r} is both; remove it from one"
+                )
+            if name in self.ids[:k]:
+                raise InputError(f"ids must differ; {name!r} is there twice; remove one")
         listed = [(column.name, column.categories) for column in self.columns if isinstance(column, Category)]
         if isinstance(label, Classes):
             listed.append((label.column, label.positive + label.negative))
@@ -184,12 +205,12 @@ class Schema:
                 "that wrote the file"
             )
         _check_keys(settings, cls, "the schema")
-        columns, values = settings["columns"], settings.get("missing_values", [])
-        if not isinstance(columns, list) or not isinstance(values, list):
-            raise InputError("columns and missing_values must be lists; got something else; write [[columns]], [...]")
+        for key, form in {"columns": "[[columns]]", "missing_values": "[...]", "ids": "[...]"}.items():
+            if not isinstance(settings.get(key, []), list):
+                raise InputError(f"{key} must be a list; got {settings[key]!r}; write {form}")
         settings["label"] = _part(settings["label"], _LABELS, "[label]", default="classes")
         settings["columns"] = tuple(
-            _part(column, _COLUMNS, f"[[columns]] number {k}") for k, column in enumerate(columns, start=1)
+            _part(column, _COLUMNS, f"[[columns]] number {k}") for k, column in enumerate(settings["columns"], start=1)
         )
         if "sites" in settings:
             settings["sites"] = _sites(settings["sites"])
@@ -203,6 +224,9 @@ class Schema:
             "row_norm": self.row_norm,
             "missing": self.missing,
             "missing_values": list(self.missing_values),
+            # Only if they say something: schemas without them stay as they are, in federations, too.
+            **({"unknown": self.unknown} if self.unknown != "refuse" else {}),
+            **({"ids": list(self.ids)} if self.ids else {}),
             **({"drafted": True} if self.drafted else {}),
             "label": _plain_part(self.label),
             **({} if self.sites is None else {"sites": _plain_sites(self.sites)}),
@@ -225,8 +249,8 @@ class Schema:
         return write(self.to_dict())
 
     @classmethod
-    def draft(cls, table: Table, label: str) -> tuple["Schema", list[str]]:
-        """A first schema, read from a file, with notes on what was left out and what you must replace.
+    def draft(cls, table: "Table | IntoFrame", label: str) -> tuple["Schema", list[str]]:
+        """A first schema, read from a table or a data frame, with notes on what was left out and what to replace.
 
         >>> text = {"age": ["37", "51"], "id": ["a1", "a2"], "ill": ["no", "yes"]}
         >>> table = Table({name: np.array(cells, dtype=object) for name, cells in text.items()}, source="two people")
@@ -238,26 +262,51 @@ class Schema:
 
         return draft(table, label)
 
-    def encode(self, table: Table, *, labelled: bool = True) -> Dataset:
-        """The rows of a table as features and labels; without labels if `labelled` is false.
+    def used(self, labelled: bool = True) -> list[str]:
+        """The columns of a file that become features and, if `labelled`, the label."""
+        features = [column.name for column in self.columns]
+        return list(dict.fromkeys([*features, self.label.column] if labelled else features))
+
+    def present(self, table: Table, columns: Sequence[str], labelled: bool = True) -> Present:
+        """Which rows of a table are kept, and which of their cells in these columns are there."""
+        return present(table, columns, self.missing, self.missing_values, self.label.column if labelled else None)
+
+    def forgives(self, column: Any) -> bool:
+        """Whether a value that this column does not know leaves its features zero."""
+        return self.unknown == "zero" and isinstance(column, Category)
+
+    def id_cells(self, table: "Table | IntoFrame", rows: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """The cells of the columns in `ids`, as text, by column: of all rows, or of these (`Dataset.kept`)."""
+        table = as_table(table)
+        table.require(self.ids)
+        return {name: table.columns[name] if rows is None else table.columns[name][rows] for name in self.ids}
+
+    def encode(self, table: "Table | IntoFrame", *, labelled: bool = True) -> Dataset:
+        """The rows of a table or a data frame as features and labels; without labels if `labelled` is false.
 
         The matrix is a csr_array when fewer than half of its entries are non-zero, an ndarray otherwise.
         """
-        features = [column.name for column in self.columns]
-        used = list(dict.fromkeys([*features, self.label.column] if labelled else features))
+        table, used = as_table(table), self.used(labelled)
         table.require(used)
-        absent = {name: table.is_one_of(name, self.missing_values) for name in used}
-        kept = self._rows_to_keep(table, absent, labelled)
+        rows = self.present(table, used, labelled)
+        for fault in rows.faults:
+            raise fault
+        kept = rows.kept
 
         # Column j of these is column j of the schema: one possibly non-zero feature for each row.
         width = len(self.columns) + self.intercept
         position = np.zeros((len(kept), width), dtype=np.int32)
         value = np.zeros((len(kept), width))
-        outside = {name: np.zeros(len(kept), dtype=bool) for name in used}
+        outside, unknown = ({name: np.zeros(len(kept), dtype=bool) for name in used} for _ in range(2))
         first = 0
         for j, column in enumerate(self.columns):
-            there = np.flatnonzero(~absent[column.name][kept])
-            encoded = column.encode(table.cells(column.name, kept[there]))
+            there, cells = rows.cells(column.name)
+            encoded, good, error = readable(column.encode, cells)
+            if error is not None:
+                if not self.forgives(column):
+                    raise error
+                unknown[column.name][there[error.bad]] = True
+            there = there[good]
             position[there, j] = first + encoded.position
             value[there, j] = encoded.value
             outside[column.name][there] |= encoded.outside
@@ -273,29 +322,12 @@ class Schema:
             label = self.label.encode(table.cells(self.label.column, kept))
             y = label.value
             outside[self.label.column] = label.outside
-        cut = {name: int(mask.sum()) for name, mask in outside.items() if mask.any()}
-        return Dataset(_matrix(position, value, self.dimension), y, self.feature_names, kept, cut)
+        matrix = _matrix(position, value, self.dimension)
+        return Dataset(matrix, y, self.feature_names, kept, _counts(outside), _counts(unknown))
 
-    def _rows_to_keep(self, table: Table, absent: dict[str, np.ndarray], labelled: bool) -> np.ndarray:
-        if self.missing == "drop":
-            kept = np.flatnonzero(~np.logical_or.reduce(list(absent.values())))
-            if not len(kept):
-                raise InputError(
-                    f"at least one row is needed; every row of {table.source} has a missing value; "
-                    'leave out the empty columns, or set missing = "zero"'
-                )
-            return kept
-        # A label cannot be replaced by zeros: a row without a label is of no use.
-        label = [self.label.column] if labelled else []
-        for name in absent if self.missing == "refuse" else label:
-            mask = absent[name]
-            if mask.any():
-                row = int(np.argmax(mask))
-                raise InputError(
-                    f"no value may be missing here; {table.where(row)}, column {name!r} holds "
-                    f"{str(table.columns[name][row])!r}; fill it in, or set missing in the schema"
-                )
-        return np.arange(len(table))
+
+def _counts(masks: Mapping[str, np.ndarray]) -> dict[str, int]:
+    return {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
 
 
 def _matrix(position: np.ndarray, value: np.ndarray, dimension: int) -> np.ndarray | csr_array:

@@ -12,7 +12,7 @@ Accuracy is the mean over agents of ||x_i - x*||/d. epsilon(X) depends on the re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +65,7 @@ def instances(lab: Lab, agents: int, edges: int) -> Iterator[Instance]:
         yield Instance(problem, Graph.random(agents, edges, seed), problem.optimum(), seed)
 
 
+@cache
 def rows() -> tuple[np.ndarray, np.ndarray]:
     """The complete records, (45222, 14), and their labels, -1 and +1."""
     columns = {name: np.asarray(values) for name, values in adult_table().columns.items() if name != "split"}

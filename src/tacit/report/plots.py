@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections import Counter
@@ -130,7 +129,6 @@ def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
 
 def _figure(width: float, height: float, title: str) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)  # draws without a screen and without pyplot's global state
     figure.suptitle(title)
     return figure
 
@@ -141,7 +139,9 @@ def _plain(axes: Any, grid: str = "both") -> None:
 
 
 def _save(figure: Figure, path: str | os.PathLike[str], dpi: int) -> None:
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=dpi, format="png")
+    figure.set_dpi(dpi)
+    canvas = FigureCanvasAgg(figure)  # draws without a screen and without pyplot's global state
+    canvas.draw()  # once; savefig would draw twice for the layout
+    drawn = Image.fromarray(np.asarray(canvas.buffer_rgba()))
     with replacing(path) as draft:
-        Image.open(drawn).convert("RGB").quantize(256).save(draft, format="png", optimize=True)  # a third of the size
+        drawn.convert("RGB").quantize(256).save(draft, format="png", optimize=True)  # a third of the size

@@ -41,7 +41,7 @@ from tacit.algorithms import (
 from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
-from tacit.data.columns import Classes, Label, Multiclass
+from tacit.data.columns import Classes, Label, Multiclass, Target
 from tacit.errors import InputError
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import Event
@@ -50,7 +50,8 @@ from tacit.privacy.plan import Facts, calibrate
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
 _L2 = 1e-5  # the proximal weight regularises; l2 only makes the optimum unique
-_NUMBERS = PseudoHuber(0.25)  # for targets in [-1, 1], by benchmarks/tuning.py
+# For targets in [-1, 1], by benchmarks/tuning_labels.py: the loss, and how much farther reach is than for classes.
+_NUMBERS, _NUMBERS_REACH = PseudoHuber(0.25), 6.0
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class Recipe:
 
     def for_label(self, label: Label) -> Recipe:
         """The same recipe with the loss for this label."""
-        return replace(self, loss=self.loss_for(label))
+        reach = _NUMBERS_REACH * self.reach if isinstance(label, Target) else self.reach
+        return replace(self, loss=self.loss_for(label), reach=reach)
 
     def loss_for(self, label: Label) -> HuberHinge | Multinomial | PseudoHuber:
         """The loss for this label, with the offset and the weights that the label says."""
@@ -243,5 +245,7 @@ RECIPES: dict[str, Recipe] = {
 
 
 def recommended(label: Label) -> str:
-    """The name of the method for this label, by benchmarks/tuning.py."""
-    return "pvp" if isinstance(label, Multiclass) else "mr-admm"
+    """The name of the method for this label, by benchmarks/tuning.py and tuning_labels.py."""
+    if isinstance(label, Classes):
+        return "mr-admm"
+    return "gradient-descent" if isinstance(label, Multiclass) else "pvp"

@@ -146,27 +146,28 @@ def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, 
             _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha)
 
             # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
-            combine(f, 1.0, q, f_new)
-            times(rows, lo, hi, f_new, z_new)
-            norm_new = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
-            slope_0, slope_t = dot(g, q), dot(g_new, q)
-            found = True
-            if careful:
-                # Full Newton steps wherever they are worth it. The norm is compared with the least of all so far: or
-                # two rules of progress could chase each other.
-                accepted = norm_new <= 0.5 * least_norm
-            else:
-                accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
-            if not accepted:
+            t, found = 1.0, True
+            for shortened in (False, True):  # a loop, so that the compiler sees one gradient, not two
+                combine(f, t, q, f_new)
+                times(rows, lo, hi, f_new, z_new)
+                norm_new = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
+                if shortened:
+                    break
+                slope_0, slope_t = dot(g, q), dot(g_new, q)
+                if careful:
+                    # Full Newton steps wherever they are worth it. The norm is compared with the least of all so far:
+                    # or two rules of progress could chase each other.
+                    accepted = norm_new <= 0.5 * least_norm
+                else:
+                    accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
+                if accepted:
+                    break
                 combine(z_new, -1.0, z, z_new)  # from here on X q
                 bq, fq, qq = dot(b, q), dot(f, q), dot(q, q)
                 if careful:
                     t, found = _armijo(kind, shape, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0)
                 else:
                     t = _near_root(kind, shape, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
-                combine(f, t, q, f_new)
-                times(rows, lo, hi, f_new, z_new)
-                norm_new = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f_new, z_new, s, g_new)
 
             combine(f_new, -1.0, f, S[pairs])
             combine(g_new, -1.0, g, Y[pairs])

@@ -1,0 +1,101 @@
+"""Records from a data frame (pandas, polars, Arrow: whatever narwhals accepts) or from a file, as text.
+
+A typed column becomes the text that a CSV file of it has, so records are encoded alike wherever they come from.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.data.table import Stripped, Table, header, read_csv
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from narwhals.stable.v2.typing import IntoFrame
+
+
+def as_table(records: Table | IntoFrame, source: str = "the data frame") -> Table:
+    """A data frame as a table; a table as it is. None, NaN and NaT are missing whatever the schema lists.
+
+    `source` is what messages call the frame; they number its rows from 1. An index of pandas is left out.
+
+    >>> import polars
+    >>> table = as_table(polars.DataFrame({"age": [39, None], "sex": ["Male", "Female"]}))
+    >>> table.columns["age"].tolist(), table.nulls["age"].tolist(), table.where(1)
+    (['39', ''], [False, True], 'the data frame row 2')
+    """
+    if isinstance(records, Table):
+        return records
+    import narwhals.stable.v2 as nw  # not for those that have files only
+
+    try:
+        frame: Any = nw.from_native(records)
+    except TypeError:
+        raise InputError(
+            "records must be a table of tacit.data or a data frame of pandas, polars or Arrow; "
+            f"got {type(records).__name__}; read a file with tacit.data.read_table"
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    names = header([str(name).strip() for name in frame.columns], source)
+    if not names or not len(frame):
+        raise InputError(f"at least one row is needed; {source} has none; add the records")
+    columns, nulls, booleans, stripped = {}, {}, set(), Stripped()
+    for name, column in zip(names, frame.iter_columns(), strict=True):
+        null = _null(column)
+        # Numbers of 32 bits must not be widened before they are written: 0.1 would become 0.10000000149011612.
+        values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
+        texts = ["" if lacks else stripped[str(value)] for value, lacks in zip(values, null.tolist(), strict=True)]
+        columns[name] = np.array(texts, dtype=object)
+        if null.any():
+            nulls[name] = null
+        if column.dtype == nw.Boolean:
+            booleans.add(name)
+    return Table(columns, source, nulls=nulls, booleans=frozenset(booleans))
+
+
+def _null(column: Any) -> np.ndarray:
+    """(rows,) of bool: where a column has no value. Not a number is no value, too."""
+    null = column.is_null()
+    if column.dtype.is_float():
+        null = null | column.is_nan().fill_null(True)
+    return np.asarray(null.to_numpy(), dtype=bool)
+
+
+def read_table(path: str | Path) -> Table:
+    """Read a file of records: Parquet if its name ends in `.parquet`, else CSV."""
+    return read_parquet(path) if Path(path).suffix.lower() == ".parquet" else read_csv(path)
+
+
+def read_parquet(path: str | Path) -> Table:
+    """Read a Parquet file. Messages number its rows from 1.
+
+    >>> import tempfile, polars
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "people.parquet"
+    ...     polars.DataFrame({"age": [39, 50], "income": ["<=50K", ">50K"]}).write_parquet(file)
+    ...     table = read_parquet(file)
+    >>> table.columns["age"].tolist(), table.where(1)
+    (['39', '50'], 'people.parquet row 2')
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"a file is needed; {path} is a directory; name a file in it")
+    if not path.exists():
+        raise InputError(f"the file must exist; {path} does not; check the path")
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            f"pyarrow is missing, which reads {path.name}; pip install 'tacit-learn[parquet]', or write it as CSV"
+        ) from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            read = file.read()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"the file must be Parquet; {path.name} is not ({error}); write it again") from None
+    return as_table(read, path.name)
