@@ -49,7 +49,7 @@ class Dataset:
         found, counts = np.unique(self.y, return_counts=True)
         if len(found) > _CLASSES:
             return html.card("Dataset", [*shape, ("labels", f"numbers from {found[0]:.4g} to {found[-1]:.4g}")])
-        return html.card("Dataset", shape, html.bars([f"label {value:g}" for value in found], counts))
+        return html.card("Dataset", shape, html.bars([f"label {value:g}" for value in found], counts.tolist()))
 
     def take(self, indices: Sequence[int] | np.ndarray) -> "Dataset":
         """The rows of these indices, in this order. `clipped` and `unknown` are still about the whole file."""

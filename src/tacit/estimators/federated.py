@@ -105,12 +105,12 @@ class _Federated(BaseEstimator):
             )
             events = Counter(planned.events)
             if not seeded:
-                repeated = FITS.again(sketch(X, y), events, self.delta)
+                repeated = FITS.again(sketch(X), events, self.delta)
                 if repeated is not None and self.ledger is None:
                     warnings.warn(repeated, RefitWarning, stacklevel=3)
             fitted = planned.fit(parts, type(self).__name__)
-            told = self._assumptions(sites is not None, seeded)
-            privacy = FITS.spent(events, self.delta, not seeded, told)
+            apart = sites is not None
+            privacy = FITS.spent(events, self.delta, not seeded, self._assumptions(apart, seeded), apart)
         self.sites_ = {name: len(mine) for name, mine in zip(names, rows, strict=True)}
         self.graph_, self.history_, self.privacy_ = graph, fitted.history, privacy
         self._scaling, self._loss = scaling, fitted.loss
@@ -118,10 +118,9 @@ class _Federated(BaseEstimator):
         return fitted
 
     def _assumptions(self, apart: bool, seeded: bool) -> tuple[str, ...]:
+        public = "the names of the sites and their numbers of rows are" if apart else "the number of records is"
         return (
-            "one record replaced by another"
-            + (" of the same site; the names of the sites and their numbers of rows are public" if apart else "")
-            + ("" if apart else "; the number of records is public"),
+            f"one record replaced by another{' of the same site' if apart else ''}; {public} public",
             "values are clipped to the bounds, and rows are shortened to norm 1",
             "all parameters were chosen without looking at the records",
             *(("random_state was given: whoever knows it can remove the noise",) if seeded else ()),

@@ -31,6 +31,7 @@ class Privacy:
     assumptions: tuple[str, ...]
     fits: int = 1  # so many fits has the process made, this one included
     epsilon_of_all: float | None = None  # of all those fits together, at the same delta, where they share records
+    apart: bool = False  # whether the records lie at several sites: then one is replaced by another of the same site
 
     @property
     def statement(self) -> str:
@@ -38,6 +39,8 @@ class Privacy:
         if any(isinstance(event, Unprotected) for event in self.events):
             return "not private: no noise was added to what the sites exchange"
         guarantee = f"({_told(self.epsilon)}, {self.delta:g})-differentially private, one record replaced by another"
+        if self.apart:
+            guarantee += " of the same site"
         if self.fits > 1 and self.epsilon_of_all is not None:
             guarantee += (
                 f", by itself; with the other fits of this process, {self.fits} in all, "
@@ -59,7 +62,9 @@ class Fits:
         self._events: dict[bool, Counter[Event]] = {True: Counter(), False: Counter()}
         self._seen: list[tuple[frozenset[int], Counter[Event]]] = []
 
-    def spent(self, events: Counter[Event], delta: float, private: bool, assumptions: tuple[str, ...]) -> Privacy:
+    def spent(
+        self, events: Counter[Event], delta: float, private: bool, assumptions: tuple[str, ...], apart: bool = False
+    ) -> Privacy:
         """Adds a fit, and says what it cost, by itself and with the others."""
         with self._lock:
             self._counts[private] += 1
@@ -67,7 +72,7 @@ class Fits:
             fits, together = self._counts[private], self._events[private].copy()
         total = totals(events, delta)
         of_all = total.best if fits == 1 else epsilon(together, delta)
-        return Privacy(private, total.best, delta, total, events, assumptions, fits, of_all)
+        return Privacy(private, total.best, delta, total, events, assumptions, fits, of_all, apart)
 
     def again(self, records: frozenset[int], events: Counter[Event], delta: float) -> str | None:
         """Notes a private fit of these records, and says what it costs with the earlier ones that shared some of them;
@@ -87,14 +92,14 @@ class Fits:
 FITS = Fits()
 
 
-def sketch(X: np.ndarray, y: np.ndarray) -> frozenset[int]:
-    """A sample of the records by which two fits know that they share some: the smallest hashes of rows.
+def sketch(X: np.ndarray) -> frozenset[int]:
+    """A sample of the records by which two fits know that they share some: the smallest hashes of rows, without labels.
 
-    >>> X, y = np.arange(12.0).reshape(6, 2), np.ones(6)
-    >>> len(sketch(X[:4], y[:4]) & sketch(X[2:], y[2:])), len(sketch(X, y) & sketch(X, -y))
-    (2, 0)
+    >>> X = np.arange(12.0).reshape(6, 2)
+    >>> len(sketch(X[:4]) & sketch(X[2:]))
+    2
     """
-    rows = np.ascontiguousarray(np.column_stack([X, y]) + 0.0)  # -0.0 becomes 0.0
+    rows = np.ascontiguousarray(X + 0.0)  # -0.0 becomes 0.0
     return frozenset(sorted(hash(row.tobytes()) for row in rows)[:_SKETCH])
 
 

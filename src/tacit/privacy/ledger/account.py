@@ -35,7 +35,7 @@ class Account:
     """What is spent as of row `number`. Rows never change, so each is read once."""
 
     def __init__(self, path: Path, cost: Cost) -> None:
-        self._path, self._cost = path, cost
+        self._path, self.cost = path, cost
         self.number = 0
         self.released = False  # whether a payload is stored, which may have left
         self.cap: Cap | None = None
@@ -59,12 +59,12 @@ class Account:
 
     def epsilon(self, more: Counter[Event]) -> float | None:
         """What is spent, at the cap's delta, with more events; None without a cap."""
-        return None if self.cap is None else self._cost(*self._with(more), self.cap)
+        return None if self.cap is None else self.cost(*self._with(more), self.cap)
 
     def require_spent_within(self, cap: Cap) -> None:
         """Refuses a cap below what is spent."""
         if not self._fits(cap, self.spent):
-            spent = self._cost(*self.spent, cap)
+            spent = self.cost(*self.spent, cap)
             raise BudgetExceeded(
                 f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; choose a larger one"
             )
@@ -77,9 +77,9 @@ class Account:
         cap, fitting = self._fitting
         if cap == self.cap and wanted.part_of(fitting):
             return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
-        would = self._cost(*wanted, self.cap)
+        would = self.cost(*wanted, self.cap)
         if not would <= self.cap.epsilon:  # written so that NaN is refused, too
-            spent = self._cost(*self.spent, self.cap)
+            spent = self.cost(*self.spent, self.cap)
             raise BudgetExceeded(
                 f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self.cap}"
             )
@@ -141,4 +141,4 @@ class Account:
         return self.spent.with_more(events, self.released)
 
     def _fits(self, cap: Cap, spent: Spent) -> bool:
-        return self._cost(*spent, cap) <= cap.epsilon
+        return self.cost(*spent, cap) <= cap.epsilon

@@ -48,9 +48,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tacit.errors import InputError
 from tacit.files import writable
@@ -133,6 +134,10 @@ class Ledger:
         if not create(path, dataset):
             raise LedgerError(f"{path} exists and is not changed; name a new file, or set its cap: tacit ledger cap")
         return cls(path, cost=cost)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, also in another process, is the same file, opened once more."""
+        return partial(Ledger, cost=self._account.cost), (self.path,)
 
     @property
     def dataset(self) -> str:
