@@ -53,8 +53,8 @@ class Run:
             facts.append(("messages", f"{int(self.history['messages'][-1]):,}"))
         # What was measured along a private run is not protected, and a notebook is easily handed on.
         shown = () if self.private else ("model_loss", "consensus_error")
-        lines = [html.line(name.replace("_", " "), self.history[name].tolist()) for name in shown if name in self.history]
-        return html.card("Run", facts, *lines)
+        measured = {name: self.history[name].tolist() for name in shown if name in self.history}
+        return html.card("Run", facts, *(html.line(name.replace("_", " "), found) for name, found in measured.items()))
 
     @property
     def model(self) -> np.ndarray:
