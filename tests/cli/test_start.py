@@ -34,6 +34,12 @@ def test_the_watch_for_heavy_imports_can_fail():
     assert "numpy" in imported_by("plan", "--help")
 
 
+def test_gaussian_noise_is_planned_without_dp_accounting():
+    imported = imported_by("plan", "mr-admm", "--rows", "800,800,800", "--epsilon", "1", "--delta", "1e-6")
+    assert "numpy" in imported
+    assert "dp_accounting" not in imported
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_the_list_of_commands_says_what_the_command_says(name):
     command = cli.load(name)
