@@ -19,8 +19,8 @@ from tacit.data import partition
 from tacit.data.columns import Label, Target
 from tacit.errors import InputError, number
 from tacit.estimators import labels
-from tacit.estimators.fitting import Budget, Fitted, fit_exactly, plan_privately
-from tacit.estimators.privacy import FITS, RefitWarning, exact_privacy, sketch
+from tacit.estimators.fitting import Budget, Fitted, Parts, fit_exactly, plan_privately
+from tacit.estimators.privacy import FITS, Privacy, RefitWarning, exact_privacy, sketch
 from tacit.estimators.scaling import Scaling, public_bounds
 from tacit.privacy.accounting import delta_warning
 from tacit.privacy.noise import SecureNoise, SeededNoise
@@ -80,42 +80,46 @@ class _Federated(BaseEstimator):
         u = scaling.rows(X)
         parts = [(u[mine], y[mine]) for mine in rows]
         if self.epsilon is None:
-            fitted, privacy = fit_exactly(parts, label, graph, self.method, self.l2), exact_privacy()
-            if not fitted.converged:
-                warnings.warn(
-                    f"the sites do not quite agree after {fitted.history['round'][-1]} rounds: scale the features "
-                    "alike, or choose a graph with more edges",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
+            fitted, privacy = self._fit_exactly(parts, label, graph), exact_privacy()
         else:
-            warning = delta_warning(self.delta, max(map(len, rows)))
-            if warning is not None:
-                warnings.warn(warning, stacklevel=3)
-            seeded = self.random_state is not None
-            noise = SeededNoise(int(check_random_state(self.random_state).randint(2**31))) if seeded else SecureNoise()
-            planned = plan_privately(
-                [len(mine) for mine in rows],
-                u.shape[1],
-                label,
-                graph,
-                method=self.method,
-                count=count,
-                budget=Budget(float(self.epsilon), float(self.delta), noise, self.ledger),
-            )
-            events = Counter(planned.events)
-            if not seeded:
-                repeated = FITS.again(sketch(X), events, self.delta)
-                if repeated is not None and self.ledger is None:
-                    warnings.warn(repeated, RefitWarning, stacklevel=3)
-            fitted = planned.fit(parts, type(self).__name__)
-            apart = sites is not None
-            privacy = FITS.spent(events, self.delta, not seeded, self._assumptions(apart, seeded), apart)
+            fitted, privacy = self._fit_privately(X, parts, label, graph, apart=sites is not None, count=count)
         self.sites_ = {name: len(mine) for name, mine in zip(names, rows, strict=True)}
         self.graph_, self.history_, self.privacy_ = graph, fitted.history, privacy
         self._scaling, self._loss = scaling, fitted.loss
         self._weights = fitted.weights.reshape(label.outputs, -1)
         return fitted
+
+    def _fit_exactly(self, parts: Parts, label: Label, graph: Graph) -> Fitted:
+        fitted = fit_exactly(parts, label, graph, self.method, self.l2)
+        if not fitted.converged:
+            warnings.warn(
+                f"the sites do not quite agree after {fitted.history['round'][-1]} rounds: choose a graph with more "
+                "edges, or another method",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return fitted
+
+    def _fit_privately(
+        self, X: np.ndarray, parts: Parts, label: Label, graph: Graph, *, apart: bool, count: bool
+    ) -> tuple[Fitted, Privacy]:
+        """Plans, warns, pays and fits, in this order."""
+        assert self.epsilon is not None
+        sizes, seeded = [len(y) for _, y in parts], self.random_state is not None
+        noise = SeededNoise(int(check_random_state(self.random_state).randint(2**31))) if seeded else SecureNoise()
+        budget = Budget(float(self.epsilon), float(self.delta), noise, self.ledger)
+        features = parts[0][0].shape[1]
+        planned = plan_privately(sizes, features, label, graph, method=self.method, count=count, budget=budget)
+        events = Counter(planned.events)
+        warning = delta_warning(budget.delta, max(sizes))
+        if warning is not None:
+            warnings.warn(warning, stacklevel=4)
+        if not seeded:
+            repeated = FITS.again(sketch(X), events, budget.delta)
+            if repeated is not None and self.ledger is None:
+                warnings.warn(repeated, RefitWarning, stacklevel=4)
+        fitted = planned.fit(parts, type(self).__name__)
+        return fitted, FITS.spent(events, budget.delta, not seeded, self._assumptions(apart, seeded), apart)
 
     def _assumptions(self, apart: bool, seeded: bool) -> tuple[str, ...]:
         public = "the names of the sites and their numbers of rows are" if apart else "the number of records is"
