@@ -49,6 +49,7 @@ from __future__ import annotations
 from tacit.algorithms import Algorithm, hyper
 from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.hyper import Geometric, Hyper
+from tacit.core.custom_loss import CustomLoss
 from tacit.core.graph import Graph, View
 from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.core.problem import Problem
@@ -105,6 +106,7 @@ __all__ = [
     "Broadcast",
     "Budget",
     "BudgetTooSmall",
+    "CustomLoss",
     "Cycle",
     "Event",
     "Free",

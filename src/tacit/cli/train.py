@@ -14,7 +14,7 @@ from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
-from tacit.core.losses import HuberHinge, Logistic, Squared
+from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.data import Classes, Dataset, Schema, Sites, Table, Target, adult_schema, partition
 from tacit.data.public import require_public
 from tacit.errors import GraphError, InputError, whole
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NOT_COVERED = " (not covered by the guarantee: keep this to yourself)"
 # In units where a row's loss has scale 1: what converged fastest over several data sets, by the loss's curvature.
-_USUAL_PENALTY = {Logistic: 1e-3, HuberHinge: 1e-3, Squared: 1e-2}
+_USUAL_PENALTY: dict[type[Loss], float] = {Logistic: 1e-3, HuberHinge: 1e-3, Squared: 1e-2}
 
 
 class Division(NamedTuple):
