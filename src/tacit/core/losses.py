@@ -154,7 +154,7 @@ class Loss(ABC):
         return f"{type(self).__name__}({chosen})"
 
     def _apply(self, which: int, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        z, y = np.broadcast_arrays(np.asarray(z, float), np.asarray(y, float))
+        z, y = (np.array(v, dtype=float) for v in np.broadcast_arrays(z, y))  # copies: numpy 1 warns of the views
         out = np.empty(z.shape)
         _each(which, self.kind, self.shape, z.ravel(), y.ravel(), out.reshape(-1))
         return out
