@@ -123,15 +123,16 @@ def shown(found: list[Any]) -> str:
 
 def of_peer(model: Any, label: Label, fit: Dataset, test: Dataset) -> Metrics:
     """A model of scikit-learn or diffprivlib, by the same measures."""
-    model.fit(fit.X, fit.y)
     assert test.y is not None
+    seen, new = (data.X if isinstance(data.X, np.ndarray) else data.X.toarray() for data in (fit, test))
+    model.fit(seen, fit.y)
     if isinstance(label, Target):
         lo, hi = label.bounds
-        scaled = np.clip(model.predict(test.X), -1, 1)
+        scaled = np.clip(model.predict(new), -1, 1)
         return numbers(lo + (test.y + 1) / 2 * (hi - lo), lo + (scaled + 1) / 2 * (hi - lo))
     if isinstance(label, Multiclass):
-        return several_classes(test.y, model.predict(test.X), model.predict_proba(test.X))
-    scores = model.decision_function(test.X)
+        return several_classes(test.y, model.predict(new), model.predict_proba(new))
+    scores = model.decision_function(new)
     return two_classes(test.y, scores, scores > 0)
 
 
