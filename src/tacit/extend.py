@@ -1,4 +1,4 @@
-"""All that you need to write your own method, in one place.
+"""All that you need to write your own method, or your own loss, in one place.
 
 A method is a frozen dataclass of hyper-parameters with six methods (`Algorithm`); its state is a NamedTuple of arrays
 whose first axis is "the agents of this block". Values leave an agent only in a `Release`. The mechanisms below make
@@ -7,7 +7,7 @@ releases, and each states what its release costs.
 >>> from dataclasses import dataclass
 >>> from typing import NamedTuple
 >>> import numpy as np
->>> from tacit.extend import Broadcast, Gaussian, Graph, Inbox, Noise, Problem, Release, View
+>>> from tacit.extend import Broadcast, CustomLoss, Gaussian, Graph, Inbox, Noise, Problem, Release, View
 >>> from tacit.extend import gradient_perturbed, needed  # a mechanism, and a check that noise was given
 >>> class State(NamedTuple):
 ...     f: np.ndarray
@@ -41,6 +41,21 @@ You can plan, calibrate and run it like any other method:
 >>> tacit.simulate(method, *facts, rounds=20, noise=tacit.SecureNoise())
 Run(2 agents, 20 rounds, private=True)
 
+A loss of your own is three functions of a prediction z and a target y, and the bounds that you claim for them
+(`CustomLoss`). This one is for targets that are numbers, with some far off:
+
+>>> import math
+>>> def value(z: float, y: float) -> float:
+...     return abs(z - y) - math.log1p(abs(z - y))
+>>> def slope(z: float, y: float) -> float:
+...     return (z - y) / (1 + abs(z - y))
+>>> def curvature(z: float, y: float) -> float:
+...     return (1 + abs(z - y)) ** -2
+>>> fair = CustomLoss("fair", value, slope, curvature, max_slope=1.0, max_curvature=1.0, numbers=True)
+>>> problem = Problem([([[1.0], [0.5]], [0.7, 0.4]), ([[-1.0], [0.1]], [-0.8, 35.0])], loss=fair, l2=0.1)
+>>> tacit.simulate(method, problem, Graph.path(2), rounds=20, noise=tacit.SecureNoise())
+Run(2 agents, 20 rounds, private=True)
+
 `CONTRIBUTING.md` has the rules for each of the six methods, and how to test them.
 """
 
@@ -49,6 +64,7 @@ from __future__ import annotations
 from tacit.algorithms import Algorithm, hyper
 from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.hyper import Geometric, Hyper
+from tacit.core.custom_loss import CustomLoss
 from tacit.core.graph import Graph, View
 from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
 from tacit.core.problem import Problem
@@ -105,6 +121,7 @@ __all__ = [
     "Broadcast",
     "Budget",
     "BudgetTooSmall",
+    "CustomLoss",
     "Cycle",
     "Event",
     "Free",

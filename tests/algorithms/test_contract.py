@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import SIZES, make_parts
+from custom_losses import SeparatelyBounded, hinge, logistic
 
 import tacit
 from tacit.algorithms import (
@@ -28,6 +29,7 @@ from tacit.algorithms import (
     WalkADMM,
     WalkProximalGradient,
 )
+from tacit.core.losses import HuberHinge
 from tacit.core.release import Inbox
 from tacit.core.schedule import RandomWalk
 
@@ -171,6 +173,20 @@ def test_stopping_saving_and_resuming_changes_nothing(algorithm, problem, stop, 
     assert resumed.history.keys() == whole.history.keys()
     for name in whole.history:
         np.testing.assert_array_equal(resumed.history[name], whole.history[name])
+
+
+@pytest.mark.parametrize("algorithm", ALL.values(), ids=list(ALL))
+@pytest.mark.parametrize(("built_in", "copy"), [(SeparatelyBounded(), logistic), (HuberHinge(), hinge)])
+def test_a_custom_copy_of_a_loss_gives_the_same_run_and_plan(algorithm, parts, built_in, copy):
+    graph, start = GRAPHS["random" if fits(algorithm, GRAPHS["random"]) else "cycle"], starts(algorithm=algorithm)
+    runs, plans = [], []
+    for loss in (built_in, copy()):
+        problem = tacit.Problem(parts, loss=loss, l2=0.5, tolerance=1e-12)
+        runs.append(tacit.simulate(algorithm, problem, graph, rounds=ROUNDS, start=start, record=True, noise=NOISE))
+        plans.append(tacit.plan(algorithm, problem, graph, rounds=ROUNDS))
+    np.testing.assert_allclose(runs[1].trajectory, runs[0].trajectory, atol=1e-9)
+    assert runs[1].spent == runs[0].spent
+    assert plans[1].spent == plans[0].spent
 
 
 @on_graphs(PLAIN | GRADIENT, inexact=["dgd"])  # those with a token: tests/algorithms/test_token_methods.py

@@ -10,6 +10,7 @@ import scipy.optimize
 import scipy.sparse
 from composite_case import ALONE, FUSED, PROBLEM, Curtain, D, G, Watched, X, Y, methods, run
 from conftest import make_parts
+from custom_losses import logistic
 
 import tacit
 from tacit.algorithms import DPADMM, AcceleratedDPADMM, Geometric
@@ -401,3 +402,15 @@ def test_bad_input_is_refused_in_one_line(make, message):
     with pytest.raises(tacit.InputError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+@methods
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_a_custom_copy_of_the_loss_gives_the_same_run(method, rate):
+    algorithm = method(term=FUSED, penalty=0.1, budget=G, rate=rate)
+    runs = [
+        run(algorithm, 20, problem=tacit.Problem([(X, Y)], loss=loss), noise=tacit.SeededNoise(3), record=True)
+        for loss in (Logistic(), logistic())
+    ]
+    np.testing.assert_allclose(runs[1].trajectory, runs[0].trajectory, atol=1e-9)
+    assert runs[1].spent == runs[0].spent

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 from conftest import make_parts
+from custom_losses import logistic
 
 import tacit
 from tacit.algorithms import RandomAggregationADMM, SharingADMM
-from tacit.core.losses import Squared
+from tacit.core.losses import Logistic, Squared
 from tacit.core.release import Inbox
 from tacit.privacy.events import Free
 
@@ -197,3 +198,15 @@ def test_refusals():
         SharingADMM(A=eye, c=zero, dual_step=1.0).schedule(tacit.Graph.complete(N))
     with pytest.raises(tacit.InputError, match="the problem has dimension 15, A has 2 columns"):
         tacit.simulate(method, problem(), tacit.Graph.complete(N), rounds=1)
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["first order", "exact"])
+def test_a_custom_copy_of_the_loss_gives_the_same_run(exact):
+    graph = GRAPHS["random"]
+    method = SharingADMM.consensus(graph, D, penalty=6.0, dual_step=0.6, exact=exact, beta=1.0)
+    runs = [
+        tacit.simulate(method, problem(tolerance=1e-12, loss=loss), graph, rounds=10, record=True, noise=NOISE)
+        for loss in (Logistic(), logistic())
+    ]
+    np.testing.assert_allclose(runs[1].trajectory, runs[0].trajectory, atol=1e-9)
+    assert runs[1].spent == runs[0].spent

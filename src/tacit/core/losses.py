@@ -21,19 +21,23 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from tacit.core.jit import entry, kernel
+from tacit.core.jit import call_at, entry, kernel
 from tacit.errors import InputError, whole
 
 __all__ = ["HuberHinge", "Logistic", "Loss", "Multinomial", "PseudoHuber", "Squared"]
 
-# Which loss a compiled kernel is to use: an integer, because numba caches no kernel that takes a function.
+# Which loss a compiled kernel is to use: an integer, because numba caches no kernel that takes a function. Any larger
+# one is the address of the compiled function of a `CustomLoss`: the same kernels serve it, and none is compiled again.
 _LOGISTIC, _SQUARED, _HUBER_HINGE, _PSEUDO_HUBER = 0, 1, 2, 3
+VALUE, SLOPE, CURVATURE = 0, 1, 2
 Shape = tuple[float, float, float, float]  # width, offset, weight of labels below zero, weight of those above
 
 
 @kernel
 def value(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """L(z, y)."""
+    if kind > _PSEUDO_HUBER:
+        return call_at(kind, VALUE, z, y)
     width, offset, below, above = shape
     weight = above if y > 0.0 else below
     z += offset
@@ -55,6 +59,8 @@ def value(kind, shape, z, y):  # type: ignore[no-untyped-def]
 @kernel
 def slope(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """dL/dz."""
+    if kind > _PSEUDO_HUBER:
+        return call_at(kind, SLOPE, z, y)
     width, offset, below, above = shape
     weight = above if y > 0.0 else below
     z += offset
@@ -76,6 +82,8 @@ def slope(kind, shape, z, y):  # type: ignore[no-untyped-def]
 @kernel
 def curvature(kind, shape, z, y):  # type: ignore[no-untyped-def]
     """d2L/dz2 (for the Huber hinge, of its middle piece on the closed interval)."""
+    if kind > _PSEUDO_HUBER:
+        return call_at(kind, CURVATURE, z, y)
     width, offset, below, above = shape
     weight = above if y > 0.0 else below
     z += offset
@@ -92,23 +100,41 @@ def curvature(kind, shape, z, y):  # type: ignore[no-untyped-def]
 @entry
 def _each(which, kind, shape, z, y, out):  # type: ignore[no-untyped-def]
     for r in range(len(z)):
-        if which == 0:
+        if which == VALUE:
             out[r] = value(kind, shape, z[r], y[r])
-        elif which == 1:
+        elif which == SLOPE:
             out[r] = slope(kind, shape, z[r], y[r])
         else:
             out[r] = curvature(kind, shape, z[r], y[r])
 
 
-class _Loss:
-    """The kernels above for numpy arrays, shared by all losses."""
+class Loss(ABC):
+    """What every loss has: the kernels above for numpy arrays, and the bounds that privacy proofs need."""
 
-    kind: ClassVar[int]
-    numbers: ClassVar[bool] = False  # whether targets are any numbers, not the labels -1 and +1
     width: float = 0.0
     offset: Any = 0.0
     weights: Any = (1.0, 1.0)
     farthest_offset: float = 0.0  # how far from zero the prediction of a model of zeros lies
+
+    @property
+    def kind(self) -> int:
+        """Which formula the kernels compute."""
+        raise NotImplementedError
+
+    @property
+    def numbers(self) -> bool:
+        """Whether targets are any numbers, not the labels -1 and +1."""
+        return False
+
+    @property
+    @abstractmethod
+    def max_slope(self) -> float:
+        """The bound on |L'|."""
+
+    @property
+    @abstractmethod
+    def max_curvature(self) -> float:
+        """The bound on L''."""
 
     @property
     def roundings(self) -> int:
@@ -128,7 +154,7 @@ class _Loss:
         return f"{type(self).__name__}({chosen})"
 
     def _apply(self, which: int, z: np.ndarray, y: np.ndarray) -> np.ndarray:
-        z, y = np.broadcast_arrays(np.asarray(z, float), np.asarray(y, float))
+        z, y = (np.array(v, dtype=float) for v in np.broadcast_arrays(z, y))  # copies: numpy 1 warns of the views
         out = np.empty(z.shape)
         _each(which, self.kind, self.shape, z.ravel(), y.ravel(), out.reshape(-1))
         return out
@@ -143,26 +169,26 @@ class _Loss:
 
         In general the two are bounded separately; a loss that is never steep and curved at once can do better.
         """
-        return noise * self.max_slope + np.log1p(curvature * self.max_curvature)  # type: ignore[attr-defined]
+        return noise * self.max_slope + np.log1p(curvature * self.max_curvature)
 
     def value(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """L(z, y), element by element."""
-        return self._apply(0, z, y)
+        return self._apply(VALUE, z, y)
 
     def slope(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """dL/dz, element by element."""
-        return self._apply(1, z, y)
+        return self._apply(SLOPE, z, y)
 
     def curvature(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """d2L/dz2, element by element."""
-        return self._apply(2, z, y)
+        return self._apply(CURVATURE, z, y)
 
     def probability(self, z: np.ndarray) -> np.ndarray | None:
         """P(y = +1) that a prediction z stands for: that of which z is the best prediction. None if there is none."""
         return None
 
 
-class _ForClasses(_Loss, ABC):
+class _ForClasses(Loss):
     """A loss of labels -1 and +1, weighted by class, around a public `offset`: L = weight_y l(y (z + offset)).
 
     A model of zeros predicts the offset. With the offset of `centred` that is the share of positives, so that what is
@@ -263,7 +289,7 @@ class Logistic(_ForClasses):
 
 
 @dataclass(frozen=True)
-class Squared(_Loss):
+class Squared(Loss):
     """L = (z - y)^2 / 2, which for y = +-1 is (1 - y z)^2 / 2: |L'| unbounded, L'' = 1. Any real target."""
 
     kind: ClassVar[int] = _SQUARED
@@ -273,7 +299,7 @@ class Squared(_Loss):
 
 
 @dataclass(frozen=True, repr=False)
-class PseudoHuber(_Loss):
+class PseudoHuber(Loss):
     """L = width^2 (sqrt(1 + r^2) - 1), r = (z - y)/width: |L'| <= width, 0 < L'' <= 1. Any real target.
 
     The squared loss for errors far below the width, the absolute error for those far above: regression with a slope
@@ -352,7 +378,7 @@ def _check_width(loss: PseudoHuber | HuberHinge) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class Multinomial(_Loss):
+class Multinomial(Loss):
     """L(z, y) = ln sum_k exp(z_k) - z_y for a score z_k of each of the K `classes`, y in {0, ..., K-1}.
 
     With p the softmax of z, the gradient is p - e_y, of norm at most sqrt(2); the Hessian is diag(p) - p p^T, of norm
@@ -429,6 +455,3 @@ class Multinomial(_Loss):
         log_p = np.asarray(z) + np.asarray(self.offset) - np.log(self.weights)
         p = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
         return p / p.sum(axis=-1, keepdims=True)
-
-
-Loss = Logistic | Squared | HuberHinge | PseudoHuber | Multinomial

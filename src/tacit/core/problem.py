@@ -57,7 +57,7 @@ class Problem:
     ) -> None:
         loss = Logistic() if loss is None else loss
         if not isinstance(loss, Loss):
-            raise InputError(f"loss is one of tacit.losses, such as Logistic(), not {loss!r}")
+            raise InputError(f"loss is one of tacit.losses, such as Logistic() or a CustomLoss, not {loss!r}")
         if not (l2 >= 0 and math.isfinite(l2)):
             raise InputError(f"l2 must be zero or a positive number, not {l2}")
         if not (tolerance > 0 and math.isfinite(tolerance)):
@@ -164,7 +164,7 @@ class Problem:
 
     def sampled_data_gradient(self, f: np.ndarray, chosen: np.ndarray, rate: float) -> np.ndarray:
         """The same without the regulariser, which is public."""
-        return self._store.gradients_of(self.loss, self._ids, self.as_rows(f, "f"), chosen) / rate
+        return self._store.gradients_of(self._ids, self.as_rows(f, "f"), chosen) / rate
 
     def smoothness(self) -> np.ndarray:
         """L_i, (n,): a bound on the curvature of O_i, attained by the squared loss."""

@@ -176,7 +176,7 @@ def _fits(loss: Loss, label: object) -> bool:
 def _plain_loss(loss: Loss) -> dict[str, Any]:
     if type(loss) not in _LOSSES.values():
         raise InputError(f"a model file can hold the losses {', '.join(_LOSSES)}, not {loss!r}; keep its weights")
-    values = {each.name: getattr(loss, each.name) for each in fields(loss)}
+    values = {each.name: getattr(loss, each.name) for each in fields(loss)}  # type: ignore[arg-type]
     return {"name": type(loss).__name__, **{k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}}
 
 

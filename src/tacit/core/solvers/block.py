@@ -100,7 +100,15 @@ class RowStore:
         self.lo = self.hi - sizes
         self.sizes, self.rows, self.y, self.c = sizes, rows, y, c
         self.features = self.dimension = features
-        self.data = () if loss is None else (loss.kind, loss.shape, rows, self.lo, self.hi, y, c)  # for the kernels
+        self._loss = loss
+
+    @cached_property
+    def data(self) -> tuple[Any, ...]:
+        """The loss and the rows, for the kernels."""
+        return self._loss.kind, self._loss.shape, self.rows, self.lo, self.hi, self.y, self.c
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: v for name, v in self.__dict__.items() if name != "data"}  # an address is of one process only
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
@@ -116,13 +124,13 @@ class RowStore:
         gradients(ids, *self.data, f, out)
         return out
 
-    def gradients_of(self, loss: losses.Loss, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    def gradients_of(self, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """As `gradients`, but of the chosen rows of each agent only; `chosen` is (n, most rows) of bool."""
         out, all_rows = np.empty((len(ids), self.dimension)), self._matrix
         for k, i in enumerate(ids):
             r = self.lo[i] + np.flatnonzero(chosen[k, : self.sizes[i]])
             X = all_rows[r]
-            out[k] = X.T @ (self.c[r] * loss.slope(X @ f[k], self.y[r]))
+            out[k] = X.T @ (self.c[r] * self._loss.slope(X @ f[k], self.y[r]))
         return out
 
     @cached_property

@@ -93,8 +93,8 @@ class ClassStore(RowStore):
     def __init__(
         self, loss: Multinomial, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, features: int
     ) -> None:
-        super().__init__(None, rows, sizes, y, c, features)
-        self._loss, self.dimension = loss, loss.classes * features
+        super().__init__(loss, rows, sizes, y, c, features)
+        self.dimension = loss.classes * features
         self._classes = y.astype(int)
         self._weighted = (c * np.asarray(loss.weights)[self._classes])[:, None]
 
@@ -112,7 +112,7 @@ class ClassStore(RowStore):
     def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.array([self._agent(i).gradient(self._model(f[k]))[0].ravel() for k, i in enumerate(ids)])
 
-    def gradients_of(self, loss: Multinomial, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:  # type: ignore[override]
+    def gradients_of(self, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         out = np.empty((len(ids), self.dimension))
         for k, i in enumerate(ids):
             rows = self.lo[i] + np.flatnonzero(chosen[k, : self.sizes[i]])
