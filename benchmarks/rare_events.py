@@ -10,6 +10,7 @@ how many of the held-out records are predicted positive.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from labels import AGENTS, DELTA, SEEDS, rare
@@ -72,7 +73,7 @@ def main() -> None:
             print(f"| {records:,} | {name} | {auc:.4f} | {left:.3f} | {_positives(found):.1%} |", flush=True)
 
 
-def _positives(found: list) -> float:  # type: ignore[type-arg]
+def _positives(found: list[Any]) -> float:
     return float(np.mean([m.positives_predicted / m.records for m in found]))
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
-    plain, private, front = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    plain, private, front, apart = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(compile(plain, "README.md", "exec"), names)
@@ -27,6 +27,11 @@ def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     assert names["model"].privacy_.private
     assert names["model"].score(names["X"][4000:], names["y"][4000:]) > 0.8
     assert "(1, 1e-06)-differentially private" in capsys.readouterr().out
+    exec(compile(apart, "README.md", "exec"), names)
+    assert names["model"].score(names["X"], names["y"]) > 0.8
+    assert (
+        "(1, 1e-05)-differentially private, one record replaced by another of the same site" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
@@ -57,9 +62,14 @@ def test_the_notebook(capsys):
 def test_the_schema_in_the_docs_is_a_schema(tmp_path):
     from tacit.data import Schema
 
-    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "files.md").read_text(), flags=re.DOTALL)
+    text, *labels = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "files.md").read_text(), flags=re.DOTALL)
     (tmp_path / "schema.toml").write_text(text)
     assert Schema.from_toml(tmp_path / "schema.toml").dimension == 3 + 1 + 2 + 1
+    columns = 'version = 1\n[[columns]]\nname = "x"\nkind = "number"\nbounds = [0, 1]\n'
+    assert len(labels) == 3
+    for label in labels:
+        (tmp_path / "schema.toml").write_text(columns + label)
+        assert Schema.from_toml(tmp_path / "schema.toml").label.column in label
 
 
 def test_the_examples_of_the_page_on_secret_sharing():

@@ -14,8 +14,8 @@ T plain rounds of step a get as far as T a, accelerated ones as about T^2 a/8. M
 well: noise in round k moves the model by about k/2 (1 - (k/T)^2) steps in the end, which makes 1.1 times the noise of
 plain rounds that get as far (in directions without curvature).
 
-A fused lasso of strength 0.1 lambda does little harm where weights are not alike, and helps where they are. The constants
-were tuned on synthetic records (`benchmarks/fused_tuning.py`).
+A fused lasso of strength 0.1 lambda does little harm where weights are not alike, and helps where they are. The
+constants were tuned on synthetic records (`benchmarks/fused_tuning.py`).
 """
 
 from __future__ import annotations
