@@ -72,7 +72,7 @@ def main() -> None:
             print(f"| {records:,} | {name} | {auc:.4f} | {left:.3f} | {_positives(found):.1%} |", flush=True)
 
 
-def _positives(found: list) -> float:  # type: ignore[type-arg]
+def _positives(found: list) -> float:
     return float(np.mean([m.positives_predicted / m.records for m in found]))
 
 
