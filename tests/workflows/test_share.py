@@ -1,5 +1,7 @@
 """A noisy share of positives: right on average, as private as it says, and never at 0 or 1."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.privacy.accounting import epsilon
+from tacit.privacy.events import Gaussian
+from tacit.privacy.plan import plan
 from tacit.workflows.recipes import RECIPES
 from tacit.workflows.share import noisy_share
 from tacit.workflows.training import train_privately
@@ -47,6 +51,17 @@ def test_it_stays_between_0_and_1():
     shares = [noisy_share(few, RING, 0.1, 1e-5, tacit.SeededNoise(seed)).share for seed in range(20)]
     assert min(shares) == 0.1
     assert max(shares) == 0.9
+
+
+@pytest.mark.parametrize("name", ["dvp", "mr-admm", "gradient-descent"])
+def test_what_the_run_costs_does_not_depend_on_what_the_count_finds(name):
+    """The composition of both is proved for events that are fixed beforehand."""
+    found = []
+    for share in (0.001, 0.4):
+        recipe = RECIPES[name].for_label(replace(TWO, positive_share=share))
+        setting = recipe.setting(SIZES, 6, RING, 1.0, 1e-5, before=(Gaussian(26.0),))
+        found.append(plan(setting.algorithm, setting.facts, RING, setting.rounds).events)
+    assert found[0] == found[1]
 
 
 def test_it_is_for_two_classes():
