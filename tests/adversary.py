@@ -162,6 +162,7 @@ def too_many(right: int, tries: int, epsilon: float, delta: float = 0.0, alarm: 
 
 def public_pull(method, state, view, step: int = 1) -> np.ndarray:
     """The linear term before noise that the next private step will see, as far as it is affine in what is heard."""
+    method = getattr(method, "method", method)  # of the noisy steps, if agents average at the end
     names = state._fields
     if "dual" in names and "centre" in names:
         step *= 1 if isinstance(method, RecycledADMM) else 2

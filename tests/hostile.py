@@ -170,6 +170,7 @@ def problems_of(federation: Any) -> tuple[Any, Any]:
 
 def after_speaking(method: Any, before: Any, value: np.ndarray, view: Any) -> Any:
     """An agent's state, as far as it is public, from what it released."""
+    method = getattr(method, "method", method)  # of the noisy steps, if agents average at the end
     if "token" not in before._fields:
         return before._replace(**{before._fields[0]: value[None]})
     # N (z' - z) = (x' - y'/rho) - (x - y/rho), and y' = y + rho (z - x')

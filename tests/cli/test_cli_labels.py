@@ -168,6 +168,20 @@ def test_ids_come_first_and_labels_may_be_unknown(tacit, tmp_path):
     assert lines[3].startswith("cas,1,")
 
 
+def test_the_top_is_measured_as_it_is_written(tacit, tmp_path):
+    """Where some labels are missing, what is measured is about the records that the file calls positive."""
+    (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(f"{i % 7},{int(i % 7 > 3)}" for i in range(70)))
+    schema = 'version = 1\nmissing = "drop"\n[label]\ncolumn = "y"\npositive = ["1"]\nnegative = ["0"]\n'
+    (tmp_path / "s.toml").write_text(schema + '[[columns]]\nname = "x"\nkind = "number"\nbounds = [0, 6]\n')
+    assert tacit("train", "t.csv", "--schema", "s.toml", "--agents", 2)[0] == 0
+    (tmp_path / "new.csv").write_text("x,y\n6,?\n6,\n5,1\n1,0\n0,0\n")
+    code, out, err = tacit("predict", "model.json", "new.csv", "--top", 3, "--json")
+    assert code == 0, err
+    assert column(tmp_path / "predictions.csv", "y") == ["1", "1", "1", "0", "0"]
+    found = json.loads(out)
+    assert (found["positives_predicted"], found["error"]) == (1, 0)  # two of the three have no label
+
+
 def test_comparisons_and_plans(tacit, records):
     for name, fields in (("several", ["majority_error"]), ("number", ["rmse", "r2"]), ("rare", ["auc"])):
         setting = ["--schema", f"{name}.toml", "--agents", 3, "--epsilon", 5, "--seeds", 1, "--json"]

@@ -307,6 +307,25 @@ def test_the_digest_sees_helpers():
     assert digest([made(2.0)]) == digest([made(2.0)]) != digest([made(3.0)])
 
 
+def test_the_digest_sees_which_helper_comes_again():
+    one, two = numba.njit(lambda z: z + 1.0), numba.njit(lambda z: 2.0 * z)
+
+    def made(a, b, c):
+        return lambda z, y: a(z) + b(z) + c(z)
+
+    assert digest([made(one, two, one)]) == digest([made(one, two, one)]) != digest([made(one, two, two)])
+
+
+def test_the_digest_sees_how_a_helper_is_compiled():
+    def made(**options):
+        helper = numba.njit(**options)(lambda z: 2.0 / z)
+        return lambda z, y: helper(z)
+
+    assert digest([made()]) == digest([made()]) != digest([made(error_model="numpy")])
+    with pytest.raises(InputError, match="fastmath"):
+        digest([made(fastmath=True)])
+
+
 def test_a_problem_is_pickled_with_its_loss(tmp_path):
     """In another process the function lies elsewhere: nothing may keep the address."""
     problem = tacit.Problem(make_parts(), loss=custom_losses.fair(), scale=3.0, l2=0.5)

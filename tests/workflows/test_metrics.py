@@ -47,6 +47,14 @@ def test_calibration():
     assert doubled == pytest.approx(0.2, abs=0.01)
 
 
+def test_calibration_does_not_depend_on_the_order_of_the_file():
+    """Also where many records have the same probability: a model that gives 0.06 to all is right if 6 of 100 are."""
+    p = np.repeat([0.02, 0.06, 0.5], [50, 100, 8])
+    y = np.concatenate([np.repeat([1, -1], [1, 49]), np.repeat([1, -1], [6, 94]), np.repeat([1, -1], [4, 4])])
+    for order in (np.arange(158), np.random.default_rng(0).permutation(158)):
+        assert metrics.two_classes(y[order], p[order], p[order] > 0.1, p[order]).calibration_error < 1e-9
+
+
 def test_several_classes_and_numbers():
     rng = np.random.default_rng(3)
     z = rng.normal(size=(300, 4))

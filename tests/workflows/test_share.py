@@ -1,14 +1,23 @@
 """A noisy share of positives: right on average, as private as it says, and never at 0 or 1."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tacit
+from tacit.attacks.poisoning import Hostile
 from tacit.core.graph import Graph
+from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.privacy.accounting import epsilon
+from tacit.privacy.events import Gaussian
+from tacit.privacy.plan import plan
+from tacit.workflows.recipes import RECIPES
 from tacit.workflows.share import noisy_share
+from tacit.workflows.training import train_privately
 
+TWO = Classes("y", positive=("yes",), negative=("no",))
 SIZES = (400, 1500, 900)
 RING = Graph.ring(3)
 
@@ -44,6 +53,37 @@ def test_it_stays_between_0_and_1():
     assert max(shares) == 0.9
 
 
+@pytest.mark.parametrize("name", ["dvp", "mr-admm", "gradient-descent"])
+def test_what_the_run_costs_does_not_depend_on_what_the_count_finds(name):
+    """The composition of both is proved for events that are fixed beforehand."""
+    found = []
+    for share in (0.001, 0.4):
+        recipe = RECIPES[name].for_label(replace(TWO, positive_share=share))
+        setting = recipe.setting(SIZES, 6, RING, 1.0, 1e-5, before=(Gaussian(26.0),))
+        found.append(plan(setting.algorithm, setting.facts, RING, setting.rounds).events)
+    assert found[0] == found[1]
+
+
 def test_it_is_for_two_classes():
     with pytest.raises(InputError, match="two classes"):
         noisy_share([np.array([0.0, 1.0, 2.0])] * 3, RING, 1.0, 1e-5, tacit.SeededNoise(0))
+
+
+@pytest.mark.parametrize(
+    ("label", "options", "why"),
+    [
+        (Target("y", bounds=(-1, 1)), {}, "two classes"),
+        (Multiclass("y", classes=("a", "b", "c")), {}, "two classes"),
+        (TWO, {"robust": "clipping"}, "plain average"),
+        (TWO, {"hostile": Hostile("flip", (1,), agents=3)}, "plain average"),
+    ],
+)
+def test_what_no_count_is_for_is_refused_whatever_the_labels_are(label, options, why):
+    """All labels here are 1, which every kind of label can have."""
+    schema = Schema(label=label, columns=(Number("x", bounds=(0, 1)),), row_norm=1.0)
+    data = Dataset(np.ones((30, 1)), np.ones(30), schema.feature_names, np.arange(30))
+    parts = np.split(np.arange(30), 3)
+    with pytest.raises(InputError, match=why):
+        train_privately(
+            RECIPES["pvp"], data, schema, parts, RING, epsilon=1.0, delta=1e-5, count_positives=True, **options
+        )

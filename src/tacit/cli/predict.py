@@ -55,7 +55,8 @@ def predict(
     _check(fitted, threshold, top)
     table = names.records(file)
     data = fitted.schema.encode(table, labelled=False)
-    header, cells = _columns(fitted, data, chosen(fitted, data, threshold, top))
+    positive = chosen(fitted, data, threshold, top)
+    header, cells = _columns(fitted, data, positive)
     ids = fitted.schema.id_cells(table)
     lines = [[*(column[row] for column in ids.values()), *[""] * len(header)] for row in range(len(table))]
     for k, row in enumerate(data.kept):
@@ -80,7 +81,9 @@ def predict(
         except InputError as error:  # the predictions are written: a label that is not known yet is no reason to fail
             warn(f"the predictions were not compared with the labels: {error}")
         else:
-            measured = fitted.measured(labelled, chosen(fitted, labelled, threshold, top))
+            # Of the records that have a label, those that the file calls positive: not the top of a smaller file.
+            there = np.isin(data.kept, labelled.kept)
+            measured = fitted.measured(labelled, None if positive is None else positive[there])
             summary |= as_plain(measured) | {"records": len(table)}
     if json:
         typer.echo(json_format.dumps(summary))

@@ -27,8 +27,8 @@ def digest(functions: Iterable[Callable[..., Any]]) -> str:
     """
     found = hashlib.sha256()
     for function in functions:
-        for part in _parts(function, set()):
-            found.update(repr(part).encode())
+        for part in _parts(function, {}):
+            found.update(repr(part).encode() + b"\n")
     return found.hexdigest()
 
 
@@ -37,13 +37,14 @@ def plain(function: Any) -> Any:
     return getattr(function, "py_func", function)
 
 
-def _parts(function: Any, seen: set[FunctionType]) -> Iterator[Any]:
+def _parts(function: Any, seen: dict[FunctionType, int]) -> Iterator[Any]:
     function = plain(function)
     if not isinstance(function, FunctionType):
         raise InputError(f"a plain Python function is needed, not {function!r}")
     if function in seen:
+        yield "again", seen[function]  # which one: a third helper may be the first or the second
         return
-    seen.add(function)
+    seen[function] = len(seen)
     yield function.__defaults__, function.__kwdefaults__
     used = set[str]()
     for code in _codes(function.__code__):
@@ -63,10 +64,16 @@ def _parts(function: Any, seen: set[FunctionType]) -> Iterator[Any]:
         yield from _of_value(function.__name__, name, value, seen)
 
 
-def _of_value(function: str, name: str, value: Any, seen: set[FunctionType]) -> Iterator[Any]:
+def _of_value(function: str, name: str, value: Any, seen: dict[FunctionType, int]) -> Iterator[Any]:
     if isinstance(value, FunctionType):
         raise InputError(f"{function} calls {name}, which needs numba.njit in front of it")
     if isinstance(plain(value), FunctionType):
+        options = value.targetoptions  # of numba.njit
+        if options.get("fastmath"):  # the compiler may then drop the check for NaN that bounds a slope
+            raise InputError(
+                f"{function} calls {name}, which has fastmath: leave that out, it assumes that NaN is rare"
+            )
+        yield sorted((key, repr(chosen)) for key, chosen in options.items())
         yield from _parts(value, seen)
     elif isinstance(value, Real) or (isinstance(value, tuple) and all(isinstance(v, Real) for v in value)):
         yield value

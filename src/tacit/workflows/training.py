@@ -224,6 +224,13 @@ def train_privately(
     prepared : called with the number of ticks when the settings are known
     progress : called after each tick, with the number of ticks done
     """
+    if count_positives and not isinstance(schema.label, Classes):
+        raise InputError("a share of positives is for a label of two classes")
+    if count_positives and not (robust is None and hostile is None):
+        raise InputError(
+            "a noisy count of positives is a plain average, which every member that lies can move: give their share "
+            "as a number, or leave out robust and hostile"
+        )
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
     noise = SecureNoise() if noise is None else noise
