@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,7 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
     return made
 
 
+@cache  # its setting is calibrated once in a process
 def loaded(folder: Path, kind: str) -> Any:
     """The file, with a setting of the test's own in place of the one that its method stands for."""
     from tacit.agent.federation import Federation
