@@ -98,7 +98,7 @@ class Recipe:
     averages: bool = True  # whether the agents average their models at the end; not where the method itself does
 
     def for_label(self, label: Label) -> Recipe:
-        """The same recipe with the loss for this label."""
+        """The same recipe, as `RECIPES` has it, with the loss for this label."""
         reach = _NUMBERS_REACH * self.reach if isinstance(label, Target) else self.reach
         return replace(self, loss=self.loss_for(label), reach=reach)
 
@@ -142,6 +142,12 @@ class Recipe:
         averaged : whether the agents average their models at the end. Members that listen robustly should not: each
             such round is one more chance for a liar.
         """
+        if before and self.build is _one_shot:
+            # Its event composes with others by Renyi divergences alone, which are infinite for so much curvature.
+            raise InputError(
+                "one-shot spends its budget in one release, and cannot pay for a noisy count besides: give the share "
+                "of positives as a number, or take another algorithm"
+            )
         rows = np.asarray(sizes)
         level = NoiseLevel.of(rows, self.loss.max_slope, epsilon, delta)
         make, rounds, l2 = self.build(self, level, graph)

@@ -14,7 +14,7 @@ from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
 from tacit.core.losses import Loss
 from tacit.core.problem import Problem
-from tacit.data import Classes, Dataset, Schema, Target
+from tacit.data import Classes, Dataset, Label, Schema, Target
 from tacit.errors import InputError, whole
 from tacit.privacy.accounting import rounded_up
 from tacit.privacy.noise import Noise, SecureNoise
@@ -24,7 +24,7 @@ from tacit.simulation.simulate import simulate
 from tacit.workflows.metrics import Metrics
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import Recipe, Setting
-from tacit.workflows.share import noisy_share
+from tacit.workflows.share import noisy_share, share_event
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
@@ -235,14 +235,19 @@ def train_privately(
     sizes = np.array([len(rows) for rows in parts])
     noise = SecureNoise() if noise is None else noise
     rows: list[tuple[Any, Any]] = list(data.parts(parts))
-    count = noisy_share([y for _, y in rows], graph, epsilon, delta, noise) if count_positives else None
-    if count is not None:
+    before = (share_event(epsilon, delta),) if count_positives else ()
+
+    def setting_for(label: Label) -> Setting:
+        return recipe.for_label(label).setting(
+            sizes, schema.model_dimension, graph, epsilon, delta, before=before, averaged=robust is None
+        )
+
+    setting, count = setting_for(schema.label), None  # refuses what cannot be kept before a record is counted
+    if count_positives:
         assert isinstance(schema.label, Classes)
+        count = noisy_share([y for _, y in rows], graph, epsilon, delta, noise)
         schema = replace(schema, label=replace(schema.label, positive_share=count.share))
-    before = () if count is None else count.events
-    setting = recipe.for_label(schema.label).setting(
-        sizes, schema.model_dimension, graph, epsilon, delta, before=before, averaged=robust is None
-    )
+        setting = setting_for(schema.label)
     if prepared is not None:
         prepared(setting.rounds)
     facts = setting.facts
@@ -270,6 +275,8 @@ def train_privately(
     statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
     trained = how(setting.algorithm, facts.l2, rounds, agents=list(zip(names, sizes, strict=True)), graph=graph)
     training = _listening(robust, hostile) | trained | {"radius": facts.radius}
+    if count is not None:
+        training["positive_share"] = "measured by a noisy count, which is part of epsilon"
     privacy = {"private": run.private, "statement": statement, "epsilon": spent, "delta": delta}
     model = Model(weights, schema, facts.loss, training, privacy)
     return PrivatelyTrained(
