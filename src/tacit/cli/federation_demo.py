@@ -157,7 +157,11 @@ def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, 
     screen.print(
         f"  error on {len(test):,} held-out records, mean over the agents: {own:.4f}; in a simulation: {there:.4f}"
     )
-    if not isinstance(method, PrivateMethod):
+    if isinstance(method, PrivateMethod):
+        mean = models.mean(axis=0)
+        apart = float(np.linalg.norm(models - mean, axis=1).max() / np.linalg.norm(mean))
+        screen.print(f"  the agents' models lie within {apart:.1e} of their mean, relative to its norm")
+    else:
         apart = float(np.abs(models - simulated).max())
         screen.print(f"  largest difference between a weight and the simulation's: {apart:.1e}")
 
