@@ -72,6 +72,7 @@ PRIVATE = (
     "secret-shared",
     "going on, private",
     "going on, complete",
+    "going on, complete, patient",
     "going on, secret-shared",
 )  # these are paid for from a ledger
 ROBUST = {"robust": "clipping"}  # how members listen; the others take what is said
@@ -82,6 +83,7 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
     "going on, private": (("dvp", 2.0, 1e-5), 32),
     "going on, complete": (("dvp", 2.0, 1e-5), 32),
+    "going on, complete, patient": (("dvp", 2.0, 1e-5), 32),  # also with agents that a busy machine lets wait
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
 }
 Fault = tuple[str, int] | None
@@ -127,8 +129,8 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
     if kind in GOING_ON:
         method, rounds = GOING_ON[kind]
         agreed = PrivateMethod(*method) if kind in PRIVATE else ExactMethod(*method)
-        edges = COMPLETE if kind == "going on, complete" else EDGES
-        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=10.0)
+        edges, patience = COMPLETE if "complete" in kind else EDGES, 600.0 if "patient" in kind else 10.0
+        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=patience)
         made = made.with_rounds()  # and with the radius of its recipe
     else:
         exact = ExactMethod("admm", 0.5, L2, "logistic")

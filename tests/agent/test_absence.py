@@ -614,7 +614,8 @@ def test_a_report_proves_why_a_run_was_left(network, identities, monkeypatch):
 @pytest.mark.parametrize("liars", [(ELM,), (ELM, DOGWOOD), (ELM, DOGWOOD, BIRCH)])
 def test_liars_in_a_complete_graph(network, identities, liars):
     """cedar takes part all the time. Two of its four neighbours lie: nobody leaves, nobody pays. Three are a quorum."""
-    net, quorum = network("going on, complete"), len(liars) == 3
+    quorum = len(liars) == 3
+    net = network("going on, complete" if quorum else "going on, complete, patient")
     by = Witnesses(net.federation, identities)
     net.start(*range(5), slow=0.1)
     net.reaches(ALDER, 8)
