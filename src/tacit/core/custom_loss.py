@@ -140,7 +140,7 @@ class CustomLoss(Loss):
         return partial(CustomLoss, **claims), (self.name, *self._functions)
 
 
-@cache  # for ever: an address stays valid as long as the process lives
+@cache  # for ever: an address stays valid as long as the process lives. A changed constant is seen by `known_by`.
 def _compiled(name: str, functions: tuple[ScalarFunction, ...], known_by: str, g: float, k: float) -> Any:
     """One C function for the kernels: (which, z, y) -> value, or slope and curvature within their bounds."""
     value, slope, curvature = (kernel(plain(function)) for function in functions)

@@ -11,11 +11,13 @@ for neighbouring doubles, so a slope that jumps, or whose last digits are worse 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.core.jit import call_at, entry
+from tacit.core import jit, losses
+from tacit.core.jit import call_at, drop_stale_kernels, entry
 from tacit.core.losses import VALUE, Loss
 from tacit.errors import InputError
 
@@ -33,6 +35,9 @@ _KEPT = 1000  # of those intervals
 def _each(address, which, z, y, out):  # type: ignore[no-untyped-def]
     for r in range(len(z)):
         out[r] = call_at(address, which, z[r], y)
+
+
+drop_stale_kernels([_each], [Path(__file__), Path(losses.__file__), Path(jit.__file__)])  # those of `losses`, too
 
 
 class _Claim(NamedTuple):
