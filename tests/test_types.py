@@ -26,7 +26,7 @@ def scripts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("consumer")
     shutil.copy(CONSUMER, folder)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     (folder / "readme.py").write_text("\n".join(blocks), encoding="utf-8")
     return folder
 

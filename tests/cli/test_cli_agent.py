@@ -99,11 +99,11 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
         assert (code, f"signed by {name}: 65 releases as planned; epsilon = 2 at delta = 1e-05" in out) == (0, True), (
             err
         )
-        assert "error on the labelled records" in tacit("predict", f"{name}.json", f"{name}.csv")[1]
+        assert "labelled records:\n  error 0." in tacit("predict", f"{name}.json", f"{name}.csv")[1]
         assert tacit("ledger", "verify", f"{name}.ledger")[0] == 0
     assert "signed by alder: 65 releases as planned; epsilon = 2 at delta = 1e-05" in tacit(*verify[1:])[1]
     report = Path("alder.report.json")
-    report.write_text(report.read_text().replace('"rounds": 64', '"rounds": 63'))
+    report.write_text(report.read_text().replace('"rounds": 65', '"rounds": 64'))
     assert "was changed, or alder has not signed it" in tacit(*verify[1:])[2]
     again = tacit(*run[1:])  # a finished run costs nothing more, and gives the same model
     assert again[0] == 0, again
