@@ -172,8 +172,9 @@ def test_demo(tacit, tmp_path, monkeypatch):
     assert (tmp_path / "demo" / "convergence.png").exists()
     lines = {line[:30].strip(): line.split() for line in out.splitlines()}
     together, pooled = lines["together, nothing pooled"], lines["all data pooled (the optimum)"]
-    assert abs(float(together[-1]) - float(pooled[-1])) < 0.002
-    assert all(float(lines[f"{who} alone"][-1]) > float(together[-1]) for who in ("north", "east", "south", "west"))
+    assert abs(float(together[-2]) - float(pooled[-2])) < 0.002  # the error; then comes the AUC
+    assert all(float(lines[f"{who} alone"][-2]) > float(together[-2]) for who in ("north", "east", "south", "west"))
+    assert float(together[-1]) > 0.89
 
 
 def bad(*args, why):

@@ -203,7 +203,7 @@ TRAIN = ("train", "records.csv", "--agents", "3")
     ("args", "says"),
     [
         ((*TRAIN, "--schema", "rare.toml", "--positive-share", "6%"), "--positive-share is a number such as 0.06"),
-        ((*TRAIN, "--schema", "rare.toml", "--positive-share", "1.5"), "must lie between 0 and 1"),
+        ((*TRAIN, "--schema", "rare.toml", "--positive-share", "1.5"), "must be above 0 and below 1"),
         ((*TRAIN, "--schema", "rare.toml", "--positive-share", "nan"), "must be finite"),
         ((*TRAIN, "--schema", "rare.toml", "--positive-share", "noisy"), "give --epsilon"),
         (

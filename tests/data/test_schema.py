@@ -313,7 +313,7 @@ GOOD = {
         (["label"], {"column": "y"}, "[label] of kind 'classes' must set negative"),
         (["label", "positive"], ["0"], "'0' of label 'y' is both"),
         (["label", "kind"], "rank", "must be one of classes, multiclass, number; got 'rank'"),
-        (["label", "positive_share"], 0, "must lie between 0 and 1"),
+        (["label", "positive_share"], 0, "must be above 0 and below 1"),
         (["label", "positive_share"], "0.1", "must be finite numbers; got '0.1'"),
         (["label", "weights"], [1, 0], "2 positive numbers"),
         (["label", "weights"], [1], "2 positive numbers"),

@@ -57,7 +57,7 @@ def test_a_good_file_has_nothing():
             "unknown category",
             [
                 ("N/A", 1, [2], "does it mean missing? List it in missing_values"),
-                ("7", 1, [3], "correct it, or add it to the schema"),
+                ("7", 1, [3], 'correct it, or add it to the schema, or set unknown = "zero" there'),
             ],
         ),
         (

@@ -115,7 +115,9 @@ class Category:
     def encode(self, cells: Cells) -> Encoded:
         """The place of each value among the categories."""
         place = {category: k for k, category in enumerate(self.categories)}
-        position = _look_up(place, cells, "one of the column's categories", "add it to the schema")
+        position = _look_up(
+            place, cells, "one of the column's categories", 'add it to the schema, or set unknown = "zero" there'
+        )
         return Encoded(position, np.ones(len(position)), np.zeros(len(position), dtype=bool))
 
 
@@ -285,7 +287,8 @@ def _numbers(values: Any, what: str) -> tuple[float, ...]:
 def _shares(values: Any, what: str) -> tuple[float, ...]:
     shares = _numbers(values, what)
     if not all(0 < share < 1 for share in shares):
-        raise InputError(f"{what} must lie between 0 and 1, without both; got {list(shares)}; correct them")
+        wrong = next(share for share in shares if not 0 < share < 1)
+        raise InputError(f"{what} must be above 0 and below 1, not {wrong:g}; for 6% write 0.06")
     return shares
 
 

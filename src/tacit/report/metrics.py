@@ -20,10 +20,14 @@ def in_words(measured: Metrics, label: Label) -> list[str]:
             f"({measured.positives / measured.records:.4f} by chance)"
         )
     assert isinstance(label, Classes)
-    lines.append(f"{measured.positives_predicted:,} predicted {label.positive[0]!r}; {measured.positives:,} are")
+    lines.append(
+        f"{measured.positives:,} are {label.positive[0]!r}; {measured.positives_predicted:,} are predicted to be, and "
+        f"{measured.true_positives:,} of these are"
+    )
     if measured.calibration_error is not None:
         lines.append(
-            f"calibration: predicted and observed shares differ by {measured.calibration_error:.4f} on average"
+            f"probabilities: predicted and observed shares differ by {measured.calibration_error:.4f} on average; the "
+            f"share of {label.positive[0]!r} is {measured.positives / measured.records:.4f}"
         )
     if measured.one_class:
         answer = label.positive[0] if measured.positives_predicted else label.negative[0]

@@ -11,6 +11,7 @@ from tacit.data import Target
 from tacit.papers.experiment import Claim
 from tacit.privacy.accounting import rounded_up
 from tacit.workflows.comparison import MethodResult
+from tacit.workflows.metrics import TwoClasses
 from tacit.workflows.training import Evaluation, Trained
 
 
@@ -22,12 +23,18 @@ def comparison(trained: Trained) -> Table:
     table.add_column("who")
     table.add_column("rows", justify="right")
     table.add_column("training loss" if classes else "training loss (scaled)", justify="right")
+    ranks = isinstance(trained.together.measured, TwoClasses)
     if trained.together.error is not None:
         table.add_column(error_name, justify="right")
+    if ranks:
+        table.add_column("AUC", justify="right")
 
     def add(model: Evaluation, style: str | None = None) -> None:
         cells: list[str | Text] = [Text(model.who), f"{model.rows:,}", f"{model.loss:.4f}"]
-        table.add_row(*cells, *([] if model.error is None else [f"{model.error:{error_format}}"]), style=style)
+        cells += [] if model.error is None else [f"{model.error:{error_format}}"]
+        if isinstance(model.measured, TwoClasses):
+            cells.append("-" if model.measured.auc is None else f"{model.measured.auc:.4f}")
+        table.add_row(*cells, style=style)
 
     add(trained.together, "bold green")
     add(trained.pooled)

@@ -21,6 +21,7 @@ class TwoClasses:
     average_precision: float | None  # the mean over the positives of the precision at their score
     positives: int
     positives_predicted: int
+    true_positives: int  # positives that are predicted
     calibration_error: float | None  # how far predicted and observed shares are apart, on average; None without them
 
     @property
@@ -87,6 +88,7 @@ def two_classes(
         average_precision=_average_precision(positive, scores),
         positives=p,
         positives_predicted=int(np.sum(predicted)),
+        true_positives=int(np.sum(predicted & positive)),
         calibration_error=None if probabilities is None else _calibration_error(positive, probabilities),
     )
 
