@@ -34,6 +34,7 @@ D = 4
 rng = np.random.default_rng(0)
 X = rng.normal(size=(400, D)) * [0.3, 0.3, 0.5, 2.0]
 Y = np.where(X @ [2.0, 2.0, -1.0, 0.0] + 0.3 > 0, "yes", "no")
+LABELS = ["no", "yes"]  # public
 RESTARTS = {False: {}, True: {"restart": False}}  # with noise there is none
 
 
@@ -52,7 +53,7 @@ def test_scikit_learn_takes_it_for_one_of_its_own():
 
 
 def test_noise_that_protects_is_not_repeatable_and_says_so():
-    model = PrivateFusedLogisticRegression()
+    model = PrivateFusedLogisticRegression(classes=LABELS)
     assert model.__sklearn_tags__().non_deterministic
     one, other = (clone(model).fit(X, Y) for _ in range(2))
     assert one.privacy_.private
@@ -95,7 +96,8 @@ def test_a_fit_is_a_run_of_the_method_on_clipped_rows(sparse, accelerated, inter
 
 @pytest.mark.parametrize("graph", ["path", None, "private"])
 def test_what_was_spent_is_what_was_asked_for(graph, fits):
-    model = PrivateFusedLogisticRegression(epsilon=0.5, delta=1e-4, rounds=8, graph=graph, graph_share=0.3).fit(X, Y)
+    settings = {"epsilon": 0.5, "delta": 1e-4, "rounds": 8, "graph": graph, "graph_share": 0.3, "classes": LABELS}
+    model = PrivateFusedLogisticRegression(**settings).fit(X, Y)
     spent = {event: n for event, n in model.privacy_.events.items() if not isinstance(event, Free)}
     assert sum(spent.values()) == (9 if graph == "private" else 8) == model.n_iter_ + (graph == "private")
     assert all(isinstance(event, Gaussian) for event in spent)
@@ -250,7 +252,8 @@ def fits(monkeypatch):
 
 
 def test_a_search_for_parameters_tells_what_all_its_fits_cost(fits):
-    search = GridSearchCV(PrivateFusedLogisticRegression(1.0, 1e-6), {"epsilon": [1.0, 2.0]}, cv=3).fit(X, Y)
+    model = PrivateFusedLogisticRegression(1.0, 1e-6, classes=LABELS)
+    search = GridSearchCV(model, {"epsilon": [1.0, 2.0]}, cv=3).fit(X, Y)
     told = search.best_estimator_.privacy_
     best = search.best_params_["epsilon"]
     assert told.fits == 7
@@ -260,14 +263,21 @@ def test_a_search_for_parameters_tells_what_all_its_fits_cost(fits):
     assert told.epsilon_of_all == pytest.approx(epsilon(steps, 1e-6), rel=1e-4)
     assert told.statement == (
         f"({best:g}, 1e-06)-differentially private, one record replaced by another, by itself; with the other fits of "
-        f"this process, 7 in all, ({rounded_up(told.epsilon_of_all):g}, 1e-06) for a record in all of them"
+        f"this process, 7 in all, ({rounded_up(told.epsilon_of_all):g}, 1e-06) for a record in all of them, if they "
+        "were planned beforehand"
     )
+
+
+def test_labels_that_are_read_from_the_records_are_not_published():
+    rare = np.where(np.arange(400) == 7, "the one who has it", "no")
+    with pytest.raises(tacit.InputError, match="needs both labels as `classes`"):
+        PrivateFusedLogisticRegression().fit(X, rare)
 
 
 def test_a_rehearsal_counts_apart(fits):
     for _ in range(2):
         seeded().fit(X, Y)
-    assert PrivateFusedLogisticRegression().fit(X, Y).privacy_.fits == 1
+    assert PrivateFusedLogisticRegression(classes=LABELS).fit(X, Y).privacy_.fits == 1
     assert seeded().fit(X, Y).privacy_.fits == 3
 
 
@@ -351,7 +361,7 @@ def test_a_graph_whose_noise_could_be_drawn_again_does_not_go_with_noise_that_pr
     rows = tacit.Problem([(clipped(X, 1.0), np.ones(400))])
     graph = private_graph(rows, tacit.SeededNoise(0), Gaussian(50.0), 0.3)
     with pytest.raises(tacit.InputError, match="does not protect"):
-        PrivateFusedLogisticRegression(graph=graph).fit(X, Y)
+        PrivateFusedLogisticRegression(graph=graph, classes=LABELS).fit(X, Y)
 
 
 def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch):

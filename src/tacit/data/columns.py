@@ -294,10 +294,10 @@ def _shares(values: Any, what: str) -> tuple[float, ...]:
 
 def _weights(values: Any, classes: tuple[str, ...], column: str) -> tuple[float, ...]:
     weights = _numbers(values, f"weights of label {column!r}")
-    if len(weights) != len(classes) or min(weights) <= 0:
+    if len(weights) != len(classes) or not all(1e-6 <= weight <= 1e6 for weight in weights):
         raise InputError(
-            f"weights must be {len(classes)} positive numbers, of {', '.join(classes)} records; label {column!r} has "
-            f"{list(weights)}; correct them"
+            f"weights must be {len(classes)} positive numbers, of {', '.join(classes)} records, from 1e-6 to 1e6; "
+            f"label {column!r} has {list(weights)}; correct them"
         )
     return weights
 

@@ -5,6 +5,7 @@ A typed column becomes the text that a CSV file of it has, so records are encode
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,13 @@ def as_table(records: Table | IntoFrame, source: str = "the data frame") -> Tabl
     for name, column in zip(names, frame.iter_columns(), strict=True):
         null = _null(column)
         # Numbers of 32 bits must not be widened before they are written: 0.1 would become 0.10000000149011612.
-        values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
+        try:
+            values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
+        except (ValueError, OverflowError, KeyError) as error:  # no text, or a time that Python does not have
+            raise InputError(
+                f"every value must be readable; column {name!r} of {source} has one that is not ({error}); leave the "
+                "column out, or write it as text"
+            ) from None
         texts = ["" if lacks else stripped[str(value)] for value, lacks in zip(values, null.tolist(), strict=True)]
         columns[name] = np.array(texts, dtype=object)
         if null.any():
@@ -82,9 +89,9 @@ def read_parquet(path: str | Path) -> Table:
     (['39', '50'], 'people.parquet row 2')
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # unlike those of Path, these functions never raise
         raise InputError(f"a file is needed; {path} is a directory; name a file in it")
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputError(f"the file must exist; {path} does not; check the path")
     try:
         import pyarrow
@@ -98,4 +105,5 @@ def read_parquet(path: str | Path) -> Table:
             read = file.read()
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"the file must be Parquet; {path.name} is not ({error}); write it again") from None
+    header([name.strip() for name in read.column_names], path.name)  # refuses two columns of the same name
     return as_table(read, path.name)

@@ -322,7 +322,10 @@ class FederatedRegressor(RegressorMixin, _Federated):
         if limits is None:  # as near to [-1, 1] as the settings expect
             middle, half = (float(y.mean()) if self.intercept else 0.0), max(float(np.abs(y - y.mean()).max()), 1e-300)
         else:
-            middle, half = float(limits.mean()), float(limits[1] - limits[0]) / 2
+            half = float(limits[1] - limits[0]) / 2
+            middle = float(limits[0]) + half
+            if not (half > 1e-300 and np.isfinite(half)):
+                raise InputError(f"target_bounds must be finite and apart, not {self.target_bounds!r}")
             y = np.clip(y, *limits)
         self._fit(X, (y - middle) / half, sites, Target("y", bounds=(-1.0, 1.0)))
         self._target = middle, half, limits

@@ -54,7 +54,8 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
     epsilon, delta : the total of a fit. A second fit on the same records costs as much again, and a search for
         parameters makes many: `privacy_` adds up all fits of the process. A search also chooses by scores that no noise
         protects, so search on public or made-up records.
-    classes : the two labels. If you leave them out, `fit` takes them from y, which reveals that both occur.
+    classes : the two labels, from public knowledge. Only a fit with a `random_state`, which is not private, can leave
+        them out: it takes them from y.
     row_norm : rows longer than this are shortened to it; the rows of a prediction as well. Scale the features so that
         they have similar sizes and a row is about this long.
     fit_intercept : whether there is an intercept. It is not penalised.
@@ -159,6 +160,8 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         """The two labels, and -1 or +1 for each record."""
         check_classification_targets(y)
         if self.classes is None:
+            if self.random_state is None:  # labels that are read from the records would be published
+                raise InputError("a private fit needs both labels as `classes`, from public knowledge, such as [0, 1]")
             kind = type_of_target(y, input_name="y", raise_unknown=True)
             if kind != "binary":
                 raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")

@@ -44,7 +44,8 @@ class Privacy:
         if self.fits > 1 and self.epsilon_of_all is not None:
             guarantee += (
                 f", by itself; with the other fits of this process, {self.fits} in all, "
-                f"({_told(self.epsilon_of_all)}, {self.delta:g}) for a record in all of them"
+                f"({_told(self.epsilon_of_all)}, {self.delta:g}) for a record in all of them, if they were planned "
+                "beforehand"
             )
         return guarantee if self.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
 

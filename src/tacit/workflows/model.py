@@ -34,6 +34,7 @@ from tacit.workflows import metrics
 __all__ = ["Model"]
 
 _FORMAT, _VERSION = "tacit-model", 2
+_LARGEST = 1e100  # of a weight: no training reaches it, and sums of larger ones may not be finite
 _LARGEST = 10  # weights that a notebook shows
 _LOSSES = {kind.__name__: kind for kind in (Logistic, HuberHinge, Squared, PseudoHuber, Multinomial)}
 
@@ -63,8 +64,8 @@ class Model:
                 f"a model needs one weight for each of its schema's {d} features{each}, "
                 f"not an array of shape {self.weights.shape}"
             )
-        if not np.all(np.isfinite(self.weights)):
-            raise InputError("the weights of a model must be finite")
+        if not np.all(np.abs(self.weights) < _LARGEST):
+            raise InputError(f"the weights of a model must be finite, and below {_LARGEST:g}")
         object.__setattr__(self, "weights", self.weights.reshape(shape))
 
     def _repr_html_(self) -> str:
@@ -142,6 +143,7 @@ class Model:
         name = Path(path).name
         try:
             plain = json.loads(Path(path).read_text(encoding="utf-8"))
+            json.dumps(plain, ensure_ascii=False).encode()  # refuses text that no file can hold
             if plain["format"] != _FORMAT or plain["version"] not in (1, _VERSION):
                 raise InputError(
                     f"it says {plain['format']!r} version {plain['version']!r}, this tacit reads {_FORMAT!r} version "
