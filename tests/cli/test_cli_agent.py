@@ -29,6 +29,7 @@ from tacit.errors import GraphError, InputError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
+from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
@@ -107,6 +108,45 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     assert "was changed, or alder has not signed it" in tacit(*verify[1:])[2]
     again = tacit(*run[1:])  # a finished run costs nothing more, and gives the same model
     assert again[0] == 0, again
+
+
+def test_several_classes_over_the_wire(hospitals, tacit):
+    """Rows of a model of K classes are K times as long; all members end with the same model."""
+    text = Path("schema.toml").read_text()
+    label = '[label]\ncolumn = "stay"\nkind = "multiclass"\nclasses = ["short", "usual", "long"]\n'
+    Path("schema.toml").write_text(re.sub(r"\[label\]\n(?:\w+ = .*\n)+", label, text))
+    for name in ROWS:
+        with open(f"{name}.csv", newline="") as file:
+            rows = list(csv.reader(file))
+        with open(f"{name}.csv", "w", newline="") as file:
+            stays = ["stay", *(["short", "usual", "long"][(int(age) > 40) + (int(age) > 65)] for age, *_ in rows[1:])]
+            csv.writer(file).writerows([*row, stay] for row, stay in zip(rows, stays, strict=True))
+        assert (
+            tacit("ledger", "new", f"{name}.ledger", "--data", f"{name}.csv", "--epsilon", 4, "--delta", 1e-5)[0] == 0
+        )
+    members = [f"{name},127.0.0.1:{7441 + k},{ROWS[name]},{name}/certificate.pem" for k, name in enumerate(ROWS)]
+    options = [word for member in members for word in ("--member", member)]
+    agree = ["federation", "new", "--title", "stay", "--schema", "schema.toml", "--epsilon", "4", *options]
+    code, out, err = tacit(*with_free_ports(agree))
+    assert code == 0, err
+    assert "gradient-descent" in out
+    run = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml"]
+    agents = [
+        subprocess.Popen(
+            [*run, "--identity", name, "--data", f"{name}.csv", "--ledger", f"{name}.ledger", "--out", f"{name}.json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name in ROWS
+    ]
+    said = [agent.communicate(timeout=240)[0] for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0, 0], said
+    models = [Model.load(f"{name}.json").weights for name in ROWS]
+    assert models[0].shape == (3, 4)
+    mean = np.mean(models, axis=0)
+    assert max(np.linalg.norm(model - mean) for model in models) < 0.01 * np.linalg.norm(mean)
+    assert tacit("federation", "verify", "federation.toml", "alder.report.json")[0] == 0
 
 
 def agreed(tacit, *more, rows=None):

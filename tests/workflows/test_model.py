@@ -97,6 +97,11 @@ def test_round_trip(tmp_path, schema, loss):
         assert getattr(again, name) == getattr(model, name)
 
 
+def test_large_weights_are_no_mistake(tmp_path):
+    Model(np.array([1e99]), CLASSES, Logistic()).save(tmp_path / "m.json")
+    assert Model.load(tmp_path / "m.json").weights.tolist() == [1e99]
+
+
 def test_a_file_of_version_1_is_read(tmp_path):
     path = tmp_path / "m.json"
     Model(np.array([1.0]), CLASSES, Logistic()).save(path)
@@ -114,6 +119,8 @@ def test_a_file_of_version_1_is_read(tmp_path):
         ({"format": "other"}, "'other'"),
         ({"weights": [1.0, 2.0]}, "one weight for each"),
         ({"weights": [float("inf")]}, "finite"),
+        ({"weights": [1e101]}, "below 1e\\+100"),
+        ({"training": {"by": "\ud800"}}, "not a model file"),
         ({"weights": [10**400]}, "not a model file"),
         ({"features": ["y"]}, "features are not those"),
         ({"loss": "Magic"}, "loss is one of"),

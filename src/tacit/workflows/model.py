@@ -34,7 +34,7 @@ from tacit.workflows import metrics
 __all__ = ["Model"]
 
 _FORMAT, _VERSION = "tacit-model", 2
-_LARGEST = 1e100  # of a weight: no training reaches it, and sums of larger ones may not be finite
+_FINITE = 1e100  # for a weight: no training reaches it, and sums of larger ones may not be finite
 _LARGEST = 10  # weights that a notebook shows
 _LOSSES = {kind.__name__: kind for kind in (Logistic, HuberHinge, Squared, PseudoHuber, Multinomial)}
 
@@ -64,8 +64,8 @@ class Model:
                 f"a model needs one weight for each of its schema's {d} features{each}, "
                 f"not an array of shape {self.weights.shape}"
             )
-        if not np.all(np.abs(self.weights) < _LARGEST):
-            raise InputError(f"the weights of a model must be finite, and below {_LARGEST:g}")
+        if not np.all(np.abs(self.weights) < _FINITE):
+            raise InputError(f"the weights of a model must be finite, and below {_FINITE:g}")
         object.__setattr__(self, "weights", self.weights.reshape(shape))
 
     def _repr_html_(self) -> str:
