@@ -114,10 +114,11 @@ def deaths(folder: Path, point: str, count: int, send_first: bool) -> None:
 
 def race(folder: Path, racers: int, epsilon: float) -> None:
     """All make the ledger, set its cap and spend from it, at once, until each is refused."""
-    begin = time.time() + 0.2
+    gate, held = os.pipe()
 
     def racer(name: str) -> None:
-        time.sleep(begin - time.time())
+        os.close(held)
+        os.read(gate, 1)  # returns when the last process has let go, which is when all racers are there
         with open_ledger(folder) as ledger:
             ledger.set_cap(Cap(epsilon, 1e-6))
             tick = 0
@@ -130,6 +131,7 @@ def race(folder: Path, racers: int, epsilon: float) -> None:
                 pass
 
     children = [fork(lambda name=f"racer {i}": racer(name)) for i in range(racers)]
+    os.close(held)
     assert [ended(child) for child in children] == [0] * racers
 
 
