@@ -45,6 +45,7 @@ refused "tacit-learn[parquet]" tacit predict model.json people.parquet
 
 echo "smoke: with all extras"
 environment full "$wheel[agent,exchange,parquet,plot,sklearn]"
+cp "$work/lean/run/people.csv" .
 tacit train adult --agents 3 --rounds 5 >/dev/null
 test -s model.png
 python -c "from pyarrow import csv, parquet; parquet.write_table(csv.read_csv('people.csv'), 'people.parquet')"
