@@ -22,6 +22,8 @@ from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
 from tacit.algorithms.random_coordinate_descent import RandomCoordinateDescent
 from tacit.algorithms.recycled_admm import RecycledADMM
 from tacit.algorithms.sharing_admm import SharingADMM
+from tacit.algorithms.summed_dp_admm import SummedDPADMM
+from tacit.algorithms.summed_gradient_descent import SummedGradientDescent
 from tacit.algorithms.token_gradient_descent import TokenGradientDescent
 from tacit.algorithms.walk_admm import WalkADMM
 from tacit.algorithms.walk_proximal_gradient import WalkProximalGradient
@@ -52,6 +54,8 @@ __all__ = [
     "RandomWalk",
     "RecycledADMM",
     "SharingADMM",
+    "SummedDPADMM",
+    "SummedGradientDescent",
     "TokenGradientDescent",
     "WalkADMM",
     "WalkProximalGradient",

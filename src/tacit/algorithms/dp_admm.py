@@ -113,8 +113,13 @@ class DPADMM:
         """x_0 is the public start, u_0 = 0."""
         if np.any(view.degree):
             raise InputError(
-                f"{type(self).__name__} is for one agent with all rows, on Graph.ring(1); problem.pooled() makes one"
+                f"{type(self).__name__} is for one agent with all rows, on Graph.ring(1): problem.pooled() makes one; "
+                "SummedDPADMM is for several"
             )
+        return self.start(problem, start)
+
+    def start(self, problem: Problem, start: np.ndarray) -> State:
+        """The state before the first round."""
         if problem.dimension != self.term.dimension:
             raise InputError(f"the problem has dimension {problem.dimension}, the term {self.term.dimension}")
         problem.require_row_norm(self.row_norm)  # the step size also relies on it
@@ -145,11 +150,15 @@ class DPADMM:
         if k < 0:
             return s, charged(s.x, self.term.cost)
         release = self._gradient(s.x_hat, problem, view, noise, k)
-        step, rho, term = self.step_size(problem), self.penalty, self.term
+        return self.advanced(s, release.value, self.step_size(problem), k), release
+
+    def advanced(self, s: State, gradient: np.ndarray, step: np.ndarray, k: int) -> State:
+        """Round k, from a noisy gradient at x_hat, (n, d): it reads no record."""
+        rho, term = self.penalty, self.term
         v = term.times(s.x_hat) - term.c + s.u_hat
         y = term.g.prox(v, 1 / rho)  # (3)
         pull = term.transposed_times(rho * (v - y))  # A^T w: w is a subgradient of g at y
-        x = s.x_hat - step * (release.value + pull)  # (7) in closed form
+        x = s.x_hat - step * (gradient + pull)  # (7) in closed form
         Ax = term.times(x) - term.c
         u = s.u_hat + Ax - y  # (5)
         new = s._replace(
@@ -160,9 +169,9 @@ class DPADMM:
             primal=_norm(Ax - y),
             dual=_norm(x - s.x_hat) / step,  # = ||grad f(x_hat) + P + A^T w||
             size_y=np.maximum(s.size_y, _norm(Ax)),
-            size_v=np.maximum(s.size_v, _norm(release.value)),
+            size_v=np.maximum(s.size_v, _norm(gradient)),
         )
-        return self._ahead(s, new, step), release
+        return self._ahead(s, new, step)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """Nothing: there are no neighbours."""

@@ -84,6 +84,25 @@ class Graph:
         return cls._filled(n, edges, tree.edges, rng)
 
     @classmethod
+    def regular(cls, n: int, degree: int, seed: int = 0) -> Graph:
+        """A random graph in which every agent has `degree` neighbours (one more, where n * degree is odd), and which
+        stays connected without any degree - 1 of its agents; complete, where n is that small.
+
+        >>> Graph.regular(100, 6).connectivity, len(Graph.regular(5, 6).edges)
+        (6, 10)
+        """
+        degree += n * degree % 2
+        if degree >= n - 1:
+            return cls.complete(n)
+        if degree < 3:
+            return cls.ring(n)
+        while True:  # nearly every random regular graph is as connected as its degree allows
+            g = nx.random_regular_graph(degree, n, seed=seed)
+            if nx.is_connected(g) and (found := cls(n, tuple(g.edges))).connectivity == degree:
+                return found
+            seed += 1
+
+    @classmethod
     def named(cls, name: str, n: int, seed: int = 0) -> Graph:
         """ring, star, path, complete, or random:EDGES.
 
@@ -223,6 +242,17 @@ class Graph:
         2.0
         """
         return float(max(nx.normalized_laplacian_spectrum(self.to_networkx()))) if self.agents > 1 else 0.0
+
+    @cached_property
+    def connectivity(self) -> int:
+        """The least number of agents without whom the others are no longer connected; N - 1 if the graph is complete.
+
+        >>> Graph.ring(5).connectivity, Graph.star(5).connectivity, Graph.complete(5).connectivity
+        (2, 1, 4)
+        """
+        if 2 * len(self.edges) == self.agents * (self.agents - 1):
+            return self.agents - 1
+        return int(nx.node_connectivity(self.to_networkx()))
 
     def neighbours(self, i: int) -> np.ndarray:
         """The agents that agent i talks to, ascending."""

@@ -10,8 +10,18 @@ from tacit.core.schedule import Turn
 from tacit.exchange.collusion import revealed
 from tacit.exchange.plain import Plain
 from tacit.exchange.secret_shared import SecretSharedSums
+from tacit.exchange.totals import IdealTotals, SecretSharedTotals
 
-__all__ = ["Exchange", "Link", "Plain", "SecretSharedSums", "revealed"]
+__all__ = [
+    "Exchange",
+    "IdealTotals",
+    "Link",
+    "Plain",
+    "SecretSharedSums",
+    "SecretSharedTotals",
+    "revealed",
+    "usual_exchange",
+]
 
 
 class Link(Protocol):
@@ -30,3 +40,8 @@ class Exchange(Protocol):
     def open(self, graph: Graph, /) -> Link:
         """Called once a run."""
         ...
+
+
+def usual_exchange(algorithm: object) -> Exchange:
+    """How messages of a method travel in a simulation, if nobody says otherwise."""
+    return IdealTotals() if getattr(algorithm, "totals", False) else Plain()

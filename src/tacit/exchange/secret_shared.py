@@ -16,6 +16,7 @@ from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Turn
 from tacit.errors import Dropout, InputError
 from tacit.exchange.fixed_point import FixedPoint
+from tacit.exchange.plain import require_no_shares
 from tacit.privacy.events import Unprotected
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class SecretSharedLink:
 
         An agent that is silent takes part with the row that its listeners would have as plain messages.
         """
+        require_no_shares(release.events)
         rows = release.value
         if not any(isinstance(event, Unprotected) for event in release.events):
             rows = self._point.bounded(rows)  # a noisy row may be moved, and must not fail

@@ -35,6 +35,7 @@ from tacit.privacy.events import (
     ObjectiveGaussian,
     Pure,
     SampledGaussian,
+    SharedGaussian,
     Unprotected,
 )
 
@@ -96,8 +97,12 @@ def totals(events: Counter[Event], delta: float) -> Totals:
 
 
 def charged(events: Mapping[Event, int]) -> Counter[Event]:
-    """The events that cost something."""
-    return Counter({event: n for event, n in events.items() if n and not isinstance(event, Free)})
+    """The events that cost something; those of shared noise as what they are for the largest coalition assumed."""
+    found: Counter[Event] = Counter()
+    for event, n in events.items():
+        if n and not isinstance(event, Free):
+            found[event.gaussian if isinstance(event, SharedGaussian) else event] += n
+    return found
 
 
 def epsilon(events: Counter[Event], delta: float) -> float:

@@ -20,6 +20,7 @@ from tacit.privacy.events import (
     ObjectiveGaussian,
     Pure,
     SampledGaussian,
+    SharedGaussian,
 )
 
 
@@ -34,6 +35,8 @@ def renyi_divergence(event: Event, order: np.ndarray) -> np.ndarray:
         return np.zeros_like(a)
     if isinstance(event, ZCDP):
         return event.xi + event.rho * a
+    if isinstance(event, SharedGaussian):
+        event = event.gaussian
     if isinstance(event, Gaussian | SampledGaussian):  # the divergence is quasi-convex: a sample costs no more
         return a * square(1 / event.multiplier) / 2
     if isinstance(event, ObjectiveGaussian):

@@ -11,7 +11,7 @@ releases passes between agents: they spend side by side, and the network's total
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
 from tacit.errors import InputError
@@ -27,7 +27,9 @@ __all__ = [
     "ObjectiveGaussian",
     "Pure",
     "SampledGaussian",
+    "SharedGaussian",
     "Unprotected",
+    "against",
     "from_plain",
     "to_plain",
 ]
@@ -127,6 +129,45 @@ class SampledGaussian:
 
 
 @dataclass(frozen=True)
+class SharedGaussian:
+    """A sum of `members` vectors leaves, one of each member, and nothing else of them. Every member has added its share
+    of the noise to its own vector: independent noise N(0, s^2) on each entry. One member's vector moves by at most
+    Delta between neighbours, in the Euclidean norm; `multiplier` is s/Delta, that of one share.
+
+    Members that collude know their own vectors and shares of the noise, and up to `dropouts` members may be away. At
+    most `colluders` members collude, so at least members - colluders - dropouts shares of the noise are unknown to
+    them. For them the sum is a `Gaussian` release with the multiplier of so many shares together."""
+
+    multiplier: float
+    members: int
+    colluders: int
+    dropouts: int = 0
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+        _whole(self, "members")
+        for name in ("colluders", "dropouts"):
+            value = getattr(self, name)
+            if not (type(value) is int and value >= 0):
+                raise InputError(f"SharedGaussian needs a whole number of {name}, 0 or more, not {value}")
+        if self.shares < 1:
+            raise InputError(
+                f"of {self.members} members with {self.colluders} colluders and {self.dropouts} dropouts nobody is "
+                "left to hide among; there must be one at least"
+            )
+
+    @property
+    def shares(self) -> int:
+        """How many shares of the noise no coalition knows."""
+        return self.members - self.colluders - self.dropouts
+
+    @property
+    def gaussian(self) -> Gaussian:
+        """The same for the largest coalition that is assumed, as an event of one Gaussian mechanism."""
+        return Gaussian(self.multiplier * math.sqrt(self.shares))
+
+
+@dataclass(frozen=True)
 class ZCDP:
     """The Renyi divergence of order a between neighbours is at most xi + rho a, for every a > 1 ((xi, rho)-zCDP)."""
 
@@ -168,9 +209,26 @@ Event = (
     | BlurredLaplace
     | Gaussian
     | SampledGaussian
+    | SharedGaussian
     | ZCDP
     | ObjectiveGaussian
 )
+
+
+def against(event: Event, colluders: int, connectivity: int | None = None) -> Event:
+    """The event as it is for a coalition of another size than was assumed. Noise that is not shared is the same for
+    all. Where shares of noise travel on a graph whose vertex connectivity is no larger than the coalition and the
+    dropouts together, a coalition can cut a member off from the others, whose noise then no longer hides it.
+
+    >>> against(SharedGaussian(2.0, members=5, colluders=1), colluders=4).gaussian
+    Gaussian(multiplier=2.0)
+    """
+    if not isinstance(event, SharedGaussian):
+        return event
+    if connectivity is not None and colluders + event.dropouts >= connectivity:
+        colluders = event.members - event.dropouts - 1
+    return replace(event, colluders=colluders)
+
 
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 

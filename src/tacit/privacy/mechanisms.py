@@ -23,7 +23,16 @@ from tacit.core.problem import ROUNDING, Problem
 from tacit.core.release import Release, clipped
 from tacit.core.rounding import Solved, most_pull
 from tacit.errors import TacitError
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SampledGaussian, Unprotected
+from tacit.privacy.events import (
+    Event,
+    Free,
+    Gaussian,
+    ObjectiveGaussian,
+    Pure,
+    SampledGaussian,
+    SharedGaussian,
+    Unprotected,
+)
 from tacit.privacy.laws import (
     FOR_INEXACTNESS,
     Law,
@@ -37,12 +46,14 @@ from tacit.privacy.laws import (
 )
 from tacit.privacy.noise import Noise, coarse_enough, largest_draw
 from tacit.privacy.sensitivity import (
+    SHARE_GRID,
     convexity_of,
     gradient_sensitivity,
     layer_sensitivity,
     record_weight,
     require_one_score,
     require_room,
+    require_shares,
     slope_change,
     solved,
 )
@@ -282,6 +293,46 @@ def noisy_gradient(
     value = problem.sampled_data_gradient(at, chosen, rate)
     released = noise.add("gaussian", value, deviation, ids, t, onto=problem.l2 * at)
     return _release(released, [SampledGaussian(float(m), rate) for m in multiplier[:, 0]])
+
+
+def gradient_share(
+    problem: Problem,
+    noise: Noise,
+    deviation: float,
+    f: np.ndarray,
+    *,
+    members: int,
+    colluders: int,
+    dropouts: int,
+    row_norm: float = 1.0,
+    ids: np.ndarray,
+    t: int,
+) -> Release:
+    """One member's part of a sum leaves: grad O_i(f_i) + e_i, rounded to a grid, where f_i is made of released values
+    and e_i, of the given deviation, is the member's *share* of the noise.
+
+    Alone it would not be protected enough. It must leave in a sum over all members (`tacit.exchange.totals`), of which
+    nobody sees a part; every other way of delivery refuses the event. Whoever hears the sums and knows the rows and the
+    noise of at most `colluders` members, with at most `dropouts` members away, sees the Gaussian mechanism with the
+    noise of all the others: rounding the addends of a sum is as good as rounding the sum, up to a probability below
+    e^-20000, if a share is at least 64 steps of the grid wide (docs/privacy.md). So is the modulus of the exchange.
+
+    On the grid, every sum of rows as large as these can be is a double: members that add in different orders get the
+    same bits.
+    """
+    problem.require_row_norm(row_norm)
+    at = clipped(f, problem.radius)
+    moved = gradient_sensitivity(problem, row_norm)
+    largest = (
+        problem.loss.max_slope * row_norm * problem.scale[:, None] * (1 + ROUNDING)
+    ) + problem.l2 * problem.radius
+    require_shares(deviation, largest + deviation * largest_draw("gaussian", problem.dimension), members)
+    if noise.grid not in (0.0, SHARE_GRID):
+        raise TacitError(f"shares of noise lie on the grid of {SHARE_GRID}, not on one of {noise.grid}")
+    exact = noise.add("gaussian", problem.data_gradient(at), deviation, ids, t, onto=problem.l2 * at)
+    value = np.round(exact / SHARE_GRID) * SHARE_GRID  # secure noise lies there already
+    events = [SharedGaussian(float(m), members, colluders, dropouts) for m in (deviation / moved)[:, 0]]
+    return _release(value, list(events))
 
 
 def second_moment_perturbed(

@@ -15,6 +15,9 @@ from tacit.core.rounding import Solved, gradient_error, most_pull
 from tacit.errors import InputError
 
 _MOST_STEPS = 1e7  # of the slow solver that cannot fail
+SHARE_GRID = 2.0**-36  # the step of the grid on which shares of noise lie: that of `SecureNoise`
+LARGEST_TOTAL = 2.0**17  # no sum over all members is larger, entry by entry: on the grid it is a double
+_STEPS = 64  # of the grid: the least deviation of a share
 
 
 class NoRoom(InputError):  # noqa: N818 (a state of affairs, not a mistake)
@@ -98,4 +101,19 @@ def require_room(rounding: np.ndarray, moved: np.ndarray, steps: np.ndarray | fl
         raise NoRoom(
             f"a minimiser may take {np.max(steps):.2g} gradients, and a private one must not fail: raise l2 or the "
             "penalty"
+        )
+
+
+def require_shares(deviation: float, reach: np.ndarray, members: int) -> None:
+    """Refuses, from public numbers, shares of noise that are too narrow for the grid, or rows up to `reach`, (n, 1),
+    that are too large for it: their sum must be a double."""
+    if deviation < _STEPS * SHARE_GRID:
+        raise NoRoom(
+            f"a share of the noise has a deviation of {deviation:.2g}, below {_STEPS} steps of the grid: there are so "
+            "many records that fixed-point numbers have too few digits; lower epsilon or the number of rows"
+        )
+    if np.any(members * reach > LARGEST_TOTAL):
+        raise NoRoom(
+            f"rows of {members} members, each up to {np.max(reach):.2g}, have a sum above {LARGEST_TOTAL:g}: raise "
+            "epsilon or the number of rows"
         )

@@ -18,7 +18,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast, Turn
 from tacit.errors import InputError, whole
-from tacit.exchange import Exchange, Plain, SecretSharedSums
+from tacit.exchange import Exchange, SecretSharedSums, usual_exchange
 from tacit.exchange.listening import Listening, check_robust
 from tacit.privacy.events import Event, Free, Unprotected
 from tacit.privacy.noise import Noise
@@ -55,7 +55,8 @@ def simulate(
                        agents takes as long as a short round
         resume         goes on from an earlier run until `rounds` rounds are done in all; the result is the same as
                        without the interruption
-        exchange       how messages travel: `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`
+        exchange       how messages travel: `Plain()`, or `SecretSharedSums()` for methods that need only `inbox.sum()`;
+                       for methods on totals `IdealTotals()`, which is their default, or `SecretSharedTotals()`
         robust         "clipping", "trimmed" or "median": how agents read messages, against members that lie
                        (`tacit.exchange.listening`)
         overheard      is called with every tick, its turn and what was said, like an eavesdropper on all links
@@ -105,7 +106,7 @@ def _check(
     if resume is not None and not isinstance(resume, Run):
         raise InputError(f"resume is a Run, such as Run.load reads from a file, not {resume!r}")
     if exchange is not None and (isinstance(exchange, type) or not hasattr(exchange, "open")):
-        raise InputError(f"exchange is Plain() or SecretSharedSums(), not {exchange!r}")
+        raise InputError(f"exchange is Plain(), SecretSharedSums() or SecretSharedTotals(), not {exchange!r}")
     if overheard is not None and not callable(overheard):
         raise InputError(f"overheard is a function of tick, turn and release, not {overheard!r}")
     if resume is not None and start is not None:
@@ -138,7 +139,7 @@ class _Simulation:
         if not np.all(np.isfinite(f0)):
             raise InputError("start must be finite")
         self.state = algorithm.init(problem, self.blocks.view, f0, Inbox(f0, graph.indptr, graph.indices))
-        self.link = (exchange or Plain()).open(graph)
+        self.link = (exchange or usual_exchange(algorithm)).open(graph)
         self.identity = {
             "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",
             "problem": problem.fingerprint(),
@@ -157,7 +158,8 @@ class _Simulation:
         if robust is None:
             return None
         check_robust(robust, int(self.blocks.graph.degree.min()))
-        if not isinstance(self.schedule, Broadcast) or isinstance(exchange, SecretSharedSums):
+        sums = isinstance(exchange, SecretSharedSums) or getattr(self.algorithm, "totals", False)
+        if not isinstance(self.schedule, Broadcast) or sums:
             raise InputError(
                 "robust listening compares rows: it is for methods in which all speak at once, in the open"
             )

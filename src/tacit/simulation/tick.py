@@ -11,7 +11,7 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Release
 from tacit.core.schedule import Turn
-from tacit.exchange import Link, Plain
+from tacit.exchange import Link, usual_exchange
 from tacit.exchange.listening import Listening
 from tacit.privacy.events import Unprotected
 from tacit.privacy.noise import Noise
@@ -54,7 +54,7 @@ def tick(
     blocks             the problem and the graph
     noise              the source of noise
     turn, t            which agents speak and listen, and the number of the tick
-    link               how messages travel; plain messages by default
+    link               how messages travel; by default the usual exchange of the method
     listening          how they are read; by default, private messages are clipped to the problem's radius"""
     own = _rows(state, turn.speakers)
     said, release = algorithm.speak(own, *blocks.of(turn.speakers), noise, t)
@@ -62,7 +62,7 @@ def tick(
     if not len(turn.listeners):
         return state, release
     own = _rows(state, turn.listeners)
-    inbox = (link or Plain().open(blocks.graph)).deliver(release, turn, t)
+    inbox = (link or usual_exchange(algorithm).open(blocks.graph)).deliver(release, turn, t)
     if listening is None and not all(isinstance(event, Unprotected) for event in release.events):
         listening = Listening(blocks.problem.radius)
     if listening is not None:

@@ -13,6 +13,9 @@ A third number is a bound: agents ignore models farther from zero than a `radius
 a loss of L(0), so its minimiser f has c s/2 ||f||^2 <= L(0). A step's noise, of deviation s sqrt(N K) in a gradient,
 has the norm sqrt(d N/K)/c in a model. The radius is four times the sum of both, rounded up to a power of two.
 
+With shared noise (`tacit.algorithms.summed`) the average carries sqrt(N/(N - t - q))/N of the noise of one agent, with t
+colluders and q dropouts, in place of 1/sqrt(N): the rest is the same.
+
 The label decides the loss (`Recipe.loss_for`). After the last noisy step the agents average their models, which reads
 no record and costs nothing, until they lie within a thousandth of their distance before (`Averaged`).
 """
@@ -22,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,14 +40,16 @@ from tacit.algorithms import (
     PenaltyPerturbedADMM,
     PrimalPerturbedADMM,
     RecycledADMM,
+    SummedGradientDescent,
 )
+from tacit.algorithms.summed import share_deviation
 from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
 from tacit.data.columns import Classes, Label, Multiclass, Target
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 from tacit.privacy.accounting import gaussian_steps
-from tacit.privacy.events import Event
+from tacit.privacy.events import Event, Gaussian
 from tacit.privacy.laws import Budget
 from tacit.privacy.plan import Facts, calibrate
 
@@ -63,6 +68,24 @@ class Setting:
     facts: Facts
 
 
+class Reserve(NamedTuple):
+    """Whose share of the noise cannot be counted on, where members share it."""
+
+    colluders: int
+    dropouts: int = 0
+
+    def shares(self, members: int) -> int:
+        """How many shares are left."""
+        whole("colluders", self.colluders, 0)
+        whole("dropouts", self.dropouts, 0)
+        if self.colluders + self.dropouts >= members:
+            raise InputError(
+                f"of {members} members, {self.colluders} colluders and {self.dropouts} dropouts leave none whose noise "
+                f"hides the others: together at most {members - 1}"
+            )
+        return members - self.colluders - self.dropouts
+
+
 @dataclass(frozen=True)
 class NoiseLevel:
     """How much noise a budget forces on the agents, whatever the method."""
@@ -70,18 +93,28 @@ class NoiseLevel:
     epsilon: float
     rows: float  # B, the mean over agents
     deviation: float  # s, of the averaged gradient
+    reserve: Reserve | None = None  # if the noise is shared
 
     @classmethod
-    def of(cls, sizes: Sequence[int] | np.ndarray, slope: float, epsilon: float, delta: float) -> NoiseLevel:
-        """From the numbers of rows, the slope of the loss, and the budget."""
+    def of(
+        cls,
+        sizes: Sequence[int] | np.ndarray,
+        slope: float,
+        epsilon: float,
+        delta: float,
+        reserve: Reserve | None = None,
+    ) -> NoiseLevel:
+        """From the numbers of rows, the slope of the loss, and the budget; `reserve`, if the noise is shared."""
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InputError(f"epsilon must be a positive number, not {epsilon}")
         m = gaussian_steps(1, epsilon, delta).multiplier
         rows = float(np.mean(sizes))
-        return cls(epsilon, rows, 2 * slope * m / (rows * math.sqrt(len(sizes))))
+        shares = 1 if reserve is None else reserve.shares(len(sizes))
+        return cls(epsilon, rows, 2 * slope * m / (rows * math.sqrt(len(sizes) * shares)), reserve)
 
 
-Built = tuple[Callable[[Budget], Any], int, float]  # a method for every budget, its rounds, and l2
+# A method for every budget (for every deviation of a share, where noise is shared), its rounds, and l2.
+Built = tuple[Callable[[Any], Any], int, float]
 
 
 @dataclass(frozen=True)
@@ -96,6 +129,7 @@ class Recipe:
     token: bool = False  # whether one agent speaks at a time
     multiclass: bool = False  # whether the proof of its steps covers several classes
     averages: bool = True  # whether the agents average their models at the end; not where the method itself does
+    shared: bool = False  # whether the members share the noise of a sum: then a setting needs a `Reserve`
 
     def for_label(self, label: Label) -> Recipe:
         """The same recipe, as `RECIPES` has it, with the loss for this label."""
@@ -130,6 +164,7 @@ class Recipe:
         *,
         before: Sequence[Event] = (),
         averaged: bool = True,
+        reserve: Reserve | None = None,
     ) -> Setting:
         """The setting with which no agent spends more than (epsilon, delta).
 
@@ -141,7 +176,15 @@ class Recipe:
         before : what every agent has already spent of the budget
         averaged : whether the agents average their models at the end. Members that listen robustly should not: each
             such round is one more chance for a liar.
+        reserve : how many members may collude or drop out, for a recipe that shares the noise
         """
+        if self.shared and reserve is None:
+            raise InputError(f"{self.title}: say how many members may collude (--colluders 1)")
+        if reserve is not None and not self.shared:
+            raise InputError(
+                f"{self.title}: every member adds all of its noise, which protects against all others together: leave "
+                "out colluders and dropouts, or take shared-descent"
+            )
         if before and self.build is _one_shot:
             # Its event composes with others by Renyi divergences alone, which are infinite for so much curvature.
             raise InputError(
@@ -149,11 +192,13 @@ class Recipe:
                 "of positives as a number, or take another algorithm"
             )
         rows = np.asarray(sizes)
-        level = NoiseLevel.of(rows, self.loss.max_slope, epsilon, delta)
+        level = NoiseLevel.of(rows, self.loss.max_slope, epsilon, delta, reserve)
         make, rounds, l2 = self.build(self, level, graph)
         scale = rows / rows.mean()  # every row has the same weight: scale_i/B_i is the same for all agents
         radius = self.radius(level, dimension, scale) if radius is None else radius
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
+        if reserve is not None:
+            make = _shared(make, facts, reserve)
         method = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta, before=before)
         if not (averaged and self.averages and graph.agents > 1):
             return Setting(method, rounds, facts)
@@ -229,6 +274,25 @@ def _descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     return lambda budget: GradientDescent(step=step, mixing=graph.mixing, budget=budget), steps, _L2
 
 
+def _shared(make: Callable[[float], Any], facts: Facts, reserve: Reserve) -> Callable[[Gaussian], Any]:
+    """A method for every budget, from one for every deviation of a share of the noise."""
+    return lambda budget: make(share_deviation(facts, budget, colluders=reserve.colluders, dropouts=reserve.dropouts))
+
+
+def _summed(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    # Steps as in `_descent`; what differs is the noise.
+    descent, steps, l2 = _descent(recipe, level, graph)
+    step, reserve = descent(Gaussian(1.0)).step, level.reserve
+    assert reserve is not None
+    return (
+        lambda deviation: SummedGradientDescent(
+            step=step, deviation=deviation, colluders=reserve.colluders, dropouts=reserve.dropouts
+        ),
+        steps,
+        l2,
+    )
+
+
 def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     # A visit is a step of proximal weight rho. In one cycle the token moves by about the mean of these steps.
     # The steps are exact: rho lies below the curvature of the loss, where first-order steps overshoot.
@@ -247,6 +311,9 @@ RECIPES: dict[str, Recipe] = {
     "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, _HINGE, _token, token=True, multiclass=True),
     "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot, averages=False),
     "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, _HINGE, _descent, multiclass=True),
+    "shared-descent": Recipe(
+        "gradient descent, shared noise", 50, 0.7, _HINGE, _summed, multiclass=True, averages=False, shared=True
+    ),
 }
 
 

@@ -1,0 +1,108 @@
+"""DP-ADMM for several organisations: the noisy gradient is a total, whose noise they share."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tacit.algorithms import hyper, summed
+from tacit.algorithms.accelerated_dp_admm import AcceleratedDPADMM
+from tacit.algorithms.dp_admm import DPADMM, State
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release, clipped
+from tacit.core.schedule import Broadcast
+from tacit.errors import InputError
+from tacit.privacy.events import Free
+from tacit.privacy.noise import Noise
+
+
+@lru_cache
+def _state() -> Any:
+    return namedtuple("SummedState", (*State._fields, "said", "radius"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummedDPADMM:
+    """DP-ADMM or DP-AccADMM (paper 001, Algorithms 2 and 3) of members that pool nothing.
+
+    All that a round of `method` needs of the records is a noisy gradient of their mean objective,
+
+        grad f(x_hat) + P_t = 1/N sum_i (grad O_i(x_hat) + e_i),   e_i normal with deviation `deviation`
+
+    so the members exchange its total, and each computes (3), (7) and (5) from it: x, y and u are the same at all of
+    them. So a composite term, such as a fused lasso, needs no centre. e_i is a member's share of the noise;
+    `tacit.algorithms.summed` says what the sum of shares protects against. With scale_i = B_i/mean(B) the mean of the
+    members' objectives is that of the pooled records.
+
+    The `method` brings term, penalty, step and row_norm. The step must be given: a member does not know the others'
+    scales. Its budget, rate and as_printed are those of one holder of all records, and have no use here. If the term
+    was learnt from records, its cost is to be paid before: a term of this method is public.
+
+    Without a deviation it is the method without noise.
+    """
+
+    totals: ClassVar[bool] = True  # it needs sums over all members
+
+    method: DPADMM
+    deviation: float | None = None  # of each member's share of the noise
+    colluders: int = 0
+    dropouts: int = 0
+    name: str = field(init=False)  # of the method's class: parameters alone do not tell two methods apart
+
+    def __post_init__(self) -> None:
+        own = self.method
+        if not isinstance(own, DPADMM) or own.budget is not None or own.rate != 1 or own.as_printed or own.step is None:
+            raise InputError(f"method is a DPADMM with a step, and without budget, rate and as_printed; not {own!r}")
+        if not isinstance(own.term.cost, Free):
+            raise InputError("the term was learnt from records, which costs something: take a public one")
+        if self.deviation is not None:
+            hyper.number("deviation", self.deviation)
+        if isinstance(own, AcceleratedDPADMM) and own.restart is None:  # as there: with noise momentum never restarts
+            object.__setattr__(self, "method", replace(own, restart=self.deviation is None))
+        summed.check_reserve(self.colluders, self.dropouts)
+        object.__setattr__(self, "name", type(own).__name__)
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """All members speak at every tick."""
+        return summed.broadcast(graph, self.colluders, self.dropouts)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
+        """x_0 is the public start, u_0 = 0."""
+        first = self.method.start(problem, start)
+        return _state()(*first, np.zeros_like(start), np.full((len(start), 1), problem.radius))
+
+    def speak(self, s: Any, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[Any, Release]:
+        """The member's part of the gradient at x_hat."""
+        release = summed.said(
+            s.x_hat,
+            problem,
+            view,
+            noise,
+            t,
+            deviation=self.deviation,
+            colluders=self.colluders,
+            dropouts=self.dropouts,
+            row_norm=self.method.row_norm,
+        )
+        return s._replace(said=release.value), release
+
+    def listen(self, s: Any, inbox: Inbox, view: View, t: int) -> Any:
+        """A round of the method, from the total. x stays within the radius, whatever was put into the total."""
+        gradient = summed.mean_gradient(s.said, inbox)
+        step = np.full((len(gradient), 1), self.method.step)
+        new = self.method.advanced(State(*s[:-2]), gradient, step, t)
+        held = {name: clipped(getattr(new, name), s.radius) for name in ("x", "x_hat", "mean")}
+        return type(s)(*new._replace(**held), s.said, s.radius)
+
+    def estimate(self, s: Any) -> np.ndarray:
+        """x_t, or the mean of all so far: functions of totals."""
+        return self.method.estimate(s)
+
+    def residuals(self, s: Any, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """||A x - y - c|| and ||grad f + A^T w||, both relative."""
+        return self.method.residuals(s, view)

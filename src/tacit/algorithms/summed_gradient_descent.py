@@ -1,0 +1,88 @@
+"""Gradient descent on the sum of all members' gradients, with noise that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from tacit.algorithms import hyper, summed
+from tacit.algorithms.consensus import relative
+from tacit.core.graph import Graph, View
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release, clipped
+from tacit.core.schedule import Broadcast
+from tacit.privacy.noise import Noise
+
+
+class State(NamedTuple):
+    """Everything a member keeps from one round to the next: the same at all of them, but for `said`."""
+
+    f: np.ndarray  # (n, d) from totals alone
+    said: np.ndarray  # (n, d) this member's part of the total of this round
+    moved: np.ndarray  # (n, 1) how far the last step moved f, relative
+    radius: np.ndarray  # (n, 1) within which f stays; public
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummedGradientDescent:
+    """Gradient descent without a centre, on a total that nobody can take apart:
+
+        f <- f - step/N sum_i (grad O_i(f) + e_i),   e_i normal with deviation `deviation`
+
+    Distributed differential privacy (Kairouz, Liu, Steinke 2021) without a server. e_i is a member's share of the
+    noise; `tacit.algorithms.summed` says what the sum of shares protects against. f stays within the problem's radius:
+    a member that lies can move the sum, but not beyond.
+
+    Without a deviation it is the method without noise.
+    """
+
+    totals: ClassVar[bool] = True  # it needs sums over all members
+
+    step: float
+    deviation: float | None = None  # of each member's share of the noise
+    colluders: int = 0
+    dropouts: int = 0
+
+    def __post_init__(self) -> None:
+        hyper.number("step", self.step)
+        if self.deviation is not None:
+            hyper.number("deviation", self.deviation)
+        summed.check_reserve(self.colluders, self.dropouts)
+
+    def schedule(self, graph: Graph) -> Broadcast:
+        """All members speak at every tick."""
+        return summed.broadcast(graph, self.colluders, self.dropouts)
+
+    def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
+        """The start is public, and the same for all."""
+        n = len(start)
+        return State(start, np.zeros_like(start), np.full((n, 1), np.nan), np.full((n, 1), problem.radius))
+
+    def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
+        """The member's part of the gradient."""
+        release = summed.said(
+            s.f,
+            problem,
+            view,
+            noise,
+            t,
+            deviation=self.deviation,
+            colluders=self.colluders,
+            dropouts=self.dropouts,
+        )
+        return s._replace(said=release.value), release
+
+    def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
+        """A step down the mean gradient."""
+        f = clipped(s.f - self.step * summed.mean_gradient(s.said, inbox), s.radius)
+        return s._replace(f=f, moved=relative(f - s.f, f))
+
+    def estimate(self, s: State) -> np.ndarray:
+        """f, a function of totals."""
+        return s.f
+
+    def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
+        """Members agree by construction; the last step, relative to the model."""
+        return np.zeros(len(s.f)), s.moved[:, 0]
