@@ -124,8 +124,8 @@ class SecretSharedTotalsLink(_Link):
                 self.members[j].receive(member.agent, member.share(j))
         sums = {i: member.partial() for i, member in enumerate(self.members)}
         for i in reversed(tree.order):  # children come after their parents
-            if tree.parent[i] is not None:
-                sums[tree.parent[i]] = sums[tree.parent[i]] + sums[i]
+            if (parent := tree.parent[i]) is not None:
+                sums[parent] = sums[parent] + sums[i]
         total = sums[tree.order[0]]
         self._count(rows.shape[1])
         heard = np.array([member.heard(total) for member in self.members])

@@ -50,7 +50,6 @@ from tacit.data.columns import Classes, Label, Multiclass, Target
 from tacit.errors import InputError, whole
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import Event, Gaussian
-from tacit.privacy.laws import Budget
 from tacit.privacy.plan import Facts, calibrate
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
