@@ -11,11 +11,11 @@ The sigma_i add up to the sum of the rows, modulo p, and may be added up in the 
 
 *What a coalition sees.* Let H be the members outside it, and let them be connected among themselves. The coalition
 knows the shares between itself and H, and chooses its own messages as it likes. Between two neighbours h, k in H, the
-number r = s_kh - s_hk is uniform and unknown to it. So sigma_h is x_h, and numbers that the coalition knows, and the sum
-of +-r over the edges of h within H. Over the edges of a spanning tree of H, these sums are uniform among all vectors
-that add up to zero: choose the sigma of the leaves at will, and remove them one by one. So the sigma_h are uniform but
-for their total, sum_h x_h and what the coalition itself has put in. Fewer sigma_h tell less. If H falls into parts, the
-same holds for each part. (Shares as seeds rest on AES, as in docs/secret-sharing.md.)
+number r = s_kh - s_hk is uniform and unknown to it. So sigma_h is x_h, and numbers that the coalition knows, and the
+sum of +-r over the edges of h within H. Along a spanning tree of H, these sums are uniform among all vectors that add
+up to zero: each leaf's is whatever the r of its one edge makes it; take the leaf away, and go on. So the sigma_h are
+uniform but for their total, sum_h x_h and what the coalition itself has put in. Fewer sigma_h tell less. If H falls
+into parts, the same holds for each part. (Shares as seeds rest on AES, as in docs/secret-sharing.md.)
 
 The paper's Algorithm 3 shares among all members of a group. That needs a connection between any two of them; this needs
 a graph that stays connected without the coalition: with t colluders, t + 1 neighbours each.

@@ -13,8 +13,8 @@ A third number is a bound: agents ignore models farther from zero than a `radius
 a loss of L(0), so its minimiser f has c s/2 ||f||^2 <= L(0). A step's noise, of deviation s sqrt(N K) in a gradient,
 has the norm sqrt(d N/K)/c in a model. The radius is four times the sum of both, rounded up to a power of two.
 
-With shared noise (`tacit.algorithms.summed`) the average carries sqrt(N/(N - t - q))/N of the noise of one agent, with t
-colluders and q dropouts, in place of 1/sqrt(N): the rest is the same.
+With shared noise (`tacit.algorithms.summed`) the average carries sqrt(N/(N - t - q))/N of the noise of one agent, with
+t colluders and q dropouts, in place of 1/sqrt(N): the rest is the same.
 
 The label decides the loss (`Recipe.loss_for`). After the last noisy step the agents average their models, which reads
 no record and costs nothing, until they lie within a thousandth of their distance before (`Averaged`).
