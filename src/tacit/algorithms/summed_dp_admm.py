@@ -23,7 +23,7 @@ from tacit.privacy.noise import Noise
 
 @lru_cache
 def _state() -> Any:
-    return namedtuple("SummedState", (*State._fields, "said", "radius"))
+    return namedtuple("SummedState", (*State._fields, "radius"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class SummedDPADMM:
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
         """x_0 is the public start, u_0 = 0."""
         first = self.method.start(problem, start)
-        return _state()(*first, np.zeros_like(start), np.full((len(start), 1), problem.radius))
+        return _state()(*first, np.full((len(start), 1), problem.radius))
 
     def speak(self, s: Any, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[Any, Release]:
         """The member's part of the gradient at x_hat."""
@@ -89,15 +89,15 @@ class SummedDPADMM:
             dropouts=self.dropouts,
             row_norm=self.method.row_norm,
         )
-        return s._replace(said=release.value), release
+        return s, release
 
     def listen(self, s: Any, inbox: Inbox, view: View, t: int) -> Any:
         """A round of the method, from the total. x stays within the radius, whatever was put into the total."""
-        gradient = summed.mean_gradient(s.said, inbox)
+        gradient = summed.mean_gradient(inbox)
         step = np.full((len(gradient), 1), self.method.step)
-        new = self.method.advanced(State(*s[:-2]), gradient, step, t)
+        new = self.method.advanced(State(*s[:-1]), gradient, step, t)
         held = {name: clipped(getattr(new, name), s.radius) for name in ("x", "x_hat", "mean")}
-        return type(s)(*new._replace(**held), s.said, s.radius)
+        return type(s)(*new._replace(**held), s.radius)
 
     def estimate(self, s: Any) -> np.ndarray:
         """x_t, or the mean of all so far: functions of totals."""

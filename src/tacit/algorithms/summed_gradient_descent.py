@@ -17,10 +17,9 @@ from tacit.privacy.noise import Noise
 
 
 class State(NamedTuple):
-    """Everything a member keeps from one round to the next: the same at all of them, but for `said`."""
+    """Everything a member keeps from one round to the next, all of it from totals: the same at all of them."""
 
-    f: np.ndarray  # (n, d) from totals alone
-    said: np.ndarray  # (n, d) this member's part of the total of this round
+    f: np.ndarray  # (n, d)
     moved: np.ndarray  # (n, 1) how far the last step moved f, relative
     radius: np.ndarray  # (n, 1) within which f stays; public
 
@@ -58,7 +57,7 @@ class SummedGradientDescent:
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The start is public, and the same for all."""
         n = len(start)
-        return State(start, np.zeros_like(start), np.full((n, 1), np.nan), np.full((n, 1), problem.radius))
+        return State(start, np.full((n, 1), np.nan), np.full((n, 1), problem.radius))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """The member's part of the gradient."""
@@ -72,11 +71,11 @@ class SummedGradientDescent:
             colluders=self.colluders,
             dropouts=self.dropouts,
         )
-        return s._replace(said=release.value), release
+        return s, release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """A step down the mean gradient."""
-        f = clipped(s.f - self.step * summed.mean_gradient(s.said, inbox), s.radius)
+        f = clipped(s.f - self.step * summed.mean_gradient(inbox), s.radius)
         return s._replace(f=f, moved=relative(f - s.f, f))
 
     def estimate(self, s: State) -> np.ndarray:

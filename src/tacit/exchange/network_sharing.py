@@ -87,7 +87,7 @@ class NetworkSharer:
             raise ExchangeError(f"rounds only grow: {round} cannot come after {self.round}")
         own = self.point.encode(row)
         before = {self.round: self._seeds[self.round]} if self.round in self._seeds else {}
-        self.round, self._own, self._awaited = round, own, set(self.neighbours)
+        self.round, self._awaited = round, set(self.neighbours)
         self._seeds = before | {
             round: {j: self._words.seed(self._about(round, self.agent, j)) for j in self.neighbours}
         }
@@ -119,10 +119,6 @@ class NetworkSharer:
             missing = sorted(self._awaited)
             raise Dropout(missing, f"agent {self.agent} has no share from {missing}")
         return self._held & self.point.mask
-
-    def heard(self, total: np.ndarray) -> np.ndarray:
-        """(d,) the sum of the others' rows, from the total modulo p."""
-        return self.point.decode(total - self._own)
 
     def _about(self, round: int, sender: int, receiver: int) -> bytes:
         """What a share is sealed with, and what its seed is for: it is valid for nothing else."""

@@ -36,8 +36,11 @@ def totals_point(members: int) -> FixedPoint:
 
 
 class TotalInbox(SummedInbox):
-    """An inbox that has only the sum of what all other members said. A total is no model: no radius bounds it; the
-    modulus does."""
+    """An inbox that has only the sum of what all members said, the listener's own row included: a function of the total
+    alone. (Taking off the own row and adding it again would round, where a member that lies makes the total huge; then
+    what a member does next would depend on its own row in more ways than through the total.)
+
+    A total is no model: no radius bounds it; the modulus does."""
 
     def within(self, radius: float) -> TotalInbox:
         """The same."""
@@ -74,10 +77,10 @@ class IdealLink(_Link):
     """Adds up all rows."""
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
-        """The sum of all other rows. On the grid of shares it is exact, in whatever order it is computed."""
+        """The sum of all rows. On the grid of shares it is exact, in whatever order it is computed."""
         rows = self._checked(release, turn)
         self._count(rows.shape[1])
-        return TotalInbox(rows.sum(axis=0) - rows, np.full((len(rows), 1), len(rows) - 1))
+        return _inbox(rows.sum(axis=0), len(rows))
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class SecretSharedTotalsLink(_Link):
             self.members[b].meet(a, self.members[a].public)
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
-        """The sum of all other rows, by secret sharing."""
+        """The sum of all rows, by secret sharing."""
         rows, tree = self._checked(release, turn), Tree.of(self.graph, t)
         for member, row in zip(self.members, rows, strict=True):
             member.begin(row, t)
@@ -128,5 +131,9 @@ class SecretSharedTotalsLink(_Link):
                 sums[parent] = sums[parent] + sums[i]
         total = sums[tree.order[0]]
         self._count(rows.shape[1])
-        heard = np.array([member.heard(total) for member in self.members])
-        return TotalInbox(heard, np.full((len(rows), 1), len(rows) - 1))
+        return _inbox(totals_point(len(rows)).decode(total), len(rows))
+
+
+def _inbox(total: np.ndarray, members: int) -> TotalInbox:
+    """The same total for all members."""
+    return TotalInbox(np.tile(total, (members, 1)), np.full((members, 1), members))
