@@ -35,8 +35,8 @@ class SummedGradientDescent:
 
     Distributed differential privacy (Kairouz, Liu, Steinke 2021) without a server. e_i is a member's share of the
     noise; `tacit.algorithms.summed` says what the sum of shares protects against. f stays within the problem's radius:
-    a member that lies can move the sum, but not beyond. Momentum (Polyak 1964) takes 1/(1 - momentum) times fewer rounds
-    for the same way: with the noise of a whole run given, that costs nothing (docs/results.md).
+    a member that lies can move the sum, but not beyond. Momentum (Polyak 1964) takes 1/(1 - momentum) times fewer
+    rounds for the same way: with the noise of a whole run given, that costs nothing (docs/results.md).
 
     Without a deviation it is the method without noise.
     """

@@ -280,8 +280,8 @@ def _shared(make: Callable[[float], Any], facts: Facts, reserve: Reserve) -> Cal
 
 
 def _summed(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
-    # Momentum reaches as far in fewer rounds, and a round costs every member several messages. K rounds with the largest
-    # step need a momentum of 1 - K step c s; more than 0.9 would still be gathering speed when the run ends.
+    # Momentum reaches as far in fewer rounds, and a round costs every member several messages. K rounds with the
+    # largest step need a momentum of 1 - K step c s; more than 0.9 would still gather speed when the run ends.
     largest, way = 4 / recipe.loss.max_curvature, 1 / (recipe.reach * level.deviation)
     rounds = max(recipe.solves, math.ceil((1 - _MOMENTUM) * way / largest))
     momentum, reserve = max(0.0, 1 - rounds * largest / way), level.reserve
