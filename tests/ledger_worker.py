@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -23,6 +24,7 @@ if __name__ == "__main__":
 
 from tacit.privacy.events import Event, Free, Pure, Unprotected  # noqa: E402
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger  # noqa: E402
+from tacit.privacy.ledger.file import LedgerFile  # noqa: E402
 
 RUN, ROUND = "spring", Pure(0.5)
 POINTS = ("reserved", "stored", "sent")
@@ -103,6 +105,29 @@ def kills(folder: Path, count: int, seed: int) -> None:
         assert ended(child) == -signal.SIGKILL
 
 
+def copies(folder: Path, count: int, seed: int) -> None:
+    """Kills `count` workers at random moments. Before that, and after, it copies the ledger's main file alone, and notes
+    how many rounds the world had seen just before: a line "copy rounds" in `copies`."""
+    rng, made = random.Random(seed), 0
+    with (folder / "copies").open("w") as notes:
+        for _ in range(count):
+            child = fork(lambda: life(folder))
+            for _ in range(2):
+                time.sleep(rng.uniform(0.0, 0.06))
+                seen = (folder / "sent").read_text() if (folder / "sent").exists() else ""
+                shutil.copy(folder / "ledger", folder / f"copy-{made}")
+                notes.write(f"copy-{made} {len(set(seen.split()[::2]))}\n")
+                made += 1
+            os.kill(child, signal.SIGKILL)
+            assert ended(child) == -signal.SIGKILL
+
+
+def copies_unsettled(folder: Path, count: int, seed: int) -> None:
+    """The same with a bug: rows stay in the log beside the file."""
+    LedgerFile._settle = lambda self: None
+    copies(folder, count, seed)
+
+
 def deaths(folder: Path, point: str, count: int, send_first: bool) -> None:
     """`count` workers, each of which kills itself one round later, at the same point of it."""
     for tick in range(count):
@@ -137,4 +162,6 @@ def race(folder: Path, racers: int, epsilon: float) -> None:
 
 if __name__ == "__main__":
     job, folder, *settings = sys.argv[1:]
-    {"kills": kills, "deaths": deaths, "race": race}[job](Path(folder), *map(json.loads, settings))
+    {"kills": kills, "copies": copies, "copies_unsettled": copies_unsettled, "deaths": deaths, "race": race}[job](
+        Path(folder), *map(json.loads, settings)
+    )

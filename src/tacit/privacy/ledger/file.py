@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from tacit.privacy.ledger.entries import Entry, LedgerError, hashed, unreadable
 
 FORMAT = 1
 PATIENCE = 30.0  # seconds to wait for another process that is writing
+_AGAIN = 0.001  # seconds between two attempts to move rows from the log into the file
 
 # Rows of entries, numbered 1, 2, 3, ...: caps (with an empty run, tick 0), reservations and payloads. The body is
 # canonical JSON, or the bytes that are sent. INSERT OR REPLACE deletes rows without asking the trigger on DELETE:
@@ -86,7 +88,9 @@ class LedgerFile:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """One transaction: done completely or not at all, and no other process writes meanwhile."""
+        """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, the
+        file itself has all rows: what leaves after that is in every later copy of the file, also in one without the log
+        beside it."""
         self.rows("BEGIN IMMEDIATE")
         try:
             yield
@@ -94,6 +98,30 @@ class LedgerFile:
         finally:
             if self.db.in_transaction:  # something was raised before the commit, or by it
                 self.rows("ROLLBACK")
+        self._settle()  # also if nothing was new: an earlier process may have died between commit and this
+
+    def _settle(self) -> None:
+        """Moves all committed rows from the log into the file. SQLite does not wait for another process that does the
+        same, or that reads the log: so we do."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                busy, _, _ = self.db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+                reason = "another process is reading"
+            except sqlite3.Error as error:
+                busy, reason = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY, str(error)
+                if not busy:
+                    break
+            if not busy:
+                return
+            if time.monotonic() > end:
+                break
+            time.sleep(_AGAIN)
+        raise LedgerError(
+            f"{self.path}: the newest rows are written to {self.path.name}-wal, but not yet to the file itself "
+            f"({reason}); nothing may leave before they are: free some space, or wait, and try again; that costs "
+            "nothing more"
+        )
 
     def entries(self) -> Iterator[Entry]:
         """All rows in order. Others may write, and so may the caller, while this is read."""

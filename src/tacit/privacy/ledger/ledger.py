@@ -27,7 +27,7 @@ before the first payload was stored was fixed before anything could leave: it is
 depend on what has left, which costs more. The ledger keeps the two apart; the accountant (`tacit.privacy.filters`)
 has a rule for each.
 
-**Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL); a call that was refused has
+**Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL), and the file itself; a call that was refused has
 written nothing; a call that was interrupted (by a signal, a failing disk) was done completely or not at all, and the
 round starts again. Every write is one BEGIN IMMEDIATE transaction that first reads what other processes have written.
 
@@ -37,8 +37,8 @@ whole file is checked whenever it is opened, and a file with a fault is refused.
 
 The file alone cannot show that its *last* rows are missing: an old copy of a ledger is a valid ledger. The chain holds
 no secret: whoever may write the file can rewrite all of it. Against both, an auditor keeps `head()`; `verify(kept)`
-finds later whether the ledger still contains it. Copy a ledger only while no process has it open: the
-newest rows may still be in the file `-wal` beside it.
+finds later whether the ledger still contains it. A copy of the file alone, without the `-wal` beside it, has at least
+all that was reserved for what had left when it was made; one that was made in the middle of a write may be refused.
 """
 
 from __future__ import annotations
