@@ -106,8 +106,8 @@ def kills(folder: Path, count: int, seed: int) -> None:
 
 
 def copies(folder: Path, count: int, seed: int) -> None:
-    """Kills `count` workers at random moments. Before that, and after, it copies the ledger's main file alone, and notes
-    how many rounds the world had seen just before: a line "copy rounds" in `copies`."""
+    """Kills `count` workers at random moments. Meanwhile it copies the ledger's main file alone, and notes how many
+    rounds the world had seen just before: a line "copy rounds" in `copies`."""
     rng, made = random.Random(seed), 0
     with (folder / "copies").open("w") as notes:
         for _ in range(count):

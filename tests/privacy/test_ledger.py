@@ -73,7 +73,7 @@ def test_200_kills_at_random_moments(tmp_path):
 
 
 def behind(folder):
-    """Copies of the main file alone that show less than what had left when they were made, and how many could be read."""
+    """Copies of the main file that show less than what had left when they were made; and how many could be read."""
     found, read = [], 0
     for line in (folder / "copies").read_text().splitlines():
         name, seen = line.split()

@@ -27,9 +27,10 @@ before the first payload was stored was fixed before anything could leave: it is
 depend on what has left, which costs more. The ledger keeps the two apart; the accountant (`tacit.privacy.filters`)
 has a rule for each.
 
-**Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL), and the file itself; a call that was refused has
-written nothing; a call that was interrupted (by a signal, a failing disk) was done completely or not at all, and the
-round starts again. Every write is one BEGIN IMMEDIATE transaction that first reads what other processes have written.
+**Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL), and the file itself; a call
+that was refused has written nothing; a call that was interrupted (by a signal, a failing disk) was done completely or
+not at all, and the round starts again. Every write is one BEGIN IMMEDIATE transaction that first reads what other
+processes have written.
 
 **Append-only**: rows are added, never changed; triggers refuse the rest. Every row holds the hash of the row before it,
 the first that of the `meta` row, which names the data set: a changed, removed or inserted row breaks the chain. The
