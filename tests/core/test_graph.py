@@ -54,3 +54,35 @@ def test_adjacency_round_trip():
 def test_refusals(make, message):
     with pytest.raises(GraphError, match=message):
         make()
+
+
+def test_connectivity_equals_that_of_networkx():
+    """On graphs of every density, trees and cuts of one agent included."""
+    found = set()
+    for n in (2, 3, 5, 9, 14):
+        for edges in {n - 1, n, 2 * n, n * (n - 1) // 3, n * (n - 1) // 2 - 1}:
+            if n - 1 <= edges <= n * (n - 1) // 2:
+                for seed in range(6):
+                    g = Graph.random(n, edges, seed)
+                    assert g.connectivity == nx.node_connectivity(g.to_networkx())
+                    found.add((g.connectivity, g.connectivity < g.degree.min()))
+    assert {c for c, _ in found} >= {1, 2, 3, 12}
+    assert {below for _, below in found} == {False, True}  # also where the least degree is no smallest cut
+
+
+def test_connectivity_of_known_graphs():
+    two_cliques = [(i, j) for k in (0, 4) for i in range(k, k + 6) for j in range(i + 1, k + 6)]  # they share two agents
+    assert Graph.from_edges(two_cliques).connectivity == 2
+    assert Graph.from_edges(nx.convert_node_labels_to_integers(nx.hypercube_graph(4)).edges).connectivity == 4
+    assert Graph.ring(1).connectivity == 0
+
+
+@pytest.mark.parametrize(("n", "degree"), [(9, 4), (9, 5), (12, 3), (12, 9), (30, 20), (100, 34)])
+def test_regular_graphs_have_the_degree_and_the_connectivity_asked_for(n, degree):
+    g = Graph.regular(n, degree)
+    even = degree + n * degree % 2
+    assert set(g.degree.tolist()) == {even}
+    assert nx.is_k_edge_connected(g.to_networkx(), even)  # by other means: connectivity is at most this
+    assert g.connectivity == even
+    assert g == Graph.regular(n, degree)
+    assert g != Graph.regular(n, degree, seed=100)

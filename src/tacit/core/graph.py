@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import maximum_flow
 
 from tacit.errors import GraphError, InputError, NotConnected
 
@@ -96,8 +99,10 @@ class Graph:
             return cls.complete(n)
         if degree < 3:
             return cls.ring(n)
+        dense = 2 * degree >= n  # then it is sooner found by the edges that it lacks
         while True:  # nearly every random regular graph is as connected as its degree allows
-            g = nx.random_regular_graph(degree, n, seed=seed)
+            g = nx.random_regular_graph(n - 1 - degree if dense else degree, n, seed=seed)
+            g = nx.complement(g) if dense else g
             if nx.is_connected(g) and (found := cls(n, tuple(g.edges))).connectivity == degree:
                 return found
             seed += 1
@@ -250,9 +255,22 @@ class Graph:
         >>> Graph.ring(5).connectivity, Graph.star(5).connectivity, Graph.complete(5).connectivity
         (2, 1, 4)
         """
-        if 2 * len(self.edges) == self.agents * (self.agents - 1):
-            return self.agents - 1
-        return int(nx.node_connectivity(self.to_networkx()))
+        n = self.agents
+        if 2 * len(self.edges) == n * (n - 1):
+            return n - 1
+        # Esfahanian and Hakimi (1984). Take an agent of the least degree. A smallest cut either leaves it, and then
+        # parts it from an agent that is no neighbour; or contains it, and then parts two of its neighbours.
+        hub = int(np.argmin(self.degree))
+        near, edges = self.neighbours(hub).tolist(), set(self.edges)
+        far = sorted(set(range(n)) - {hub, *near})
+        pairs = [(hub, i) for i in far] + [pair for pair in combinations(near, 2) if pair not in edges]
+        # To cut s from t takes as many agents as there are ways from s to t without a common agent (Menger): the flow
+        # from s's exit, n + s, to t's entry, t, where each agent lets one unit through, from its entry to its exit.
+        every = np.arange(n)
+        tails = np.concatenate([every, n + np.repeat(every, self.degree)])
+        heads = np.concatenate([n + every, self.indices])
+        ways = scipy.sparse.csr_array((np.ones(len(tails), dtype=np.int32), (tails, heads)), shape=(2 * n, 2 * n))
+        return min(int(maximum_flow(ways, n + s, t).flow_value) for s, t in pairs)
 
     def neighbours(self, i: int) -> np.ndarray:
         """The agents that agent i talks to, ascending."""
