@@ -12,7 +12,7 @@ from tacit.algorithms.consensus import TINY, needed
 from tacit.composite.term import Term
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
-from tacit.core.release import Inbox, Release
+from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.privacy.events import Free, Gaussian, Unprotected
@@ -152,13 +152,15 @@ class DPADMM:
         release = self._gradient(s.x_hat, problem, view, noise, k)
         return self.advanced(s, release.value, self.step_size(problem), k), release
 
-    def advanced(self, s: State, gradient: np.ndarray, step: np.ndarray, k: int) -> State:
-        """Round k, from a noisy gradient at x_hat, (n, d): it reads no record."""
+    def advanced(
+        self, s: State, gradient: np.ndarray, step: np.ndarray, k: int, radius: np.ndarray | float = np.inf
+    ) -> State:
+        """Round k, from a noisy gradient at x_hat, (n, d): it reads no record. x stays within the radius."""
         rho, term = self.penalty, self.term
         v = term.times(s.x_hat) - term.c + s.u_hat
         y = term.g.prox(v, 1 / rho)  # (3)
         pull = term.transposed_times(rho * (v - y))  # A^T w: w is a subgradient of g at y
-        x = s.x_hat - step * (gradient + pull)  # (7) in closed form
+        x = clipped(s.x_hat - step * (gradient + pull), radius)  # (7) in closed form
         Ax = term.times(x) - term.c
         u = s.u_hat + Ax - y  # (5)
         new = s._replace(

@@ -9,30 +9,55 @@ would that has all records.
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
+from tacit.algorithms import hyper
+from tacit.algorithms.consensus import needed
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError, whole
 from tacit.exchange.totals import TotalInbox
-from tacit.privacy.events import Gaussian
+from tacit.privacy.events import Gaussian, SharedGaussian
 from tacit.privacy.mechanisms import gradient_share, unprotected
 from tacit.privacy.noise import Noise
 from tacit.privacy.sensitivity import SHARE_GRID, gradient_sensitivity
 
 
-def check_reserve(colluders: int, dropouts: int) -> None:
-    """Refuses what is no number of members."""
-    whole("colluders", colluders, 0)
-    whole("dropouts", dropouts, 0)
+class Summed(Protocol):
+    """What a method on totals says about its noise."""
+
+    @property
+    def deviation(self) -> float | None:
+        """Of each member's share of the noise; None for the method without noise."""
+        ...
+
+    @property
+    def colluders(self) -> int:
+        """How many members may collude."""
+        ...
+
+    @property
+    def dropouts(self) -> int:
+        """How many members may be away."""
+        ...
 
 
-def broadcast(graph: Graph, colluders: int, dropouts: int) -> Broadcast:
+def check(method: Summed) -> None:
+    """Refuses a deviation that is not positive, and what is no number of members."""
+    if method.deviation is not None:
+        hyper.number("deviation", method.deviation)
+    whole("colluders", method.colluders, 0)
+    whole("dropouts", method.dropouts, 0)
+
+
+def broadcast(method: Summed, graph: Graph) -> Broadcast:
     """All members speak at every tick. Refuses a graph that colluders and dropouts together can cut in two: the noise
     of one part does not hide the sum of the other."""
+    colluders, dropouts = method.colluders, method.dropouts
     left = graph.agents - colluders - dropouts
     if left < 1:
         raise GraphError(
@@ -58,35 +83,43 @@ def share_deviation(facts: Problem, budget: Gaussian, *, colluders: int, dropout
     >>> round(one / two, 9)
     2.0
     """
-    shares = facts.agents - colluders - dropouts
+    shares = SharedGaussian(1.0, facts.agents, colluders, dropouts).shares
     return float(budget.multiplier * gradient_sensitivity(facts, row_norm).max() / math.sqrt(shares) * (1 + 1e-12))
 
 
+def check_start(start: np.ndarray, heard: Inbox) -> None:
+    """Refuses starts that differ: members that hear the same totals then have the same model at every tick. On a
+    connected graph it is enough that neighbours agree."""
+    if np.any(heard.rows[heard.indices] != np.repeat(start, heard.counts[:, 0], axis=0)):
+        raise InputError("members of a method on totals have one model: the start must be the same for all agents")
+
+
+def radius(method: Summed, problem: Problem) -> np.ndarray:
+    """(n, 1): within which models stay, so that a member that lies cannot move them farther. A model without noise may
+    be as large as it is."""
+    return np.full((problem.agents, 1), np.inf if method.deviation is None else problem.radius)
+
+
 def said(
+    method: Summed,
     f: np.ndarray,
     problem: Problem,
     view: View,
     noise: Noise | None,
     t: int,
-    *,
-    deviation: float | None,
-    colluders: int,
-    dropouts: int,
     row_norm: float = 1.0,
 ) -> Release:
     """The member's part of the gradient's sum at f, with its share of the noise; exact without a deviation."""
-    if deviation is None:
+    if method.deviation is None:
         return unprotected(np.round(problem.gradient(f) / SHARE_GRID) * SHARE_GRID)
-    if noise is None:
-        raise InputError("a private method needs noise: SecureNoise(), or SeededNoise(seed) to experiment")
     return gradient_share(
         problem,
-        noise,
-        deviation,
+        needed(noise),
+        method.deviation,
         f,
         members=view.network,
-        colluders=colluders,
-        dropouts=dropouts,
+        colluders=method.colluders,
+        dropouts=method.dropouts,
         row_norm=row_norm,
         ids=view.ids,
         t=t,

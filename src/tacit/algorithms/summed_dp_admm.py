@@ -9,16 +9,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tacit.algorithms import hyper, summed
+from tacit.algorithms import summed
 from tacit.algorithms.accelerated_dp_admm import AcceleratedDPADMM
 from tacit.algorithms.dp_admm import DPADMM, State
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
-from tacit.core.release import Inbox, Release, clipped
+from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.privacy.events import Free
 from tacit.privacy.noise import Noise
+
+# What makes the noise of a DPADMM: here `deviation` does.
+_OF_ONE_HOLDER: dict[str, Any] = {"budget": None, "noise_schedule": 1.0, "rate": 1.0, "as_printed": False}
 
 
 @lru_cache
@@ -39,9 +42,11 @@ class SummedDPADMM:
     `tacit.algorithms.summed` says what the sum of shares protects against. With scale_i = B_i/mean(B) the mean of the
     members' objectives is that of the pooled records.
 
-    The `method` brings term, penalty, step and row_norm. The step must be given: a member does not know the others'
-    scales. Its budget, rate and as_printed are those of one holder of all records, and have no use here. If the term
-    was learnt from records, its cost is to be paid before: a term of this method is public.
+    The `method` brings term, penalty, step, row_norm and average. The step must be given: a member does not know the
+    others' scales. With scale_i = B_i/mean(B), that of the pooled records is 1/(L_f + rho ||A^T A||) with
+    L_f = (largest curvature) row_norm^2 + l2. The method's budget, noise_schedule, rate and as_printed are for one
+    holder of all records, and are refused. So is a term that was learnt from private records, which costs something.
+    x stays within the problem's radius: a member that lies can move the total, but x no farther.
 
     Without a deviation it is the method without noise.
     """
@@ -56,48 +61,38 @@ class SummedDPADMM:
 
     def __post_init__(self) -> None:
         own = self.method
-        if not isinstance(own, DPADMM) or own.budget is not None or own.rate != 1 or own.as_printed or own.step is None:
-            raise InputError(f"method is a DPADMM with a step, and without budget, rate and as_printed; not {own!r}")
+        if not isinstance(own, DPADMM):
+            raise InputError(f"method is a DPADMM or an AcceleratedDPADMM, not {own!r}")
+        if own.step is None:
+            raise InputError("the method needs a step: a member cannot choose one for all by its own scale")
+        for name, only in _OF_ONE_HOLDER.items():
+            if not np.array_equal(getattr(own, name), only):
+                raise InputError(f"{name} of the method must be {only}: it is for one holder of all records")
         if not isinstance(own.term.cost, Free):
             raise InputError("the term was learnt from records, which costs something: take a public one")
-        if self.deviation is not None:
-            hyper.number("deviation", self.deviation)
+        summed.check(self)
         if isinstance(own, AcceleratedDPADMM) and own.restart is None:  # as there: with noise momentum never restarts
             object.__setattr__(self, "method", replace(own, restart=self.deviation is None))
-        summed.check_reserve(self.colluders, self.dropouts)
         object.__setattr__(self, "name", type(own).__name__)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All members speak at every tick."""
-        return summed.broadcast(graph, self.colluders, self.dropouts)
+        return summed.broadcast(self, graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
         """x_0 is the public start, u_0 = 0."""
-        first = self.method.start(problem, start)
-        return _state()(*first, np.full((len(start), 1), problem.radius))
+        summed.check_start(start, heard)
+        return _state()(*self.method.start(problem, start), summed.radius(self, problem))
 
     def speak(self, s: Any, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[Any, Release]:
         """The member's part of the gradient at x_hat."""
-        release = summed.said(
-            s.x_hat,
-            problem,
-            view,
-            noise,
-            t,
-            deviation=self.deviation,
-            colluders=self.colluders,
-            dropouts=self.dropouts,
-            row_norm=self.method.row_norm,
-        )
-        return s, release
+        return s, summed.said(self, s.x_hat, problem, view, noise, t, self.method.row_norm)
 
     def listen(self, s: Any, inbox: Inbox, view: View, t: int) -> Any:
-        """A round of the method, from the total. x stays within the radius, whatever was put into the total."""
+        """(3), (7) and (5), with the noisy gradient from the total."""
         gradient = summed.mean_gradient(inbox)
         step = np.full((len(gradient), 1), self.method.step)
-        new = self.method.advanced(State(*s[:-1]), gradient, step, t)
-        held = {name: clipped(getattr(new, name), s.radius) for name in ("x", "x_hat", "mean")}
-        return type(s)(*new._replace(**held), s.radius)
+        return type(s)(*self.method.advanced(State(*s[:-1]), gradient, step, t, s.radius), s.radius)
 
     def estimate(self, s: Any) -> np.ndarray:
         """x_t, or the mean of all so far: functions of totals."""

@@ -53,32 +53,20 @@ class SummedGradientDescent:
         hyper.number("step", self.step)
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum must be at least 0 and below 1, not {self.momentum}")
-        if self.deviation is not None:
-            hyper.number("deviation", self.deviation)
-        summed.check_reserve(self.colluders, self.dropouts)
+        summed.check(self)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All members speak at every tick."""
-        return summed.broadcast(graph, self.colluders, self.dropouts)
+        return summed.broadcast(self, graph)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The start is public, and the same for all."""
-        n = len(start)
-        return State(start, np.zeros_like(start), np.full((n, 1), np.nan), np.full((n, 1), problem.radius))
+        summed.check_start(start, heard)
+        return State(start, np.zeros_like(start), np.full((len(start), 1), np.nan), summed.radius(self, problem))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """The member's part of the gradient."""
-        release = summed.said(
-            s.f,
-            problem,
-            view,
-            noise,
-            t,
-            deviation=self.deviation,
-            colluders=self.colluders,
-            dropouts=self.dropouts,
-        )
-        return s, release
+        return s, summed.said(self, s.f, problem, view, noise, t)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """A step down the mean gradient."""
