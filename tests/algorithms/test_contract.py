@@ -47,7 +47,9 @@ GRAPHS = {
     "cycle": tacit.Graph.random_with_cycle(5, 7, seed=0),
 }
 ROUNDS = 8
-SMOOTH = Term(np.eye(15), Nothing())  # with other terms the optimum is another (tests/algorithms/test_summed_dp_admm.py)
+SMOOTH = Term(
+    np.eye(15), Nothing()
+)  # with other terms the optimum is another (tests/algorithms/test_summed_dp_admm.py)
 
 PLAIN = {
     "admm": ConsensusADMM(),
@@ -197,7 +199,10 @@ def test_stopping_saving_and_resuming_changes_nothing(algorithm, problem, stop, 
     assert resumed.spent == whole.spent
     assert resumed.history.keys() == whole.history.keys()
     for name, expected in whole.history.items():
-        if name in ("messages", "bytes"):  # a run that goes on agrees on keys again, where it needs any: those of round 0
+        if name in (
+            "messages",
+            "bytes",
+        ):  # a run that goes on agrees on keys again, where it needs any: those of round 0
             expected = expected + (whole.history["round"] > stop) * expected[0]
         np.testing.assert_array_equal(resumed.history[name], expected)
 

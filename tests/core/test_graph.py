@@ -71,7 +71,9 @@ def test_connectivity_equals_that_of_networkx():
 
 
 def test_connectivity_of_known_graphs():
-    two_cliques = [(i, j) for k in (0, 4) for i in range(k, k + 6) for j in range(i + 1, k + 6)]  # they share two agents
+    two_cliques = [
+        (i, j) for k in (0, 4) for i in range(k, k + 6) for j in range(i + 1, k + 6)
+    ]  # they share two agents
     assert Graph.from_edges(two_cliques).connectivity == 2
     assert Graph.from_edges(nx.convert_node_labels_to_integers(nx.hypercube_graph(4)).edges).connectivity == 4
     assert Graph.ring(1).connectivity == 0
