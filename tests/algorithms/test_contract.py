@@ -98,7 +98,7 @@ PRIVATE = {
     "random aggregation gd": RandomAggregationGD(step=Geometric(0.5, 0.9), beta=2.0),
     "random aggregation min-max": RandomAggregationGD(step=0.2, min_max=True, budget=GAUSS),
     "random coordinates": RandomCoordinateDescent(beta=2.0),
-    "summed descent": SummedGradientDescent(step=0.3, deviation=0.1, colluders=1),
+    "summed descent": SummedGradientDescent(step=0.3, momentum=0.5, deviation=0.1, colluders=1),
     "summed dp-admm": SummedDPADMM(
         method=DPADMM(term=generalised_lasso(15, 0.05), step=0.3, penalty=0.1, average=True), deviation=0.1, dropouts=1
     ),

@@ -23,14 +23,15 @@ NOISE = 0.05 * np.random.default_rng(7).normal(size=(T, 5, D))
 GRID = 2.0**-36
 
 
-def in_plain_numpy(noise):
-    """f <- f - step/N sum_i (grad O_i(f) + e_i), with real numbers in place of the grid."""
-    f, out = np.zeros(D), [np.zeros(D)]
+def in_plain_numpy(noise, momentum=0.0):
+    """v <- momentum v + 1/N sum_i (grad O_i(f) + e_i), f <- f - step v, with real numbers in place of the grid."""
+    f, v, out = np.zeros(D), np.zeros(D), [np.zeros(D)]
     for e in noise:
         total = np.zeros(D)
         for (X, y), scale, share in zip(PARTS, SCALE, e, strict=True):
             total += scale * (X.T @ (-y / (1 + np.exp(y * (X @ f))))) / len(y) + L2 * f + share
-        f = f - STEP * total / 5
+        v = momentum * v + total / 5
+        f = f - STEP * v
         out.append(f)
     return np.array(out)
 
@@ -40,11 +41,14 @@ def private(**settings):
 
 
 @pytest.mark.parametrize("exchange", [IdealTotals(), SecretSharedTotals()])
-def test_the_trajectory_is_that_of_plain_numpy(exchange):
-    noise = tacit.RecordedNoise(NOISE)
-    run = tacit.simulate(private(colluders=1), PROBLEM, FULL, rounds=T, noise=noise, record=True, exchange=exchange)
-    # Each step is off by at most half a step of the grid, and a step of descent does not make distances larger.
-    np.testing.assert_allclose(run.trajectory[:, 2], in_plain_numpy(NOISE), atol=T * STEP * GRID)
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_the_trajectory_is_that_of_plain_numpy(exchange, momentum):
+    method, noise = private(colluders=1, momentum=momentum), tacit.RecordedNoise(NOISE)
+    run = tacit.simulate(method, PROBLEM, FULL, rounds=T, noise=noise, record=True, exchange=exchange)
+    # A gradient is off by at most half a step of the grid; without momentum no step makes distances larger.
+    np.testing.assert_allclose(
+        run.trajectory[:, 2], in_plain_numpy(NOISE, momentum), atol=T * STEP * GRID / (1 - momentum)
+    )
     assert np.all(run.trajectory == run.trajectory[:, :1])  # the same bits at all members
     assert np.abs(run.model).max() > 0.1
 
@@ -141,7 +145,14 @@ def test_refusals():
         tacit.simulate(private(), PROBLEM, FULL, rounds=1, start=np.eye(5, D), noise=tacit.SeededNoise(0))
     with pytest.raises(tacit.InputError, match="needs noise"):
         tacit.simulate(private(), PROBLEM, FULL, rounds=1)
-    for wrong in ({"step": 0.0}, {"deviation": 0.0}, {"colluders": -1}, {"dropouts": 0.5}):
+    for wrong in (
+        {"step": 0.0},
+        {"momentum": 1.0},
+        {"momentum": -0.1},
+        {"deviation": 0.0},
+        {"colluders": -1},
+        {"dropouts": 0.5},
+    ):
         with pytest.raises(tacit.InputError):
             SummedGradientDescent(**{"step": 1.0, "deviation": 1.0} | wrong)
     with pytest.raises(tacit.InputError, match="nobody is left"):
