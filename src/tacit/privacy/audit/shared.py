@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import SummedGradientDescent
-from tacit.algorithms.summed import share_deviation
+from tacit.algorithms import SummedGradientDescent, summed
 from tacit.core.graph import Graph, View
 from tacit.core.losses import HuberHinge
 from tacit.core.problem import Problem
@@ -72,6 +71,8 @@ def audit_shared(
         raise InputError(f"an audit needs at least 1000 samples, not {samples}")
     whole("members", members, 2)
     colluders = (members - 1) // 2 if colluders is None else colluders
+    summed.check_reserve(colluders, 0)
+    summed.broadcast(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
     bug = "share" if planted and bug is None else bug
     if bug is not None and bug not in BUGS:
         raise InputError(f"no bug {bug!r}: one of {', '.join(BUGS)}")
@@ -207,7 +208,7 @@ def _calibrated(epsilon: float, members: int, colluders: int, rows: int) -> Summ
     facts = Facts(sizes=[rows] * members, dimension=1, **_public())
 
     def make(budget: Gaussian) -> SummedGradientDescent:
-        deviation = share_deviation(facts, budget, colluders=colluders, dropouts=0)
+        deviation = summed.share_deviation(facts, budget, colluders=colluders, dropouts=0)
         return SummedGradientDescent(step=_STEP, deviation=deviation, colluders=colluders)
 
     return calibrate(make, facts, Graph.complete(members), ROUNDS, epsilon=epsilon, delta=DELTA)
