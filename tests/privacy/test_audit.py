@@ -9,15 +9,8 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from tacit.privacy.audit import (
-    AUDITS,
-    _one_minimiser,
-    _Unmasked,
-    audit,
-    audit_gaussian,
-    audit_solver,
-    epsilon_lower_bound,
-)
+from tacit.privacy.audit import AUDITS, audit, audit_gaussian, audit_solver, epsilon_lower_bound
+from tacit.privacy.audit.steps import _one_minimiser, _Unmasked
 from tacit.privacy.noise import SeededNoise
 
 

@@ -331,8 +331,9 @@ def gradient_share(
         raise TacitError(f"shares of noise lie on the grid of {SHARE_GRID}, not on one of {noise.grid}")
     exact = noise.add("gaussian", problem.data_gradient(at), deviation, ids, t, onto=problem.l2 * at)
     value = np.round(exact / SHARE_GRID) * SHARE_GRID  # secure noise lies there already
-    events = [SharedGaussian(float(m), members, colluders, dropouts) for m in (deviation / moved)[:, 0]]
-    return _release(value, list(events))
+    multipliers = (deviation / moved)[:, 0].tolist()
+    made = {m: SharedGaussian(m, members, colluders, dropouts) for m in set(multipliers)}  # one for members alike
+    return _release(value, [made[m] for m in multipliers])
 
 
 def second_moment_perturbed(

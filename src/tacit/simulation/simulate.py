@@ -18,7 +18,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast, Turn
 from tacit.errors import InputError, whole
-from tacit.exchange import Exchange, SecretSharedSums, usual_exchange
+from tacit.exchange import Exchange, IdealTotals, SecretSharedSums, SecretSharedTotals, usual_exchange
 from tacit.exchange.listening import Listening, check_robust
 from tacit.privacy.events import Event, Free, Unprotected
 from tacit.privacy.noise import Noise
@@ -70,7 +70,7 @@ def simulate(
     >>> bool(abs(run.model - problem.optimum()) < 1e-8)
     True
     """
-    _check(problem, graph, rounds, start, tolerance, measure_every, resume, exchange, overheard)
+    _check(algorithm, problem, graph, rounds, start, tolerance, measure_every, resume, exchange, overheard)
     simulation = _Simulation(algorithm, problem, graph, noise, start, record, tolerance, exchange, robust, overheard)
     if resume is None:
         simulation.measure()
@@ -86,6 +86,7 @@ def simulate(
 
 
 def _check(
+    algorithm: Algorithm,
     problem: Problem,
     graph: Graph,
     rounds: int,
@@ -111,7 +112,13 @@ def _check(
         raise InputError(f"overheard is a function of tick, turn and release, not {overheard!r}")
     if resume is not None and start is not None:
         raise InputError("start is for a new run; a resumed run goes on from where it stopped")
-    if overheard is not None and exchange is not None:
+    totals = getattr(algorithm, "totals", False)  # no link carries a row
+    if isinstance(exchange, IdealTotals | SecretSharedTotals) and not totals:
+        raise InputError(
+            f"totals are for methods that need the sum over all members; {type(algorithm).__name__} needs its "
+            "neighbours' rows: take Plain() or SecretSharedSums()"
+        )
+    if overheard is not None and (exchange is not None or totals):
         raise InputError("overheard is for plain messages, which need no exchange")
 
 

@@ -1,100 +1,22 @@
-"""An audit: run the real code on two neighbouring data sets, and bound from below what it reveals.
-
-First an event E of the output is fixed, on separate samples. Then fresh samples count how often E happens under
-either data set. If a mechanism is epsilon-differentially private, P(E) <= exp(epsilon) P'(E); bounds of Clopper and
-Pearson on both frequencies turn that into a lower bound on epsilon, which holds with the stated confidence whatever the
-mechanism does inside. For an (epsilon, delta) claim, P(E) - delta takes the place of P(E). An audit can only show that
-a claim is false. To show what it can detect, each audit comes with a bug that it must catch: the paper's own version,
-or one that is planted here, in the audit, and is not a setting of any method.
-"""
+"""Audits of single steps and visits: dual variable perturbation, normal noise, a token, a solver."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
 
 from tacit.algorithms import DualPerturbedADMM, IncrementalADMM
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
-from tacit.errors import InputError
+from tacit.privacy.audit.bounds import Audited, Sampler, audit, batches_of
 from tacit.privacy.events import Pure
 from tacit.privacy.laws import law_within
 from tacit.privacy.mechanisms import objective_perturbed
 from tacit.privacy.noise import LawName, Scale, SeededNoise
 from tacit.privacy.plan import Facts, calibrate
-
-__all__ = [
-    "Audited",
-    "Sampler",
-    "audit",
-    "audit_dual_perturbed",
-    "audit_gaussian",
-    "audit_solver",
-    "audit_token",
-    "epsilon_lower_bound",
-]
-
-CONFIDENCE = 0.999
-Sampler = Callable[[int, int], np.ndarray]  # (which data set: 0 or 1, first tick) -> (samples,) of a statistic
-
-
-@dataclass(frozen=True)
-class Audited:
-    """What an audit found."""
-
-    claimed: float  # epsilon
-    lower: float  # epsilon is at least this, with the confidence
-    confidence: float
-    samples: int  # under each data set, after the event was fixed
-    threshold: float  # the event: the statistic is above it (below it, if negated)
-    negated: bool
-    delta: float = 0.0  # of an (epsilon, delta) claim
-
-    @property
-    def caught(self) -> bool:
-        """Whether the claim is false."""
-        return self.lower > self.claimed
-
-
-def epsilon_lower_bound(hits: int, others: int, samples: int, delta: float = 0.0) -> float:
-    """ln((P - delta)/P') at its least, from `hits` and `others` out of `samples` each (Clopper and Pearson).
-
-    >>> epsilon_lower_bound(0, 0, 1000)
-    0.0
-    >>> 0.9 < epsilon_lower_bound(500_000, 183_940, 1_000_000) < 1.0
-    True
-    """
-    miss = (1 - CONFIDENCE) / 2  # either of the two bounds may fail
-    least = (float(beta.ppf(miss, hits, samples - hits + 1)) if hits else 0.0) - delta
-    most = float(beta.ppf(1 - miss, others + 1, samples - others)) if others < samples else 1.0
-    return max(0.0, math.log(least / most)) if least > 0 else 0.0
-
-
-def audit(sample: Sampler, claimed: float, batches: int, delta: float = 0.0) -> Audited:
-    """Fixes the event on the first batches (a fifth), then tests it on fresh ones."""
-    pilots = max(1, batches // 5)
-    pilot = [np.concatenate([sample(which, t) for t in range(pilots)]) for which in (0, 1)]
-    best = (-1.0, 0.0, False)
-    for negated in (False, True):
-        a, b = (-x if negated else x for x in pilot)
-        for threshold in np.quantile(np.concatenate([a, b]), np.linspace(0.5, 0.999, 60)):
-            found = epsilon_lower_bound(int((a > threshold).sum()), int((b > threshold).sum()), len(a), delta)
-            best = max(best, (found, float(threshold), negated))
-    _, threshold, negated = best
-    hits, samples = [0, 0], 0
-    for t in range(pilots, batches):
-        for which in (0, 1):
-            x = sample(which, t)
-            hits[which] += int(((-x if negated else x) > threshold).sum())
-        samples += len(x)
-    lower = epsilon_lower_bound(hits[0], hits[1], samples, delta)
-    return Audited(claimed, lower, CONFIDENCE, samples, threshold, negated, delta)
 
 
 def audit_dual_perturbed(
@@ -102,14 +24,14 @@ def audit_dual_perturbed(
 ) -> Audited:
     """One step of DVP at alpha = epsilon, where a record reveals most. As printed, it has half of the noise."""
     algorithm = DualPerturbedADMM(penalty=_PENALTY, alpha=epsilon, as_printed=as_printed)
-    size, batches = _batches(samples)
+    size, batches = batches_of(samples)
     return audit(_far_out(algorithm, SeededNoise(seed), size), epsilon, batches)
 
 
 def audit_gaussian(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 1_000_000) -> Audited:
     """The same step with normal noise, calibrated to (epsilon, 1e-4). The planted bug halves the noise, as
     happens if one takes the distance of one record for that of two."""
-    size, batches = _batches(samples)
+    size, batches = batches_of(samples)
     facts = Facts(sizes=[1, 1], dimension=2, l2=_L2)
     algorithm = calibrate(
         lambda budget: DualPerturbedADMM(penalty=_PENALTY, budget=budget),
@@ -130,7 +52,7 @@ def audit_token(epsilon: float, *, planted: bool = False, seed: int = 0, samples
     the likelihood ratio of what they saw. By Neyman and Pearson no attack on what leaves separates two data sets
     better. The planted bug halves the noise.
     """
-    size, batches = _batches(samples)
+    size, batches = batches_of(samples)
     algorithm = calibrate(
         lambda budget: IncrementalADMM(penalty=_PENALTY, budget=budget),
         Facts(sizes=[1, 1, 1], dimension=2, l2=_L2),
@@ -151,7 +73,7 @@ def audit_solver(epsilon: float, *, planted: bool = False, seed: int = 0, sample
     The width of that gap shows the curvature of the objective, and so whether the record is (1), which adds curvature,
     or (0), which does not. A result inside the gap of one data set reveals the other.
     """
-    size, batches = _batches(samples)
+    size, batches = batches_of(samples)
     if planted:
         return audit(_one_minimiser(epsilon, 1e-2, _Unmasked(seed), size), epsilon, batches)
     return audit(_one_minimiser(epsilon, 1e-9, SeededNoise(seed), size), epsilon, batches)
@@ -246,19 +168,3 @@ def _one_minimiser(epsilon: float, tolerance: float, noise: SeededNoise, size: i
         return np.divide(1, moved, out=np.zeros_like(moved), where=moved > 0)  # zero if it is the start itself
 
     return sample
-
-
-def _batches(samples: int) -> tuple[int, int]:
-    """How many runs go into a batch, and how many batches there are, with those that fix the event."""
-    if samples < 1000:
-        raise InputError(f"an audit needs at least 1000 samples, not {samples}")
-    size = min(20_000, samples // 5)
-    return size, math.ceil(samples / size) + max(1, samples // size // 4)
-
-
-AUDITS: dict[str, Callable[..., Audited]] = {
-    "dvp": audit_dual_perturbed,
-    "dvp-gaussian": audit_gaussian,
-    "pi-admm2": audit_token,
-    "solver": audit_solver,
-}

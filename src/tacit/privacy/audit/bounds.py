@@ -1,0 +1,101 @@
+"""From counts to bounds: what runs under two neighbouring data sets show, with a stated confidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import beta
+
+from tacit.errors import InputError
+
+CONFIDENCE = 0.999
+Sampler = Callable[[int, int], np.ndarray]  # (which data set: 0 or 1, first tick) -> (samples,) of a statistic
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What an audit found."""
+
+    claimed: float  # epsilon
+    lower: float  # epsilon is at least this, with the confidence
+    confidence: float
+    samples: int  # under each data set, after the event was fixed
+    threshold: float  # the event: the statistic is above it (below it, if negated)
+    negated: bool
+    delta: float = 0.0  # of an (epsilon, delta) claim
+    against: str = ""  # who attacks, where the claim depends on it
+
+    @property
+    def ratio(self) -> float:
+        """The bound over the claim: near 1 if the audit is sharp, above 1 if the claim is false."""
+        return self.lower / self.claimed
+
+    @property
+    def caught(self) -> bool:
+        """Whether the claim is false."""
+        return self.lower > self.claimed
+
+
+def epsilon_lower_bound(hits: int, others: int, samples: int, delta: float = 0.0) -> float:
+    """ln((P - delta)/P') at its least, from `hits` and `others` out of `samples` each (Clopper and Pearson).
+
+    >>> epsilon_lower_bound(0, 0, 1000)
+    0.0
+    >>> 0.9 < epsilon_lower_bound(500_000, 183_940, 1_000_000) < 1.0
+    True
+    """
+    miss = (1 - CONFIDENCE) / 2  # either of the two bounds may fail
+    least = (float(beta.ppf(miss, hits, samples - hits + 1)) if hits else 0.0) - delta
+    most = float(beta.ppf(1 - miss, others + 1, samples - others)) if others < samples else 1.0
+    return max(0.0, math.log(least / most)) if least > 0 else 0.0
+
+
+def audit(sample: Sampler, claimed: float, batches: int, delta: float = 0.0) -> Audited:
+    """Fixes the event on the first batches (a fifth), then tests it on fresh ones."""
+    pilots = max(1, batches // 5)
+    pilot = [np.concatenate([sample(which, t) for t in range(pilots)]) for which in (0, 1)]
+    best = (-1.0, 0.0, False)
+    for negated in (False, True):
+        a, b = (-x if negated else x for x in pilot)
+        for threshold in np.quantile(np.concatenate([a, b]), np.linspace(0.5, 0.999, 60)):
+            found = epsilon_lower_bound(int((a > threshold).sum()), int((b > threshold).sum()), len(a), delta)
+            best = max(best, (found, float(threshold), negated))
+    _, threshold, negated = best
+    hits, samples = [0, 0], 0
+    for t in range(pilots, batches):
+        for which in (0, 1):
+            x = sample(which, t)
+            hits[which] += int(((-x if negated else x) > threshold).sum())
+        samples += len(x)
+    lower = epsilon_lower_bound(hits[0], hits[1], samples, delta)
+    return Audited(claimed, lower, CONFIDENCE, samples, threshold, negated, delta)
+
+
+def mu_lower_bound(wrong: int, guesses: int) -> float:
+    """How far apart two data sets are at least, from how often a guess was wrong: half of the guesses under either.
+
+    A release is mu-Gaussian-private if telling two neighbours apart is as hard as telling N(0, 1) from N(mu, 1): then
+    no guess, fixed beforehand, has error rates under the two data sets with a sum below 2 Phi(-mu/2). The bound of
+    Clopper and Pearson holds for the mean of the two rates: the number of errors in independent trials with different
+    rates has tails no heavier than the binomial of their mean (Hoeffding 1956, Theorem 4).
+
+    >>> mu_lower_bound(500, 1000)
+    0.0
+    >>> 0.9 < mu_lower_bound(308_538, 1_000_000) < 1.0
+    True
+    """
+    if wrong >= guesses:
+        return 0.0
+    return max(0.0, -2 * float(ndtri(beta.ppf(CONFIDENCE, wrong + 1, guesses - wrong))))
+
+
+def batches_of(samples: int) -> tuple[int, int]:
+    """How many runs go into a batch, and how many batches there are, with those that fix the event."""
+    if samples < 1000:
+        raise InputError(f"an audit needs at least 1000 samples, not {samples}")
+    size = min(20_000, samples // 5)
+    return size, math.ceil(samples / size) + max(1, samples // size // 4)

@@ -1,0 +1,247 @@
+"""The audit of shared noise: a coalition of members that sees every total, and knows its own rows and noise.
+
+A run is some rounds of `SummedGradientDescent` among N members, calibrated to (epsilon, delta) against t colluders. It
+goes through `tick`, as in `simulate`, and its totals through the protocol that agents run (`SecretSharedTotals`). Many
+runs lie side by side: in the protocol, a member's row has one entry for each run.
+
+The two data sets differ in one record of member 0, where a record reveals most: the loss has its largest slope at all
+points that the run reaches. The last t members collude. From every total they subtract their own rows, and guess the
+data set by a linear discriminant that pilot runs have fixed: it knows nothing about the method.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms import SummedGradientDescent, summed
+from tacit.core.graph import Graph, View
+from tacit.core.losses import HuberHinge
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Turn
+from tacit.errors import InputError, whole
+from tacit.exchange.totals import SecretSharedTotals, TotalInbox
+from tacit.privacy.accounting import gaussian_steps
+from tacit.privacy.audit.bounds import CONFIDENCE, Audited, mu_lower_bound
+from tacit.privacy.closed_forms import gaussian_epsilon
+from tacit.privacy.events import Gaussian
+from tacit.privacy.noise import LawName, Noise, Scale, SecureNoise, SeededNoise
+from tacit.privacy.plan import Facts, calibrate
+from tacit.simulation.tick import Blocks, tick
+
+ROUNDS, DELTA = 3, 1e-5
+BUGS = {
+    "share": "one member, which does not collude, forgets its share of the noise",
+    "variance": "a share is as if nobody colluded: N/(N - t) is forgotten",
+    "rounding": "rows are rounded to steps that are 5 to 10 times as wide as a share, and nothing is charged for it",
+}
+_STEP, _L2 = 1e-3, 1e-3  # models stay near zero, where the loss has its largest slope
+_RECORDS = 500_000  # in memory at a time
+_MOST_ROWS = 4096  # of one member
+
+
+def audit_shared(
+    epsilon: float,
+    *,
+    members: int = 5,
+    colluders: int | None = None,
+    planted: bool = False,
+    bug: str | None = None,
+    secure: bool = True,
+    seed: int = 0,
+    samples: int = 40_000,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audited:
+    """Three rounds of shared-descent at (epsilon, 1e-5), against `colluders` of the members; by default the most that
+    are fewer than half.
+
+    The claim under test is that of the events: what the coalition sees is a Gaussian mechanism. So the bound is one on
+    mu (`mu_lower_bound`), given as the epsilon that this mu has at delta. It exceeds the true value with a probability
+    of at most 0.001.
+
+    The noise is `SecureNoise`, with bits from the seed, so that an audit can be repeated. If not `secure`, and with a
+    `bug` (one of `BUGS`; `planted` is the first), it is `SeededNoise`: the same law, in a fraction of the time.
+    """
+    if samples < 1000:
+        raise InputError(f"an audit needs at least 1000 samples, not {samples}")
+    whole("members", members, 2)
+    colluders = (members - 1) // 2 if colluders is None else colluders
+    summed.check_reserve(colluders, 0)
+    summed.broadcast(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
+    bug = "share" if planted and bug is None else bug
+    if bug is not None and bug not in BUGS:
+        raise InputError(f"no bug {bug!r}: one of {', '.join(BUGS)}")
+    if bug is not None and members - colluders < 2:
+        raise InputError(f"against {colluders} of {members} members no noise is shared, so no bug can spoil it")
+    if bug == "variance" and colluders == 0:
+        raise InputError("without colluders N/(N - t) is 1: nothing can be forgotten")
+    half = _half(epsilon, members, colluders)
+    if bug is None:
+        half = min(half, 32)  # any number will do
+    if 2 * half > _MOST_ROWS:
+        raise InputError(f"the bug rounding needs {2 * half} records a member, above {_MOST_ROWS}: raise epsilon")
+    algorithm = _calibrated(epsilon, members, colluders, rows=2 * half)
+    runs = Runs(members, colluders, half, size=max(1, min(samples // 5, _RECORDS // (2 * half * members))))
+    if bug == "variance":
+        assert algorithm.deviation is not None
+        algorithm = replace(algorithm, deviation=algorithm.deviation * math.sqrt(1 - colluders / members))
+    noise: Noise = SeededNoise(seed)
+    if bug == "share":
+        noise = _Forgotten(seed, runs.size)
+    elif bug == "rounding":
+        noise = _Coarse(seed)
+    elif bug is None and secure:
+        noise = SecureNoise(random_bytes=np.random.default_rng(seed).bytes)
+    mu, threshold, tested = _guess(algorithm, runs, noise, samples, progress)
+    return Audited(
+        claimed=epsilon,
+        lower=gaussian_epsilon(1 / mu, DELTA) if mu > 0 else 0.0,
+        confidence=CONFIDENCE,
+        samples=tested,
+        threshold=threshold,
+        negated=False,
+        delta=DELTA,
+        against=f"{colluders} of the {members} members together",
+    )
+
+
+class Runs(Blocks):
+    """Many runs side by side: agent r + i size is member i of run r.
+
+    A member has 2 `half` records, each 1, -1 or 0, all of class +1; so each adds -1, +1 or 0 over their number to the
+    gradient, exactly. Member 0 has `half` records -1, and one record that is 1 in one data set and -1 in the other: its
+    gradient is 1/2 -+ 1/(2 half). The gradients of the others are 0. This is where rounding to whole numbers is worst:
+    the noise of the others is rounded away, and that of member 0 decides between two whole numbers.
+    """
+
+    def __init__(self, members: int, colluders: int, half: int, size: int) -> None:
+        self.members, self.colluders, self.size, self.half = members, colluders, size, half
+        self.graph, ids = Graph.complete(members), np.arange(members * size)
+        self.view = View(ids, np.full((len(ids), 1), members - 1.0), members)
+        self.turn = Turn(ids, ids, np.zeros(len(ids) + 1, dtype=int), np.zeros(0, dtype=int))
+        self.problems = [self._problem(record) for record in (1.0, -1.0)]
+        self.problem = self.problems[0]
+
+    def of(self, ids: np.ndarray) -> tuple[Problem, View]:
+        """All of them: everybody speaks and listens at every tick."""
+        return self.problem, self.view
+
+    def seen(self, algorithm: SummedGradientDescent, noise: Noise, which: int, t: int) -> np.ndarray:
+        """(size, rounds) what the coalition sees in runs on one of the two data sets that begin with tick t."""
+        link, start = _Link(self), np.zeros((len(self.view.ids), 1))
+        self.problem = self.problems[which]
+        state = algorithm.init(self.problem, self.view, start, Inbox(start, self.turn.indptr, self.turn.indices))
+        for k in range(ROUNDS):
+            state, _ = tick(algorithm, state, self, noise, self.turn, t + k, link)
+        self.models = algorithm.estimate(state)
+        return np.array(link.seen).T
+
+    def _problem(self, record: float) -> Problem:
+        rows, none = np.zeros((2 * self.half, 1)), np.zeros((2 * self.half, 1))
+        rows[0], rows[1 : 1 + self.half] = record, -1.0
+        labels = np.ones(2 * self.half)
+        parts = [(rows, labels)] * self.size + [(none, labels)] * ((self.members - 1) * self.size)
+        return Problem(parts, **_public())
+
+
+class _Link:
+    """The members' protocol, with an entry of their rows for each run; and what the coalition makes of its totals."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.sent: dict[str, int] = {}
+        self.seen: list[np.ndarray] = []
+        self._runs, self._link = runs, SecretSharedTotals().open(runs.graph)
+        everybody = np.arange(runs.members)
+        self._turn = Turn(everybody, everybody, runs.graph.indptr, runs.graph.indices)
+
+    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+        """Every member hears the total of its own run."""
+        runs = self._runs
+        rows = release.value.reshape(runs.members, runs.size)
+        wide = release._replace(value=rows, events=release.events[:: runs.size])
+        totals = self._link.deliver(wide, self._turn, t).sum()  # (members, size): the same for all members
+        self.seen.append(totals[-1] - rows[runs.members - runs.colluders :].sum(axis=0))
+        return TotalInbox(totals.reshape(-1, 1), np.full((len(release.value), 1), runs.members))
+
+
+class _Forgotten(SeededNoise):
+    """A bug to catch: member 1 adds no noise."""
+
+    def __init__(self, seed: int, size: int) -> None:
+        super().__init__(seed)
+        self._size = size
+
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+        drawn = super().draw(law, scale, dimension, ids, t, tag)
+        drawn[ids // self._size == 1] = 0.0
+        return drawn
+
+
+class _Coarse(SeededNoise):
+    """A bug to catch: rows are rounded to whole numbers. (The mechanism would refuse a grid that is so coarse.)"""
+
+    def add(
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
+        return np.round(super().add(law, value, scale, ids, t, onto))
+
+
+def _half(epsilon: float, members: int, colluders: int) -> int:
+    """Half the number of a member's records, for which a share of the noise is between 0.1 and 0.2 wide. A record moves
+    the gradient by 1/half, and the share is so many times as wide as its multiplier."""
+    step = gaussian_steps(ROUNDS, epsilon, DELTA).multiplier
+    share = step / math.sqrt(max(members - colluders, 1))
+    return 2 ** max(1, math.floor(math.log2(10 * share)))
+
+
+def _public() -> dict[str, Any]:
+    """What is public of the problem, besides the numbers of records."""
+    return {"loss": HuberHinge(0.5), "l2": _L2, "radius": 1.0}
+
+
+def _calibrated(epsilon: float, members: int, colluders: int, rows: int) -> SummedGradientDescent:
+    facts = Facts(sizes=[rows] * members, dimension=1, **_public())
+
+    def make(budget: Gaussian) -> SummedGradientDescent:
+        deviation = summed.share_deviation(facts, budget, colluders=colluders, dropouts=0)
+        return SummedGradientDescent(step=_STEP, deviation=deviation, colluders=colluders)
+
+    return calibrate(make, facts, Graph.complete(members), ROUNDS, epsilon=epsilon, delta=DELTA)
+
+
+def _guess(
+    algorithm: SummedGradientDescent,
+    runs: Runs,
+    noise: Noise,
+    samples: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[float, float, int]:
+    """The bound on mu, the threshold of the guess, and how many runs were guessed at under each data set.
+
+    A first fifth of the runs fixes the discriminant: the difference of the means, by the inverse covariance. The guess
+    is the first data set if the discriminant is above the middle of the two means.
+    """
+    tested = math.ceil(samples / runs.size)
+    pilots = math.ceil(tested / 4)
+
+    def batch(b: int) -> list[np.ndarray]:
+        # Streams of batches and of the two data sets must not coincide.
+        seen = [runs.seen(algorithm, noise, which, (2 * b + which) * ROUNDS) for which in (0, 1)]
+        if progress is not None:
+            progress(b + 1, pilots + tested)
+        return seen
+
+    a, b = (np.concatenate(parts) for parts in zip(*map(batch, range(pilots)), strict=True))
+    within = np.atleast_2d(np.cov(np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)]).T))
+    weights = np.linalg.lstsq(within, a.mean(axis=0) - b.mean(axis=0), rcond=None)[0]
+    threshold = float(weights @ (a.mean(axis=0) + b.mean(axis=0)) / 2)
+    wrong = 0
+    for k in range(pilots, pilots + tested):
+        first, second = batch(k)
+        wrong += int((first @ weights <= threshold).sum() + (second @ weights > threshold).sum())
+    return mu_lower_bound(wrong, 2 * tested * runs.size), threshold, tested * runs.size
