@@ -40,6 +40,7 @@ EDGES = (
     ("birch", "elm"),
 )
 COMPLETE = tuple(itertools.combinations(NAMES, 2))
+RING = (*itertools.pairwise(NAMES), ("alder", "elm"))
 D, SEED, L2 = 15, 11, 0.5
 
 
@@ -74,10 +75,19 @@ PRIVATE = (
     "going on, complete",
     "going on, complete, patient",
     "going on, secret-shared",
+    "totals",
+    "totals, ring",
+    "going on, totals",
 )  # these are paid for from a ledger
 ROBUST = {"robust": "clipping"}  # how members listen; the others take what is said
 SHARED = ("secret-shared", "going on, secret-shared")
-# Methods as a federation file has them; the others go on after ten seconds without one of them.
+# Members that share their noise: the edges, and how many may collude and be away.
+RESERVES: dict[str, tuple[Any, int, int]] = {
+    "totals": (COMPLETE, 1, 0),
+    "totals, ring": (RING, 1, 0),
+    "going on, totals": (COMPLETE, 1, 1),
+}
+# Methods as a federation file has them. If a kind is called so, the others go on after ten seconds without one of them.
 GOING_ON: dict[str, tuple[Any, int]] = {
     "going on": (("admm", 0.5, L2, "logistic"), 30),
     "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
@@ -85,6 +95,9 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on, complete": (("dvp", 2.0, 1e-5), 32),
     "going on, complete, patient": (("dvp", 2.0, 1e-5), 32),  # also with agents that a busy machine lets wait
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
+    "totals": (("shared-descent", 2.0, 1e-5), 50),
+    "totals, ring": (("shared-descent", 2.0, 1e-5), 50),
+    "going on, totals": (("shared-descent", 2.0, 1e-5), 50),
 }
 Fault = tuple[str, int] | None
 # The server takes its search path from the environment alone, and passes over what it cannot import.
@@ -117,7 +130,7 @@ def facts(sizes: list[int]) -> Facts:
 
 def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], identities: Path) -> Any:
     """Writes the file that all hold."""
-    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member
+    from tacit.agent.federation import NONE, ROWS, SUMS, TOTALS, Federation, Member
     from tacit.agent.method import ExactMethod, PrivateMethod
 
     certificates = [(identities / name / "certificate.pem").read_text() for name in NAMES]
@@ -125,12 +138,24 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
         Member(name, f"127.0.0.1:{port}", rows, certificate)
         for name, port, rows, certificate in zip(NAMES, ports, sizes, certificates, strict=True)
     ]
-    exchange = SUMS if kind in SHARED else ROWS
+    exchange = SUMS if kind in SHARED else TOTALS if kind in RESERVES else ROWS
     if kind in GOING_ON:
         method, rounds = GOING_ON[kind]
         agreed = PrivateMethod(*method) if kind in PRIVATE else ExactMethod(*method)
-        edges, patience = COMPLETE if "complete" in kind else EDGES, 600.0 if "patient" in kind else 10.0
-        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=patience)
+        edges, colluders, dropouts = RESERVES.get(kind, (COMPLETE if "complete" in kind else EDGES, 0, 0))
+        patience = (600.0 if "patient" in kind else 10.0) if kind.startswith("going on") else 0.0
+        made = Federation(
+            kind,
+            tuple(members),
+            edges,
+            agreed,
+            rounds,
+            SCHEMA,
+            exchange,
+            go_on_after=patience,
+            colluders=colluders,
+            dropouts=dropouts,
+        )
         made = made.with_rounds()  # and with the radius of its recipe
     else:
         exact = ExactMethod("admm", 0.5, L2, "logistic")
@@ -208,7 +233,7 @@ def agent(
         with (folder / "sent").open("a") as seen:
             # Everybody gets the same row; shares and partial sums are everybody's own.
             what = f"{question.run.hex()}:{question.tick}"
-            what += f":{question.phase}:{question.sender}" if kind in SHARED else ""
+            what += f":{question.phase}:{question.sender}" if kind in (*SHARED, *RESERVES) else ""
             seen.write(f"{what} {me} {sha256(answer).hexdigest()}\n")
             os.fsync(seen.fileno())
         if question.tick in uncommitted or (fault == ("answering", next(answers))):

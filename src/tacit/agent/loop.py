@@ -18,12 +18,13 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.agent.delivery import Rows, Sums
-from tacit.agent.federation import SUMS, difference
+from tacit.agent.federation import SUMS, TOTALS, difference
 from tacit.agent.liveness import HEARTBEAT, Liveness
 from tacit.agent.meeting import Meeting
 from tacit.agent.participant import Participant
 from tacit.agent.reading import Reading
 from tacit.agent.store import Arrays
+from tacit.agent.totals import Totals
 from tacit.agent.transport import Peer, Signal, log
 from tacit.agent.wire import BadMessage, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question
@@ -51,7 +52,11 @@ class AgentLoop:
         self.peers: dict[int, Peer] = {}
         self.doing = "starting"
         self.changed = Signal()
-        self._delivery = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
+        self._delivery: Rows | Sums | Totals
+        if federation.exchange == TOTALS:
+            self._delivery = Totals(participant, self.peers, self.changed)
+        else:
+            self._delivery = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
         self._reading = Reading(participant)
         self._view = federation.graph.view(np.array([participant.me]))
         start = np.zeros((1, participant.problem.dimension))  # public: neighbours know each other's
@@ -191,8 +196,7 @@ class AgentLoop:
             raise TacitError(
                 f"tick {t} would cost {event}, but {participant.events[t]} was planned and paid for; nothing was sent"
             )
-        silent = release.silent is not None and bool(release.silent[0])
-        participant.store.commit(t, self._arrays(), self._delivery.message(t, release.value[0], silent), event)
+        participant.store.commit(t, self._arrays(), self._delivery.message(t, release), event)
         self._spoken = t
         self._publish()
 
@@ -330,6 +334,8 @@ class AgentLoop:
             return False
         if name not in self.participant.store.finished_neighbours():
             return True
+        if isinstance(self._delivery, Totals):  # of its message of a tick, a share comes first, the total last
+            return self._spoken < self.rounds
         return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
 
     def _show(self, doing: str, done: int) -> None:
@@ -349,4 +355,7 @@ class AgentLoop:
         return nothing if row is None else row
 
     def _arrays(self) -> Arrays:
-        return {**self._state._asdict(), **self._delivery.memory, **self._reading.memory}
+        parts = (self._state._asdict(), self._delivery.memory, self._reading.memory)
+        found = {name: array for part in parts for name, array in part.items()}
+        assert len(found) == sum(map(len, parts)), "two arrays of one name: one would be lost over a crash"
+        return found

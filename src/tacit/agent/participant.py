@@ -121,8 +121,17 @@ def planned(federation: Federation, me: int) -> dict[int, Event]:
     return dict(zip(ticks, events, strict=True))
 
 
+def reserved(federation: Federation, me: int) -> dict[int, Event]:
+    """What a member pays for before it speaks: all releases of the plan, and one more for every member that may drop
+    out. Then the tick in doubt is released once more, with fresh noise (`tacit.agent.dropout`)."""
+    events = planned(federation, me)
+    spare = range(federation.rounds, federation.rounds + federation.dropouts)
+    return events | dict.fromkeys(spare, events[federation.rounds - 1])
+
+
 def check_sums(federation: Federation) -> None:
-    """Refuses secret-shared sums for a method in which not all members speak at once, or that looks at single rows."""
+    """Refuses secret-shared sums for a method in which not all members speak at once, or that looks at single rows. (A
+    federation with totals has been checked: `Federation`.)"""
     if federation.exchange != SUMS:
         return
     algorithm, graph = federation.setting.algorithm, federation.graph

@@ -10,6 +10,8 @@ A JSON file with two fields: `report`, and `signature`, the ECDSA signature (bas
 - `ledger` is a salted hash of the ledger's head. It tells a reader nothing, but the member cannot show an auditor
   another ledger later;
 - `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.absence`, base64);
+- `colluders` and `dropouts`, where the members share their noise, are those of the federation file: the costs hold
+  against so many members together, while so many are away;
 - `listening` says how the member listened, and for each neighbour at how many ticks its messages were moved, how far.
 """
 
@@ -30,7 +32,7 @@ import numpy as np
 
 from tacit import __version__
 from tacit.agent.absence import check_left
-from tacit.agent.federation import ROWS, Federation
+from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.identity import signed_by
 from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant, planned
@@ -62,12 +64,18 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         "ledger": None if ledger is None else _committed(participant, ledger),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
         "listening": listened(participant),
+        **_reserve(federation),
         **_released(participant),
         "before": [_released(each) for each in participant.earlier()],
     }
     signature = base64.b64encode(participant.identity.sign(canonical(report))).decode()
     with replacing(path) as draft:
         draft.write_text(json.dumps({"report": report, "signature": signature}, indent=1) + "\n", encoding="utf-8")
+
+
+def _reserve(federation: Federation) -> dict[str, int]:
+    """Against whom the costs hold, where the members share their noise."""
+    return dict((federation.agreed or federation).reserve._asdict()) if federation.exchange == TOTALS else {}
 
 
 def _committed(participant: Participant, ledger: Ledger) -> str:
@@ -124,6 +132,8 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
     certificate = federation.members[federation.names.index(member)].certificate
     if not signed_by(certificate, canonical(report), signature):
         raise InputError(f"{path} was changed, or {member} has not signed it")
+    if {key: report[key] for key in ("colluders", "dropouts") if key in report} != _reserve(federation):
+        raise InputError(f"{path} names other colluders or dropouts than the federation file")
     for k, (run, without, released, _) in enumerate(parts):
         if without and not federation.go_on_after:
             raise InputError(

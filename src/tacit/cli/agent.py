@@ -192,6 +192,8 @@ def _store_path(given: Path | None, identity: Path, federation: Federation) -> P
 
 def _tell_plan(participant: Participant) -> None:
     """Prints what the run will cost, and what the ledger allows."""
+    from tacit.agent.federation import TOTALS
+    from tacit.agent.guarantee import statement
     from tacit.agent.method import PrivateMethod
     from tacit.privacy.accounting import totals
     from tacit.privacy.events import Free
@@ -206,6 +208,8 @@ def _tell_plan(participant: Participant) -> None:
     noisy = sum(not isinstance(event, Free) for event in events.values())
     whole = totals(Counter(events.values()), method.delta).best
     screen.print(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
+    if participant.federation.exchange == TOTALS:
+        screen.print(f"the members share their noise: {statement(participant.federation)}", soft_wrap=True)
     paid = participant.federation.run in {run.run for run in participant.ledger.runs()}
     screen.print(
         f"ledger: epsilon = {participant.ledger.epsilon():.4g} is spent{', this run included' if paid else ''}; "
@@ -215,6 +219,7 @@ def _tell_plan(participant: Participant) -> None:
 
 
 def _model(participant: Participant, weights: np.ndarray) -> Model:
+    from tacit.agent.guarantee import guaranteed
     from tacit.agent.method import PrivateMethod
 
     federation, setting = participant.federation, participant.federation.setting
@@ -234,4 +239,8 @@ def _model(participant: Participant, weights: np.ndarray) -> Model:
             "epsilon": method.epsilon,
             "delta": method.delta,
         }
+    if method.shared:
+        found = guaranteed(federation)
+        privacy["statement"] += f", {found.against}"
+        privacy |= found.as_plain()
     return Model(weights, federation.schema, setting.facts.loss, training, privacy)
