@@ -203,7 +203,8 @@ def agent(
     listen: str | None = None,
 ) -> None:
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
-    "cut off from" a neighbour, which it does not call while there is a file `cut`. `slow` is the time that it takes to
+    "cut off from" a neighbour, which it does not call while there is a file `cut`; or it dies when it "gave its sum" or
+    "gave the total" of the n-th tick. `slow` is the time that it takes to
     compute. Every number of a life has its own noise."""
     from tacit.agent import handshakes
 
@@ -240,6 +241,8 @@ def agent(
             os.kill(os.getpid(), signal.SIGKILL)
         if fault is not None and fault[0] == "answered" and fault[1] == next(sent):
             asyncio.get_running_loop().call_later(0.005, os.kill, os.getpid(), signal.SIGKILL)
+        if fault == ({1: "gave its sum", 2: "gave the total"}.get(question.phase), question.tick):  # to one, at least
+            asyncio.get_running_loop().call_later(0.005, os.kill, os.getpid(), signal.SIGKILL)
         return answer
 
     def slowly(self: Any, state: Any, problem: Any, view: Any, noise: Any, t: int) -> Any:
@@ -270,7 +273,7 @@ def agent(
             return await until(self, *question)
 
         Peer._until = cut_off  # type: ignore[method-assign]
-    elif fault is not None and fault[0] not in ("answering", "answered"):
+    elif fault is not None and fault[0] not in ("answering", "answered", "gave its sum", "gave the total"):
         point, at = fault
         owner, method = {
             "paid": (Ledger, "reserve_run"),

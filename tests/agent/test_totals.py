@@ -333,7 +333,7 @@ def test_a_file_without_totals_is_as_it_was(network):
 
 def test_what_does_not_fit_together_is_refused(network):
     ring, complete = network("totals, ring").federation, network("totals", "complete").federation
-    with pytest.raises(GraphError, match="any 2 members can cut this graph in two: it allows 1 colluders and dropouts"):
+    with pytest.raises(GraphError, match="2 members can cut this graph in two, so shared noise allows 1 colluders"):
         replace(ring, colluders=2)
     with pytest.raises(InputError, match="of 5 members, 5 colluders and 0 dropouts leave none"):
         replace(complete, colluders=5)

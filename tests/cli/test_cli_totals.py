@@ -58,7 +58,7 @@ def test_three_hospitals_share_their_noise(hospitals, tacit):
     ("more", "reason"),
     [
         (["--colluders", "3"], "of 3 members, 3 colluders and 0 dropouts leave none"),
-        (["--colluders", "1", "--graph", "path"], "it allows 0 colluders and dropouts together, not 1"),
+        (["--colluders", "1", "--graph", "path"], "shared noise allows 0 colluders and dropouts together, not 1"),
         (["--colluders", "1", "--dropouts", "1"], "dropouts needs go_on_after"),
         (["--colluders", "1", "--go-on-after", "60"], "go_on_after needs dropouts"),
         (["--dropouts", "1"], "--dropouts is for members that share their noise: give --colluders, too"),
@@ -70,11 +70,11 @@ def test_three_hospitals_share_their_noise(hospitals, tacit):
 )
 def test_what_cannot_be_is_refused_in_one_line(hospitals, tacit, more, reason):
     code, _, err = tacit(*NEW, *more)
-    assert (code, reason in err.replace("\n", " ")) == (1, True), err
+    assert (code, reason in err.replace("\n", " ")) == (2, True), err
     assert not Path("federation.toml").exists()
 
 
 def test_noise_that_is_shared_needs_a_budget(hospitals, tacit):
     without = [word for word in NEW if word not in ("--epsilon", "2")]
     code, _, err = tacit(*without, "--colluders", "1")
-    assert (code, "give --epsilon, too" in err) == (1, True)
+    assert (code, "give --epsilon, too" in err) == (2, True)

@@ -17,12 +17,13 @@ from tacit import __version__
 from tacit.agent import federation_toml
 from tacit.agent.identity import canonical_certificate, check_dates, check_name, common_name, read_certificate
 from tacit.agent.method import EXACT_METHODS, ExactMethod, PrivateMethod
+from tacit.algorithms import summed
 from tacit.core.graph import Graph
 from tacit.core.problem import check_radius
 from tacit.data import Schema
 from tacit.data.public import require_public
 from tacit.data.text import read_text
-from tacit.errors import GraphError, InputError, NotConnected
+from tacit.errors import InputError, NotConnected
 from tacit.exchange.listening import check_robust
 from tacit.privacy.plan import Facts
 from tacit.workflows.losses import exact_loss
@@ -137,13 +138,8 @@ class Federation:
             if self.colluders or self.dropouts:
                 raise InputError(f"colluders and dropouts are for the exchange {TOTALS!r}, not for {self.exchange!r}")
             return
-        left = self.reserve.shares(len(self.members))  # refuses a reserve that leaves nobody
-        if left > 1 and self.graph.connectivity <= sum(self.reserve):
-            raise GraphError(
-                f"any {self.graph.connectivity} members can cut this graph in two: it allows "
-                f"{self.graph.connectivity - 1} colluders and dropouts together, not {sum(self.reserve)}; take more "
-                "edges, such as the graph auto or complete"
-            )
+        self.reserve.shares(len(self.members))  # refuses a reserve that leaves nobody
+        summed.broadcast(self.graph, *self.reserve)  # refuses a graph that so many members can cut in two
         if self.agreed is None and bool(self.go_on_after) != bool(self.dropouts):
             raise InputError(
                 "go_on_after needs dropouts: how many members may be away, so that their noise is not counted on"
@@ -177,6 +173,8 @@ class Federation:
     @cached_property
     def setting(self) -> Setting:
         """The algorithm with all its parameters, the rounds and the public facts: a function of the file alone."""
+        if self.exchange == TOTALS and self.agreed is not None:
+            return self._restricted(self.agreed.setting)
         if isinstance(self.method, PrivateMethod):
             found = self._recipe_setting()
             if found.rounds != self.rounds:
@@ -208,7 +206,8 @@ class Federation:
         return max(1, min(self.quorum or neighbours // 2 + 1, neighbours))
 
     def without(self, names: Iterable[str]) -> Federation:
-        """The federation without these members: a run of its own, from the start, with a setting of its own.
+        """The federation without these members: a run of its own, from the start, with a setting of its own; or, with
+        totals, from where the other run was left, with its setting (`tacit.agent.dropout`).
 
         The two runs have different hashes, so no message of one is valid in the other. Refuses a federation that cannot
         run without these members.
@@ -222,6 +221,13 @@ class Federation:
         if self.exchange == SUMS and isinstance(self.method, ExactMethod):
             raise InputError("the sum of the same exact rows with and without a member would reveal its row")
         edges = tuple(edge for edge in agreed.edges if absent.isdisjoint(edge))
+        if self.exchange == TOTALS:
+            if len(absent) > agreed.dropouts:
+                raise InputError(
+                    f"{', '.join(sorted(absent))} would be absent, and the noise allows for {agreed.dropouts} dropouts"
+                )
+            left = agreed.dropouts - len(absent)
+            return replace(agreed, members=remaining, edges=edges, agreed=agreed, dropouts=left)
         return replace(agreed, members=remaining, edges=edges, agreed=agreed).with_rounds()
 
     def with_rounds(self) -> Federation:
@@ -250,6 +256,22 @@ class Federation:
                 reserve=self.reserve if self.exchange == TOTALS else None,
             )
         )
+
+    def _restricted(self, agreed: Setting) -> Setting:
+        """The setting of the agreed run, for those of its members that are left: step, noise and weights stay."""
+        assert self.agreed is not None
+        kept = [self.agreed.names.index(name) for name in self.names]
+        facts = agreed.facts
+        left = Facts(
+            sizes=facts.sizes[kept],
+            dimension=facts.dimension,
+            loss=facts.loss,
+            scale=facts.scale[kept],
+            l2=facts.l2,
+            radius=facts.radius,
+        )
+        algorithm: Any = agreed.algorithm
+        return Setting(replace(algorithm, dropouts=self.dropouts), agreed.rounds, left)
 
     @cached_property
     def parts(self) -> dict[str, bytes]:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tacit.agent import dropout
 from tacit.agent.delivery import Rows, Sums
 from tacit.agent.federation import SUMS, TOTALS, difference
 from tacit.agent.liveness import HEARTBEAT, Liveness
@@ -26,7 +27,7 @@ from tacit.agent.reading import Reading
 from tacit.agent.store import Arrays
 from tacit.agent.totals import Totals
 from tacit.agent.transport import Peer, Signal, log
-from tacit.agent.wire import BadMessage, row_of
+from tacit.agent.wire import BadMessage, packed, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.core.release import Inbox
 from tacit.core.schedule import role
@@ -72,10 +73,14 @@ class AgentLoop:
             for part in (self._delivery, self._reading):
                 part.remember({name: arrays.pop(name) for name in part.memory})
             self._state = type(self._state)(**arrays)
+        self._totals = max(self._spoken, 0)  # how many totals the state is made of, if the members share their noise
+        if saved is None and dropout.goes_on(federation):
+            self._totals, arrays = dropout.reached(participant)
+            self._state = self._state._replace(**{name: arrays[name] for name in self._state._fields if arrays})
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
         self._meeting = Meeting(participant)
-        self.liveness = Liveness(participant, near, max(self._spoken, 0), self._spoken >= 0)
+        self.liveness = Liveness(participant, near, self._totals, self._spoken >= 0)
         self._absences = self.liveness.absences
 
     # What the server asks
@@ -83,6 +88,8 @@ class AgentLoop:
     def find(self, question: Question) -> bytes | None:
         """The bytes that answer a question; None if they are not ready yet."""
         tick, member = question.tick, question.sender
+        if question.phase == dropout.STATE and dropout.goes_on(self.participant.federation):
+            return self._state_after(tick)
         if not (tick < self.rounds and member in self._role(tick).heard_by):
             raise BadMessage("there is no message for {} at tick {}", self.participant.federation.names[member], tick)
         message = self._committed(tick)
@@ -148,7 +155,8 @@ class AgentLoop:
             await self._meet(patience)
             self._absences.begun = True
             self._pay()
-            for t in range(max(self._spoken, 0), self.rounds):
+            await self._within(patience, self._catch_up(), self._meeting.start)
+            for t in range(max(self._spoken, self._meeting.start), self.rounds):
                 self._absences.tick = t
                 await self._tick(t, patience)
             self.participant.store.finish(self.rounds, self._arrays())
@@ -156,8 +164,8 @@ class AgentLoop:
             self._show("heard all messages", self.rounds)
             self._reading.log_moved(self.rounds)
         if self.participant.ledger is not None:
-            for tick, message, _ in self.participant.store.releases():
-                self.participant.ledger.store(self.participant.federation.run, tick, message)
+            for tick, message in self.participant.said():
+                self.participant.ledger.store(self.participant.paid[0], tick, message)
         return np.asarray(self.algorithm.estimate(self._state)[0])
 
     async def _tick(self, t: int, patience: float | None) -> None:
@@ -171,6 +179,7 @@ class AgentLoop:
                 self._show(f"waiting for {', '.join(self.participant.federation.names[j] for j in mine.hears)}", t)
                 inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t), t)
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
+                self._totals = t + 1
         finally:
             if coming is not None:
                 coming.cancel()
@@ -204,9 +213,7 @@ class AgentLoop:
         """Lets what is committed leave; the ledger gets the first bytes before anybody else can."""
         first = min(self.participant.events, default=-1)
         if self.participant.ledger is not None and self._published < first <= self._spoken:
-            message = self.participant.store.message(first)
-            assert message is not None
-            self.participant.ledger.store(self.participant.federation.run, first, message)
+            self.participant.ledger.store(self.participant.paid[0], *self.participant.said()[0])
         self._published = self._spoken
         self.changed.notify()
 
@@ -275,8 +282,37 @@ class AgentLoop:
 
     def _pay(self) -> None:
         """Pays for the whole run before its first noise is drawn; after a restart this costs nothing more."""
+        if dropout.goes_on(self.participant.federation):
+            dropout.check_count(self.participant, self._meeting.start)
         if self.participant.ledger is not None:
-            self.participant.ledger.reserve_run(self.participant.federation.run, self.participant.events)
+            self.participant.ledger.reserve_run(*self.participant.paid)
+
+    async def _catch_up(self) -> None:
+        """If a run goes on where another was left, and this agent has missed its last total: gets the state after it
+        from the first neighbour that has it."""
+        start, state = self._meeting.start, self._state
+        if self._totals >= start:
+            return
+        self._show("catching up", start)
+        dimension, radius = state.f.shape[1], self.participant.problem.radius
+        read = partial(dropout.taken_state, self.algorithm, state, dimension=dimension, radius=radius)
+        asked = [asyncio.create_task(peer.ask(start, read, phase=dropout.STATE)) for peer in self.peers.values()]
+        try:
+            done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            self._state, self._totals = done.pop().result(), start
+        finally:
+            for each in asked:
+                each.cancel()
+        self.changed.notify()
+
+    def _state_after(self, totals: int) -> bytes | None:
+        """The state for a neighbour that has missed the total with which this run starts."""
+        if not self._meeting.complete or self._totals < totals == self._meeting.start:
+            return None
+        if not self._totals == totals == self._meeting.start:
+            raise BadMessage("there is no state after {} totals to ask for", totals)
+        payload = dropout.packed_state(self.algorithm, self._state)
+        return packed(self.participant.federation.run, self.participant.me, totals, payload, phase=dropout.STATE)
 
     async def _within(self, patience: float | None, coming: Awaitable[T], t: int) -> T:
         try:
@@ -312,6 +348,11 @@ class AgentLoop:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_TIMEOUT):
                 await asyncio.gather(*calls)
+
+    def follows(self) -> bool:
+        """Whether this agent, which has finished, is needed in the run in which the others go on."""
+        away = self.liveness.away
+        return away.done() and dropout.follows(self.participant, self._heard, away.result().names)
 
     # Beside the ticks
 

@@ -156,9 +156,12 @@ def verify(
     if federation.exchange == TOTALS:
         cost += f"; by plan {statement(federation)}"
     count = len(found["releases"])
+    before = sum(len(part["releases"]) for part in found["before"])
     without = f"; without {', '.join(found['without'])}" if found["without"] else ""
-    if more := sum(len(part["releases"]) for part in found["before"]):
-        without += f"; {more} more releases in runs that were abandoned, see the ledger"
+    if before and federation.exchange == TOTALS:
+        count, without = count + before, f"{without}; {before} of them before that"
+    elif before:
+        without += f"; {before} more releases in runs that were abandoned, see the ledger"
     screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
 
 
