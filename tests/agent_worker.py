@@ -203,9 +203,9 @@ def agent(
     listen: str | None = None,
 ) -> None:
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
-    "cut off from" a neighbour, which it does not call while there is a file `cut`; or it dies when it "gave its sum" or
-    "gave the total" of the n-th tick. `slow` is the time that it takes to
-    compute. Every number of a life has its own noise."""
+    "cut off from" a neighbour, which it does not call while there is a file `cut`; or it dies after it "gave its sum"
+    or "gave the total" of tick n to one neighbour. `slow` is the time that it takes to compute. Every number of a life
+    has its own noise."""
     from tacit.agent import handshakes
 
     assert "agent_warm" in sys.modules  # the server has it ready
@@ -225,12 +225,17 @@ def agent(
     algorithm = type(loaded(folder, kind).setting.algorithm)
     answered, computed = Server._ask, algorithm.speak
     uncommitted: dict[int, bytes] = {}
-    answers, sent = itertools.count(), itertools.count()
+    answers, sent, given = itertools.count(), itertools.count(), itertools.count()
 
     async def witnessed(self: Any, stream: Any, context: Any) -> bytes:
         """What the world sees: lines in a plain file, on the disk before the answer is."""
         asked = [raw async for raw in stream]
         answer, question = await answered(self, _streamed(asked), context), Question.FromString(*asked)
+        if fault == ({1: "gave its sum", 2: "gave the total"}.get(question.phase), question.tick):
+            if next(given):  # only the first that asks gets it
+                await asyncio.sleep(60)
+            soon = 0.005 if question.phase == 1 else 0.5  # before it hears the total; when the bytes have surely left
+            asyncio.get_running_loop().call_later(soon, os.kill, os.getpid(), signal.SIGKILL)
         with (folder / "sent").open("a") as seen:
             # Everybody gets the same row; shares and partial sums are everybody's own.
             what = f"{question.run.hex()}:{question.tick}"
@@ -240,8 +245,6 @@ def agent(
         if question.tick in uncommitted or (fault == ("answering", next(answers))):
             os.kill(os.getpid(), signal.SIGKILL)
         if fault is not None and fault[0] == "answered" and fault[1] == next(sent):
-            asyncio.get_running_loop().call_later(0.005, os.kill, os.getpid(), signal.SIGKILL)
-        if fault == ({1: "gave its sum", 2: "gave the total"}.get(question.phase), question.tick):  # to one, at least
             asyncio.get_running_loop().call_later(0.005, os.kill, os.getpid(), signal.SIGKILL)
         return answer
 

@@ -28,7 +28,9 @@ different numbers to different members, they wait for each other: like every mem
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ import numpy as np
 from tacit.agent.federation import TOTALS, Federation
 from tacit.agent.participant import Participant
 from tacit.agent.store import Arrays
+from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Message
 from tacit.core.release import clipped
@@ -78,6 +81,18 @@ def follows(participant: Participant, neighbours: Iterable[str], names: Iterable
     if federation.exchange != TOTALS or participant.name in away or len(away) > federation.dropouts:
         return False
     return bool(set(neighbours) - away - participant.store.finished_neighbours())
+
+
+async def first_state(algorithm: Any, state: Any, peers: Iterable[Peer], start: int, radius: float) -> Any:
+    """The member's state with that of the first neighbour in it that has heard so many totals."""
+    read = partial(taken_state, algorithm, state, dimension=state.f.shape[1], radius=radius)
+    asked = [asyncio.create_task(peer.ask(start, read, phase=STATE)) for peer in peers]
+    try:
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+    finally:
+        for each in asked:
+            each.cancel()
 
 
 def packed_state(algorithm: Any, state: Any) -> bytes:

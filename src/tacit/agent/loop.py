@@ -290,20 +290,12 @@ class AgentLoop:
     async def _catch_up(self) -> None:
         """If a run goes on where another was left, and this agent has missed its last total: gets the state after it
         from the first neighbour that has it."""
-        start, state = self._meeting.start, self._state
-        if self._totals >= start:
-            return
-        self._show("catching up", start)
-        dimension, radius = state.f.shape[1], self.participant.problem.radius
-        read = partial(dropout.taken_state, self.algorithm, state, dimension=dimension, radius=radius)
-        asked = [asyncio.create_task(peer.ask(start, read, phase=dropout.STATE)) for peer in self.peers.values()]
-        try:
-            done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            self._state, self._totals = done.pop().result(), start
-        finally:
-            for each in asked:
-                each.cancel()
-        self.changed.notify()
+        if self._totals < (start := self._meeting.start):
+            self._show("catching up", start)
+            radius = self.participant.problem.radius
+            self._state = await dropout.first_state(self.algorithm, self._state, self.peers.values(), start, radius)
+            self._totals = start
+            self.changed.notify()
 
     def _state_after(self, totals: int) -> bytes | None:
         """The state for a neighbour that has missed the total with which this run starts."""
