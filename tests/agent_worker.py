@@ -40,6 +40,7 @@ EDGES = (
     ("birch", "elm"),
 )
 COMPLETE = tuple(itertools.combinations(NAMES, 2))
+RING = (*itertools.pairwise(NAMES), ("alder", "elm"))
 D, SEED, L2 = 15, 11, 0.5
 
 
@@ -74,10 +75,19 @@ PRIVATE = (
     "going on, complete",
     "going on, complete, patient",
     "going on, secret-shared",
+    "totals",
+    "totals, ring",
+    "going on, totals",
 )  # these are paid for from a ledger
 ROBUST = {"robust": "clipping"}  # how members listen; the others take what is said
 SHARED = ("secret-shared", "going on, secret-shared")
-# Methods as a federation file has them; the others go on after ten seconds without one of them.
+# Members that share their noise: the edges, and how many may collude and be away.
+RESERVES: dict[str, tuple[Any, int, int]] = {
+    "totals": (COMPLETE, 1, 0),
+    "totals, ring": (RING, 1, 0),
+    "going on, totals": (COMPLETE, 1, 1),
+}
+# Methods as a federation file has them. If a kind is called so, the others go on after ten seconds without one of them.
 GOING_ON: dict[str, tuple[Any, int]] = {
     "going on": (("admm", 0.5, L2, "logistic"), 30),
     "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
@@ -85,6 +95,9 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on, complete": (("dvp", 2.0, 1e-5), 32),
     "going on, complete, patient": (("dvp", 2.0, 1e-5), 32),  # also with agents that a busy machine lets wait
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
+    "totals": (("shared-descent", 2.0, 1e-5), 50),
+    "totals, ring": (("shared-descent", 2.0, 1e-5), 50),
+    "going on, totals": (("shared-descent", 2.0, 1e-5), 50),
 }
 Fault = tuple[str, int] | None
 # The server takes its search path from the environment alone, and passes over what it cannot import.
@@ -117,7 +130,7 @@ def facts(sizes: list[int]) -> Facts:
 
 def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], identities: Path) -> Any:
     """Writes the file that all hold."""
-    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member
+    from tacit.agent.federation import NONE, ROWS, SUMS, TOTALS, Federation, Member
     from tacit.agent.method import ExactMethod, PrivateMethod
 
     certificates = [(identities / name / "certificate.pem").read_text() for name in NAMES]
@@ -125,12 +138,24 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
         Member(name, f"127.0.0.1:{port}", rows, certificate)
         for name, port, rows, certificate in zip(NAMES, ports, sizes, certificates, strict=True)
     ]
-    exchange = SUMS if kind in SHARED else ROWS
+    exchange = SUMS if kind in SHARED else TOTALS if kind in RESERVES else ROWS
     if kind in GOING_ON:
         method, rounds = GOING_ON[kind]
         agreed = PrivateMethod(*method) if kind in PRIVATE else ExactMethod(*method)
-        edges, patience = COMPLETE if "complete" in kind else EDGES, 600.0 if "patient" in kind else 10.0
-        made = Federation(kind, tuple(members), edges, agreed, rounds, SCHEMA, exchange, go_on_after=patience)
+        edges, colluders, dropouts = RESERVES.get(kind, (COMPLETE if "complete" in kind else EDGES, 0, 0))
+        patience = (600.0 if "patient" in kind else 10.0) if kind.startswith("going on") else 0.0
+        made = Federation(
+            kind,
+            tuple(members),
+            edges,
+            agreed,
+            rounds,
+            SCHEMA,
+            exchange,
+            go_on_after=patience,
+            colluders=colluders,
+            dropouts=dropouts,
+        )
         made = made.with_rounds()  # and with the radius of its recipe
     else:
         exact = ExactMethod("admm", 0.5, L2, "logistic")
@@ -178,8 +203,9 @@ def agent(
     listen: str | None = None,
 ) -> None:
     """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
-    "cut off from" a neighbour, which it does not call while there is a file `cut`. `slow` is the time that it takes to
-    compute. Every number of a life has its own noise."""
+    "cut off from" a neighbour, which it does not call while there is a file `cut`; or it dies after it "gave its sum"
+    or "gave the total" of tick n to one neighbour. `slow` is the time that it takes to compute. Every number of a life
+    has its own noise."""
     from tacit.agent import handshakes
 
     assert "agent_warm" in sys.modules  # the server has it ready
@@ -199,16 +225,21 @@ def agent(
     algorithm = type(loaded(folder, kind).setting.algorithm)
     answered, computed = Server._ask, algorithm.speak
     uncommitted: dict[int, bytes] = {}
-    answers, sent = itertools.count(), itertools.count()
+    answers, sent, given = itertools.count(), itertools.count(), itertools.count()
 
     async def witnessed(self: Any, stream: Any, context: Any) -> bytes:
         """What the world sees: lines in a plain file, on the disk before the answer is."""
         asked = [raw async for raw in stream]
         answer, question = await answered(self, _streamed(asked), context), Question.FromString(*asked)
+        if fault == ({1: "gave its sum", 2: "gave the total"}.get(question.phase), question.tick):
+            if next(given):  # only the first that asks gets it
+                await asyncio.sleep(60)
+            soon = 0.005 if question.phase == 1 else 0.5  # before it hears the total; when the bytes have surely left
+            asyncio.get_running_loop().call_later(soon, os.kill, os.getpid(), signal.SIGKILL)
         with (folder / "sent").open("a") as seen:
             # Everybody gets the same row; shares and partial sums are everybody's own.
             what = f"{question.run.hex()}:{question.tick}"
-            what += f":{question.phase}:{question.sender}" if kind in SHARED else ""
+            what += f":{question.phase}:{question.sender}" if kind in (*SHARED, *RESERVES) else ""
             seen.write(f"{what} {me} {sha256(answer).hexdigest()}\n")
             os.fsync(seen.fileno())
         if question.tick in uncommitted or (fault == ("answering", next(answers))):
@@ -245,7 +276,7 @@ def agent(
             return await until(self, *question)
 
         Peer._until = cut_off  # type: ignore[method-assign]
-    elif fault is not None and fault[0] not in ("answering", "answered"):
+    elif fault is not None and fault[0] not in ("answering", "answered", "gave its sum", "gave the total"):
         point, at = fault
         owner, method = {
             "paid": (Ledger, "reserve_run"),

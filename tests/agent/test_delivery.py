@@ -10,14 +10,16 @@ import pytest
 from agent_worker import D
 
 import tacit
-from tacit.agent.delivery import Sums, _signed
+from tacit.agent.delivery import _USE, Rows, Sums
 from tacit.agent.method import ExactMethod
 from tacit.agent.participant import check_sums
+from tacit.agent.run_keys import signed_text
 from tacit.agent.wire import BadMessage, unpacked
 from tacit.agent.wire_pb2 import Key, Message, Question
 from tacit.errors import ExchangeError, InputError
 from tacit.exchange import keys
 from tacit.exchange.fixed_point import FixedPoint
+from tacit.privacy.mechanisms import unprotected
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
@@ -62,7 +64,7 @@ class Agents:
                         self.deliveries[i].take_key(key)
 
     def message(self, i, t):
-        return self.deliveries[i].message(t, self.rows[t][i], silent=False)
+        return self.deliveries[i].message(t, unprotected(self.rows[t][i : i + 1]))
 
     def answer(self, i, question):
         answer = self.deliveries[i].answer(question, self.message(i, question.tick))
@@ -151,7 +153,8 @@ def test_a_listener_cannot_put_its_own_key_between_two_members(agents, network, 
 def test_a_member_whose_key_changes_has_lost_its_store(agents):
     other = keys.KeyPair().public
     participant = agents.participants[BIRCH]
-    key = Key(member=BIRCH, public=other, signature=participant.identity.sign(_signed(participant, BIRCH, other)))
+    signature = participant.identity.sign(signed_text(participant, _USE, BIRCH, other))
+    key = Key(member=BIRCH, public=other, signature=signature)
     with pytest.raises(BadMessage, match="birch has another key than before"):
         agents.deliveries[ALDER].take_key(key)
 
@@ -181,9 +184,22 @@ def test_an_old_tick_is_not_shared_again(agents):
 
 def test_nothing_is_said_before_all_keys_are_known(agents):
     delivery = Sums(agents.participants[BIRCH], {})
-    delivery._known.clear()
+    delivery._keys.known.clear()
     ask = Question(run=bytes.fromhex(agents.run), sender=ALDER, tick=0)
     assert delivery.answer(ask, agents.message(BIRCH, 0)) is None
+
+
+@pytest.mark.parametrize("delivery", [Rows, Sums])
+def test_a_row_with_a_share_of_the_noise_leaves_in_a_total_only(network, identities, delivery):
+    """A row of a method that shares its noise, as its mechanism has made it."""
+    totals, sums = network("totals"), network("secret-shared", "sums")
+    own = worker.participant(totals.folder, totals.kind, BIRCH, identities, tacit.SecureNoise())
+    view, algorithm = own.federation.graph.view(np.array([BIRCH])), own.federation.setting.algorithm
+    start = np.zeros((1, D))
+    _, release = algorithm.speak(algorithm.init(own.problem, view, start, None), own.problem, view, own.noise, 0)
+    other = worker.participant(sums.folder, sums.kind, BIRCH, identities, tacit.SecureNoise())
+    with pytest.raises(InputError, match="protected only in a sum over all members"):
+        delivery(other, {}).message(0, release)
 
 
 def test_methods_that_cannot_do_with_sums_are_refused(network):

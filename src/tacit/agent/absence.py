@@ -88,6 +88,7 @@ class Absences:
 
     def __init__(self, participant: Participant, tick: int, begun: bool) -> None:
         self.tick, self.begun = tick, begun  # where the agent is, and whether all members have met in this run
+        self._waits_at = tick  # before that
         self._agreed, self._identity = participant.federation.agreed or participant.federation, participant.identity
         self._me = self._agreed.names.index(participant.name)
         self._excluded = places(self._agreed, participant.federation.absent)
@@ -157,8 +158,8 @@ class Absences:
         run, present = tuple(statement.without), self._excluded
         if statement.absent in present or not (run == present or (not self.begun and set(run) < set(present))):
             return False
-        # A run in which this agent never was cannot have begun: it waits at tick 0.
-        own = self.tick if run == present else self._left_at.get(run, 0)
+        # A run in which this agent never was cannot have begun: it waits where this agent waits now.
+        own = self.tick if run == present else self._left_at.get(run, self._waits_at)
         return abs(statement.tick - own) <= len(self._agreed.members)
 
 

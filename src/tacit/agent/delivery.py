@@ -1,7 +1,8 @@
-"""How an agent gets the messages of a tick: its neighbours' rows, or their sum, which hides the single rows.
+"""How an agent gets the messages of a tick: its neighbours' rows, or their sum, which hides the single rows. A sum over
+all members is in `tacit.agent.totals`.
 
-Agents ask for both (`tacit.agent.transport`). `message` is what the agent itself commits at a tick: its row. `answer`
-turns it into what a neighbour gets that asks; None if that is not ready yet. `hear` asks the neighbours.
+Agents ask for all of these (`tacit.agent.transport`). `message` is what the agent itself commits at a tick: its row.
+`answer` turns it into what a neighbour gets that asks; None if that is not ready yet. `hear` asks the neighbours.
 """
 
 from __future__ import annotations
@@ -13,24 +14,26 @@ from functools import partial
 
 import numpy as np
 
-from tacit.agent.identity import signed_by
 from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant
+from tacit.agent.run_keys import RunKeys
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage, packed, packed_row, row_of
 from tacit.agent.wire_pb2 import Key, Message, Question
-from tacit.core.release import Inbox
+from tacit.core.release import Inbox, Release
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.keys import KEY_BYTES, KeyPair, RepeatableWords
+from tacit.exchange.plain import require_no_shares
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.exchange.sharing import Group, Sharer
 
 Own = Callable[[], Awaitable[bytes]]  # what this agent says at the tick, once it is committed
 Heard = Callable[[int], None]  # called with a neighbour that was heard
 
-_SEAL = 16  # bytes
+SEAL = 16  # bytes
 _SHARES, _PARTIAL = 0, 1  # phases
+_USE = b"secret-shared sums"  # of the keys
 
 
 class Rows:
@@ -60,9 +63,12 @@ class Rows:
     def take_key(self, key: Key) -> None:
         """Rows need no keys."""
 
-    def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
+    def message(self, tick: int, release: Release) -> bytes:
         """What is committed, and leaves as it is."""
-        return packed_row(self._participant.federation.run, self._participant.me, tick, None if silent else row)
+        require_no_shares(release.events)
+        silent = release.silent is not None and bool(release.silent[0])
+        row = None if silent else release.value[0]
+        return packed_row(self._participant.federation.run, self._participant.me, tick, row)
 
     def answer(self, question: Question, message: bytes) -> bytes | None:
         """The row itself."""
@@ -111,13 +117,9 @@ class Sums:
         words = RepeatableWords(hmac.digest(participant.store.secret, b"words", "sha256"))
         self._point = SecretSharedSums().point(graph)
         self._sharer = Sharer(me, bytes.fromhex(federation.run), self._point, words=words, keys=keys)
-        self.own_key = Key(
-            member=me, public=keys.public, signature=participant.identity.sign(_signed(participant, me, keys.public))
-        )
-        self._needed = {j for group in self._groups.values() for j in group.members} - {me}
-        self._known = {j: Key.FromString(raw) for j, raw in participant.store.keys().items()}
-        for j, key in self._known.items():
-            self._sharer.meet(j, key.public)
+        needed = {j for group in self._groups.values() for j in group.members}
+        self._keys = RunKeys(participant, keys.public, _USE, needed, self._sharer.meet)
+        self.own_key = self._keys.own
         self.memory: Arrays = {}  # the store has everything
         self._shares: dict[int, bytes] = {}  # by listener: the shares of its present tick,
         self._partials: dict[int, bytes] = {}  # and the partial sum, once the listener has asked for it
@@ -128,32 +130,22 @@ class Sums:
     @property
     def keys(self) -> tuple[Key, ...]:
         """The keys of the neighbours, which get each other's keys from this agent."""
-        return tuple(self._known[j] for j in self._groups[self._participant.me].members if j in self._known)
+        known = self._keys.known
+        return tuple(known[j] for j in self._groups[self._participant.me].members if j in known)
 
     @property
     def complete(self) -> bool:
         """Whether this agent has all keys that it needs."""
-        return self._needed <= self._known.keys()
+        return self._keys.complete
 
     def take_key(self, key: Key) -> None:
         """Notes a member's key, if that member has signed it."""
-        j, federation = key.member, self._participant.federation
-        if j not in self._needed or (j in self._known and self._known[j].public == key.public):
-            return
-        name = federation.names[j]
-        if not signed_by(federation.members[j].certificate, _signed(self._participant, j, key.public), key.signature):
-            raise BadMessage("{} has not signed the key that is shown as its own", name)
-        if j in self._known:
-            raise BadMessage(
-                "{} has another key than before: it has lost its store, and cannot go on in this run", name
-            )
-        self._sharer.meet(j, key.public)
-        key.DiscardUnknownFields()  # they would be passed on, and make honest greetings too long to be read
-        self._participant.store.keep_key(j, key.SerializeToString())
-        self._known[j] = key
+        self._keys.take(key)
 
-    def message(self, tick: int, row: np.ndarray, silent: bool) -> bytes:
+    def message(self, tick: int, release: Release) -> bytes:
         """What is committed; it never leaves as it is. An agent that is silent takes part with its last row."""
+        require_no_shares(release.events)
+        row = release.value[0]
         if isinstance(self._participant.federation.method, PrivateMethod):
             row = self._point.bounded(row)  # a noisy row may be moved, and must not fail
         return packed_row(self._participant.federation.run, self._participant.me, tick, row)
@@ -190,7 +182,7 @@ class Sums:
         shares = {me: sharing.shares(row, t)}
 
         def take_shares(j: int, message: Message) -> None:
-            sizes = {i: KEY_BYTES * (1 + (i == me)) + _SEAL for i in group.members if i != j}  # a listener's has a key
+            sizes = {i: KEY_BYTES * (1 + (i == me)) + SEAL for i in group.members if i != j}  # a listener's has a key
             ends = np.cumsum(list(sizes.values()))
             if len(message.payload) != ends[-1]:
                 raise BadMessage("its shares have {} bytes, not {}", len(message.payload), ends[-1])
@@ -215,9 +207,3 @@ class Sums:
         row = row_of(Message.FromString(message), self._participant.federation.schema.model_dimension)
         assert row is not None
         return row
-
-
-def _signed(participant: Participant, member: int, public: bytes) -> bytes:
-    """What a member signs, to prove that a key is its own."""
-    run = bytes.fromhex(participant.federation.run)
-    return b"tacit: key for secret-shared sums" + run + member.to_bytes(4, "big") + public

@@ -17,6 +17,7 @@ from tacit import __version__
 from tacit.agent import federation_toml
 from tacit.agent.identity import canonical_certificate, check_dates, check_name, common_name, read_certificate
 from tacit.agent.method import EXACT_METHODS, ExactMethod, PrivateMethod
+from tacit.algorithms import summed
 from tacit.core.graph import Graph
 from tacit.core.problem import check_radius
 from tacit.data import Schema
@@ -26,9 +27,9 @@ from tacit.errors import InputError, NotConnected
 from tacit.exchange.listening import check_robust
 from tacit.privacy.plan import Facts
 from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES, Setting
+from tacit.workflows.recipes import RECIPES, Reserve, Setting
 
-ROWS, SUMS = "rows", "secret-shared sums"  # what neighbours learn about each other
+ROWS, SUMS, TOTALS = "rows", "secret-shared sums", "secret-shared totals"  # what members learn about each other
 NONE = "none"  # no robust listening
 # The radius where exact values are exchanged. Numbers and labels are scaled to public bounds, so no model of them lies
 # farther out, unless l2 is below 1e-9. Double precision has enough digits for what lies within.
@@ -75,6 +76,8 @@ class Federation:
     robust: str = NONE
     go_on_after: float = 0.0
     quorum: int = 0
+    colluders: int = 0  # with totals: so many members together learn no more than the budget allows,
+    dropouts: int = 0  # while so many are away
     agreed: Federation | None = None  # what the file says, if some of its members are absent: see `without`
 
     def __post_init__(self) -> None:
@@ -88,8 +91,8 @@ class Federation:
             values = [getattr(member, what) for member in self.members]
             if twice := [value for k, value in enumerate(values) if value in values[:k]]:
                 raise InputError(f"two members have the same {what}: {twice[0]}")
-        if self.exchange not in (ROWS, SUMS):
-            raise InputError(f"the exchange is {ROWS!r} or {SUMS!r}, not {self.exchange!r}")
+        if self.exchange not in (ROWS, SUMS, TOTALS):
+            raise InputError(f"the exchange is {ROWS!r}, {SUMS!r} or {TOTALS!r}, not {self.exchange!r}")
         if self.radius == 0 and isinstance(self.method, ExactMethod):
             object.__setattr__(self, "radius", EXACT_RADIUS)
         if self.radius != 0:
@@ -98,9 +101,9 @@ class Federation:
             check_robust(self.robust, int(self.graph.degree.min()))
             if self.method.token:
                 raise InputError("robust listening compares rows: it is for methods in which all members speak at once")
-            if self.exchange == SUMS:
+            if self.exchange != ROWS:
                 raise InputError(
-                    "robust listening compares rows, but secret-shared sums hide them: choose one of the two"
+                    f"robust listening compares rows, but {self.exchange} hide them: choose one of the two"
                 )
         if not (self.go_on_after == 0 or LEAST_ABSENCE <= self.go_on_after < math.inf):
             raise InputError(f"go_on_after is 0, or {LEAST_ABSENCE:g} seconds or more, not {self.go_on_after}")
@@ -112,10 +115,42 @@ class Federation:
                 f"{self.names[int(few.argmax())]} has one neighbour, so its sum would be that neighbour's row: with "
                 "secret-shared sums every member needs two neighbours"
             )
+        self._check_totals()
         if isinstance(self.method, PrivateMethod):
             require_public(self.schema)
         else:
             exact_loss(self.method.loss, self.schema.label)  # refuses one that does not fit
+
+    def _check_totals(self) -> None:
+        """Refuses shared noise outside of totals, totals without it, and a reserve that the graph does not allow."""
+        if not (type(self.colluders) is int and type(self.dropouts) is int and min(self.reserve) >= 0):
+            raise InputError(
+                f"colluders and dropouts are whole numbers, 0 or more, not {self.colluders!r} and {self.dropouts!r}"
+            )
+        if self.method.shared != (self.exchange == TOTALS):
+            raise InputError(
+                f"{self.method.name} shares its noise among the members, so it needs the exchange {TOTALS!r}"
+                if self.method.shared
+                else f"{self.method.name} does not share its noise, so it cannot use the exchange {TOTALS!r}; "
+                "shared-descent can"
+            )
+        if self.exchange != TOTALS:
+            if self.colluders or self.dropouts:
+                raise InputError(f"colluders and dropouts are for the exchange {TOTALS!r}, not for {self.exchange!r}")
+            return
+        self.reserve.shares(len(self.members))  # refuses a reserve that leaves nobody
+        summed.broadcast(self.graph, *self.reserve)  # refuses a graph that so many members can cut in two
+        if self.agreed is None and bool(self.go_on_after) != bool(self.dropouts):
+            raise InputError(
+                "go_on_after needs dropouts: how many members may be away, so that their noise is not counted on"
+                if self.go_on_after
+                else "dropouts needs go_on_after: after how many seconds the others go on without a member"
+            )
+
+    @property
+    def reserve(self) -> Reserve:
+        """Whose share of the noise is not counted on."""
+        return Reserve(self.colluders, self.dropouts)
 
     @property
     def names(self) -> list[str]:
@@ -138,6 +173,8 @@ class Federation:
     @cached_property
     def setting(self) -> Setting:
         """The algorithm with all its parameters, the rounds and the public facts: a function of the file alone."""
+        if self.exchange == TOTALS and self.agreed is not None:
+            return self._restricted(self.agreed.setting)
         if isinstance(self.method, PrivateMethod):
             found = self._recipe_setting()
             if found.rounds != self.rounds:
@@ -169,7 +206,8 @@ class Federation:
         return max(1, min(self.quorum or neighbours // 2 + 1, neighbours))
 
     def without(self, names: Iterable[str]) -> Federation:
-        """The federation without these members: a run of its own, from the start, with a setting of its own.
+        """The federation without these members: a run of its own, from the start, with a setting of its own; or, with
+        totals, from where the other run was left, with its setting (`tacit.agent.dropout`).
 
         The two runs have different hashes, so no message of one is valid in the other. Refuses a federation that cannot
         run without these members.
@@ -183,6 +221,13 @@ class Federation:
         if self.exchange == SUMS and isinstance(self.method, ExactMethod):
             raise InputError("the sum of the same exact rows with and without a member would reveal its row")
         edges = tuple(edge for edge in agreed.edges if absent.isdisjoint(edge))
+        if self.exchange == TOTALS:
+            if len(absent) > agreed.dropouts:
+                raise InputError(
+                    f"{', '.join(sorted(absent))} would be absent, and the noise allows for {agreed.dropouts} dropouts"
+                )
+            left = agreed.dropouts - len(absent)
+            return replace(agreed, members=remaining, edges=edges, agreed=agreed, dropouts=left)
         return replace(agreed, members=remaining, edges=edges, agreed=agreed).with_rounds()
 
     def with_rounds(self) -> Federation:
@@ -208,8 +253,25 @@ class Federation:
                 self.method.delta,
                 self.radius or None,
                 averaged=self.robust == NONE,
+                reserve=self.reserve if self.exchange == TOTALS else None,
             )
         )
+
+    def _restricted(self, agreed: Setting) -> Setting:
+        """The setting of the agreed run, for those of its members that are left: step, noise and weights stay."""
+        assert self.agreed is not None
+        kept = [self.agreed.names.index(name) for name in self.names]
+        facts = agreed.facts
+        left = Facts(
+            sizes=facts.sizes[kept],
+            dimension=facts.dimension,
+            loss=facts.loss,
+            scale=facts.scale[kept],
+            l2=facts.l2,
+            radius=facts.radius,
+        )
+        algorithm: Any = agreed.algorithm
+        return Setting(replace(algorithm, dropouts=self.dropouts), agreed.rounds, left)
 
     @cached_property
     def parts(self) -> dict[str, bytes]:
@@ -228,9 +290,15 @@ class Federation:
             "go_on_after": _same(self.go_on_after),
             "quorum": self.quorum,
             "schema": self.schema.to_dict(),
+            **self._reserved,
             **{f"member {member.name}": asdict(member) for member in self.members},
         }
         return {part: sha256(_canonical(value)).digest()[:16] for part, value in sorted(content.items())}
+
+    @property
+    def _reserved(self) -> dict[str, int]:
+        """What only files with totals have."""
+        return dict(self.reserve._asdict()) if self.exchange == TOTALS else {}
 
     @cached_property
     def run(self) -> str:
@@ -270,6 +338,7 @@ class Federation:
             "dimension": self.schema.dimension,
             "edges": [list(edge) for edge in self.edges],
             **{key: getattr(self, key) for key in ("exchange", "radius", "robust", "go_on_after", "quorum")},
+            **self._reserved,
         }
         members = [asdict(member) for member in self.members]
         return federation_toml.write(settings, asdict(self.method), members, self.schema.to_dict())
@@ -290,7 +359,7 @@ class Federation:
 
     @classmethod
     def _from_plain(cls, plain: dict[str, Any]) -> Federation:
-        federation_toml.check(plain)
+        federation_toml.check(plain, reserve=plain.get("exchange") == TOTALS)
         schema, method = Schema.from_dict(plain["schema"]), plain["method"]
         if plain["dimension"] != schema.dimension:
             raise InputError(f"dimension = {plain['dimension']} does not fit the schema, which has {schema.dimension}")
@@ -301,6 +370,7 @@ class Federation:
             method=federation_toml.made(kind, method, "the method"),
             schema=schema,
             **{key: plain[key] for key in ("title", "rounds", "exchange", "radius", "robust", "go_on_after", "quorum")},
+            **{key: plain[key] for key in federation_toml.RESERVE if key in plain},
         )
 
 

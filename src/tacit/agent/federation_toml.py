@@ -6,11 +6,15 @@
     rounds = 64
     dimension = 12               # of the model; it follows from the schema
     edges = [["alder", "birch"], ["birch", "cedar"]]
-    exchange = "rows"            # or "secret-shared sums": nobody sees a single row (docs/secret-sharing.md)
+    exchange = "rows"            # or "secret-shared sums": nobody sees a single row (docs/secret-sharing.md);
+                                 # or "secret-shared totals": members share their noise (shared-descent)
     radius = 256                 # models farther from zero are clipped; public, from the recipe; up to 2^40
     robust = "none"              # or "clipping", "trimmed", "median": how members listen, against one that lies
     go_on_after = 0              # seconds without a member after which the others go on without it; 0: they wait
     quorum = 0                   # how many of a member's neighbours must sign that it is away; 0: more than half
+
+    colluders = 1                # with totals only: the guarantee holds against any so many members together,
+    dropouts = 0                 # while so many may be away
 
     [method]                     # private, by a recipe: every setting follows from the budget and the numbers of rows
     name = "mr-admm"
@@ -59,6 +63,7 @@ VERSION = 1
 LARGEST = 2**53  # double precision holds every whole number up to here
 _SETTINGS = ("version", "tacit", "title", "rounds", "dimension", "edges", "exchange", "radius", "robust")
 _KEYS = (*_SETTINGS, "go_on_after", "quorum", "method", "members", "schema")
+RESERVE = ("colluders", "dropouts")  # a file without totals need not have these
 
 
 def write(settings: Mapping[str, Any], method: Mapping[str, Any], members: Sequence[Any], schema: Any) -> str:
@@ -79,10 +84,11 @@ def loads(text: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is not TOML: {error}") from None
 
 
-def check(plain: dict[str, Any]) -> None:
-    """Refuses a file that lacks a key, has an unknown one, or has a value of the wrong type."""
+def check(plain: dict[str, Any], *, reserve: bool) -> None:
+    """Refuses a file that lacks a key, has an unknown one, or has a value of the wrong type. `reserve` says whether it
+    must have the keys of `RESERVE`."""
     _check_sizes(plain)
-    _check_keys(plain, _KEYS, "a federation")
+    _check_keys(plain, (*_KEYS, *RESERVE) if reserve else _KEYS, "a federation", optional=RESERVE)
     if plain["version"] != VERSION:
         raise InputError(f"version must be {VERSION}, not {plain['version']!r}: write it anew (tacit federation new)")
     if plain["tacit"] != __version__:
@@ -125,10 +131,11 @@ def _check_sizes(plain: Any, name: str = "a number") -> None:
         raise InputError(f"{name} is too large: whole numbers go up to 2^53")
 
 
-def _check_keys(settings: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+def _check_keys(settings: Mapping[str, Any], known: tuple[str, ...], what: str, optional: tuple[str, ...] = ()) -> None:
+    allowed = dict.fromkeys((*known, *optional))
     for key in settings:
-        if key not in known:
-            raise InputError(f"{what} sets {', '.join(known)}; got {key!r}; correct or remove it")
+        if key not in allowed:
+            raise InputError(f"{what} sets {', '.join(allowed)}; got {key!r}; correct or remove it")
     for key in known:
         if key not in settings:
             raise InputError(f"{what} must set {key}; it is absent; add it")

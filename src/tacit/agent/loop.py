@@ -17,15 +17,17 @@ from typing import TypeVar
 
 import numpy as np
 
+from tacit.agent import dropout
 from tacit.agent.delivery import Rows, Sums
-from tacit.agent.federation import SUMS, difference
+from tacit.agent.federation import SUMS, TOTALS, difference
 from tacit.agent.liveness import HEARTBEAT, Liveness
 from tacit.agent.meeting import Meeting
 from tacit.agent.participant import Participant
 from tacit.agent.reading import Reading
 from tacit.agent.store import Arrays
+from tacit.agent.totals import Totals
 from tacit.agent.transport import Peer, Signal, log
-from tacit.agent.wire import BadMessage, row_of
+from tacit.agent.wire import BadMessage, packed, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.core.release import Inbox
 from tacit.core.schedule import role
@@ -51,7 +53,11 @@ class AgentLoop:
         self.peers: dict[int, Peer] = {}
         self.doing = "starting"
         self.changed = Signal()
-        self._delivery = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
+        self._delivery: Rows | Sums | Totals
+        if federation.exchange == TOTALS:
+            self._delivery = Totals(participant, self.peers, self.changed)
+        else:
+            self._delivery = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
         self._reading = Reading(participant)
         self._view = federation.graph.view(np.array([participant.me]))
         start = np.zeros((1, participant.problem.dimension))  # public: neighbours know each other's
@@ -67,10 +73,14 @@ class AgentLoop:
             for part in (self._delivery, self._reading):
                 part.remember({name: arrays.pop(name) for name in part.memory})
             self._state = type(self._state)(**arrays)
+        self._totals = max(self._spoken, 0)  # how many totals the state is made of, if the members share their noise
+        if saved is None and dropout.goes_on(federation):
+            self._totals, arrays = dropout.reached(participant)
+            self._state = self._state._replace(**{name: arrays[name] for name in self._state._fields if arrays})
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
         self._meeting = Meeting(participant)
-        self.liveness = Liveness(participant, near, max(self._spoken, 0), self._spoken >= 0)
+        self.liveness = Liveness(participant, near, self._totals, self._spoken >= 0)
         self._absences = self.liveness.absences
 
     # What the server asks
@@ -78,6 +88,8 @@ class AgentLoop:
     def find(self, question: Question) -> bytes | None:
         """The bytes that answer a question; None if they are not ready yet."""
         tick, member = question.tick, question.sender
+        if question.phase == dropout.STATE and dropout.goes_on(self.participant.federation):
+            return self._state_after(tick)
         if not (tick < self.rounds and member in self._role(tick).heard_by):
             raise BadMessage("there is no message for {} at tick {}", self.participant.federation.names[member], tick)
         message = self._committed(tick)
@@ -143,7 +155,8 @@ class AgentLoop:
             await self._meet(patience)
             self._absences.begun = True
             self._pay()
-            for t in range(max(self._spoken, 0), self.rounds):
+            await self._within(patience, self._catch_up(), self._meeting.start)
+            for t in range(max(self._spoken, self._meeting.start), self.rounds):
                 self._absences.tick = t
                 await self._tick(t, patience)
             self.participant.store.finish(self.rounds, self._arrays())
@@ -151,8 +164,8 @@ class AgentLoop:
             self._show("heard all messages", self.rounds)
             self._reading.log_moved(self.rounds)
         if self.participant.ledger is not None:
-            for tick, message, _ in self.participant.store.releases():
-                self.participant.ledger.store(self.participant.federation.run, tick, message)
+            for tick, message in self.participant.said():
+                self.participant.ledger.store(self.participant.paid[0], tick, message)
         return np.asarray(self.algorithm.estimate(self._state)[0])
 
     async def _tick(self, t: int, patience: float | None) -> None:
@@ -166,6 +179,7 @@ class AgentLoop:
                 self._show(f"waiting for {', '.join(self.participant.federation.names[j] for j in mine.hears)}", t)
                 inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t), t)
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
+                self._totals = t + 1
         finally:
             if coming is not None:
                 coming.cancel()
@@ -191,8 +205,7 @@ class AgentLoop:
             raise TacitError(
                 f"tick {t} would cost {event}, but {participant.events[t]} was planned and paid for; nothing was sent"
             )
-        silent = release.silent is not None and bool(release.silent[0])
-        participant.store.commit(t, self._arrays(), self._delivery.message(t, release.value[0], silent), event)
+        participant.store.commit(t, self._arrays(), self._delivery.message(t, release), event)
         self._spoken = t
         self._publish()
 
@@ -200,9 +213,7 @@ class AgentLoop:
         """Lets what is committed leave; the ledger gets the first bytes before anybody else can."""
         first = min(self.participant.events, default=-1)
         if self.participant.ledger is not None and self._published < first <= self._spoken:
-            message = self.participant.store.message(first)
-            assert message is not None
-            self.participant.ledger.store(self.participant.federation.run, first, message)
+            self.participant.ledger.store(self.participant.paid[0], *self.participant.said()[0])
         self._published = self._spoken
         self.changed.notify()
 
@@ -271,8 +282,29 @@ class AgentLoop:
 
     def _pay(self) -> None:
         """Pays for the whole run before its first noise is drawn; after a restart this costs nothing more."""
+        if dropout.goes_on(self.participant.federation):
+            dropout.check_count(self.participant, self._meeting.start)
         if self.participant.ledger is not None:
-            self.participant.ledger.reserve_run(self.participant.federation.run, self.participant.events)
+            self.participant.ledger.reserve_run(*self.participant.paid)
+
+    async def _catch_up(self) -> None:
+        """If a run goes on where another was left, and this agent has missed its last total: gets the state after it
+        from the first neighbour that has it."""
+        if self._totals < (start := self._meeting.start):
+            self._show("catching up", start)
+            radius = self.participant.problem.radius
+            self._state = await dropout.first_state(self.algorithm, self._state, self.peers.values(), start, radius)
+            self._totals = start
+            self.changed.notify()
+
+    def _state_after(self, totals: int) -> bytes | None:
+        """The state for a neighbour that has missed the total with which this run starts."""
+        if not self._meeting.complete or self._totals < totals == self._meeting.start:
+            return None
+        if not self._totals == totals == self._meeting.start:
+            raise BadMessage("there is no state after {} totals to ask for", totals)
+        payload = dropout.packed_state(self.algorithm, self._state)
+        return packed(self.participant.federation.run, self.participant.me, totals, payload, phase=dropout.STATE)
 
     async def _within(self, patience: float | None, coming: Awaitable[T], t: int) -> T:
         try:
@@ -309,6 +341,11 @@ class AgentLoop:
             async with asyncio.timeout(_LEAVE_TIMEOUT):
                 await asyncio.gather(*calls)
 
+    def follows(self) -> bool:
+        """Whether this agent, which has finished, is needed in the run in which the others go on."""
+        away = self.liveness.away
+        return away.done() and dropout.follows(self.participant, self._heard, away.result().names)
+
     # Beside the ticks
 
     async def heartbeat(self) -> None:
@@ -330,6 +367,8 @@ class AgentLoop:
             return False
         if name not in self.participant.store.finished_neighbours():
             return True
+        if isinstance(self._delivery, Totals):  # of its message of a tick, a share comes first, the total last
+            return self._spoken < self.rounds
         return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
 
     def _show(self, doing: str, done: int) -> None:
@@ -349,4 +388,7 @@ class AgentLoop:
         return nothing if row is None else row
 
     def _arrays(self) -> Arrays:
-        return {**self._state._asdict(), **self._delivery.memory, **self._reading.memory}
+        parts = (self._state._asdict(), self._delivery.memory, self._reading.memory)
+        found = {name: array for part in parts for name, array in part.items()}
+        assert len(found) == sum(map(len, parts)), "two arrays of one name: one would be lost over a crash"
+        return found

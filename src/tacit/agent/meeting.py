@@ -5,6 +5,9 @@ signatures on in their greetings, so that they reach members that are not neighb
 member counts only with that member's signature: otherwise one liar could make the others pay for a run in which some
 member never took part. The signed text names the run and the member, and can be used for nothing else.
 
+Where a run goes on after a member has dropped out, each member also signs how many totals it has heard
+(`tacit.agent.dropout`). The run starts at the largest of these numbers.
+
 The signatures are kept in the store before they count. An agent that starts again in a run that has begun has all of
 them, waits for nobody, and can still pass them on to members that have not begun.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tacit.agent.dropout import goes_on, reached
 from tacit.agent.federation import Federation
 from tacit.agent.identity import signed_by
 from tacit.agent.participant import Participant
@@ -29,19 +33,26 @@ class Meeting:
     def __init__(self, participant: Participant) -> None:
         self._participant = participant
         self._known = {i: parsed(Met, raw) for i, raw in participant.store.met().items()}
+        going_on, me = goes_on(participant.federation), participant.me
+        self._slack = 1 if going_on else 0  # how far the numbers of honest members can lie apart
+        self._heard = self._known[me].heard if me in self._known else reached(participant)[0] if going_on else 0
 
     @property
     def complete(self) -> bool:
         """Whether all members have met their neighbours."""
         return len(self._known) == len(self._participant.federation.members)
 
+    @property
+    def start(self) -> int:
+        """The tick at which the run starts: 0, unless it goes on where another was left. For when all have met."""
+        return max((statement.heard for statement in self._known.values()), default=0)
+
     def sign(self) -> None:
         """States that this agent has met all its neighbours."""
-        me = self._participant.me
+        me, heard = self._participant.me, self._heard
         if me not in self._known:
-            self._keep(
-                Met(member=me, signature=self._participant.identity.sign(_signed(self._participant.federation, me)))
-            )
+            signature = self._participant.identity.sign(_signed(self._participant.federation, me, heard))
+            self._keep(Met(member=me, heard=heard, signature=signature))
 
     def take(self, statements: Collection[Met]) -> None:
         """Notes what others have signed; refuses statements that are wrong."""
@@ -55,9 +66,13 @@ class Meeting:
                 raise BadMessage("a statement by a member that does not exist, or with a signature that is too long")
             if i in self._known:
                 continue
-            if not signed_by(members[i].certificate, _signed(self._participant.federation, i), statement.signature):
+            heard, federation = statement.heard, self._participant.federation
+            if abs(heard - self._heard) > self._slack or heard > federation.rounds:
+                rule = "{} says that it has heard {} totals; {} has heard {}"
+                raise BadMessage(rule, members[i].name, heard, self._participant.name, self._heard)
+            if not signed_by(members[i].certificate, _signed(federation, i, heard), statement.signature):
                 raise BadMessage("{} has not signed that it has met all its neighbours", members[i].name)
-            self._keep(Met(member=i, signature=statement.signature))  # unknown fields are not passed on
+            self._keep(Met(member=i, heard=heard, signature=statement.signature))  # unknown fields are not passed on
 
     def for_greeting(self) -> list[Met]:
         """The statements for a greeting."""
@@ -68,6 +83,6 @@ class Meeting:
         self._known[statement.member] = statement
 
 
-def _signed(federation: Federation, member: int) -> bytes:
+def _signed(federation: Federation, member: int, heard: int = 0) -> bytes:
     """What a member signs. Its number in the run names it; the run names the file and the absent members."""
-    return _DOMAIN + bytes.fromhex(federation.run) + member.to_bytes(4, "big")
+    return _DOMAIN + bytes.fromhex(federation.run) + member.to_bytes(4, "big") + heard.to_bytes(4, "big")

@@ -37,6 +37,11 @@ class PrivateMethod:
         """Whether one member speaks at a time."""
         return RECIPES[self.name].token
 
+    @property
+    def shared(self) -> bool:
+        """Whether the members share their noise."""
+        return RECIPES[self.name].shared
+
 
 @dataclass(frozen=True)
 class ExactMethod:
@@ -62,3 +67,8 @@ class ExactMethod:
     def token(self) -> bool:
         """Whether one member speaks at a time."""
         return self.name == "i-admm"
+
+    @property
+    def shared(self) -> bool:
+        """Whether the members share their noise: there is none."""
+        return False

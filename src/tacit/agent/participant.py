@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.agent.federation import SUMS, Federation
+from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.method import PrivateMethod
 from tacit.agent.store import Store
@@ -63,11 +63,28 @@ class Participant:
         """What each release of this member will cost, by ticks."""
         return planned(self.federation, self.me)
 
+    @cached_property
+    def paid(self) -> tuple[str, dict[int, Event]]:
+        """What this member pays for before it speaks, and under which name. Members that share their noise pay once,
+        for the agreed run and all runs in which it goes on."""
+        if self.federation.exchange != TOTALS:
+            return self.federation.run, self.events
+        agreed = self.federation.agreed or self.federation
+        return agreed.run, reserved(agreed, agreed.names.index(self.name))
+
+    def said(self) -> list[tuple[int, bytes]]:
+        """What has left or may leave of that, by the ticks under which it is paid for: the ticks of the run, or if the
+        run goes on where others were left, the number of the release."""
+        if self.federation.exchange != TOTALS:
+            return [(tick, message) for tick, message, _ in self.store.releases()]
+        runs = [*reversed(self.earlier()), self]
+        return list(enumerate(message for each in runs for _, message, _ in each.store.releases()))
+
     def check(self) -> None:
         """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that the
         ledger does not allow, that has failed, or whose store is lost."""
         check_sums(self.federation)
-        events, ledger, run = self.events, self.ledger, self.federation.run
+        (run, events), ledger = self.paid, self.ledger
         if ledger is None:
             return
         if failure := self.store.failure():
@@ -78,8 +95,7 @@ class Participant:
             )
         reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
         ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
-        first = min(events, default=0)
-        if ledger.payload(run, first) is not None and self.store.message(first) is None:
+        if ledger.payload(run, min(events, default=0)) is not None and not self.said():
             raise TacitError(
                 f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} has none of "
                 "them: put the newest copy of that file back, or agree on a new run under another title"
@@ -121,8 +137,17 @@ def planned(federation: Federation, me: int) -> dict[int, Event]:
     return dict(zip(ticks, events, strict=True))
 
 
+def reserved(federation: Federation, me: int) -> dict[int, Event]:
+    """What a member pays for before it speaks: all releases of the plan, and one more for every member that may drop
+    out. Then the tick in doubt is released once more, with fresh noise (`tacit.agent.dropout`)."""
+    events = planned(federation, me)
+    spare = range(federation.rounds, federation.rounds + federation.dropouts)
+    return events | dict.fromkeys(spare, events[federation.rounds - 1])
+
+
 def check_sums(federation: Federation) -> None:
-    """Refuses secret-shared sums for a method in which not all members speak at once, or that looks at single rows."""
+    """Refuses secret-shared sums for a method in which not all members speak at once, or that looks at single rows. (A
+    federation with totals has been checked: `Federation`.)"""
     if federation.exchange != SUMS:
         return
     algorithm, graph = federation.setting.algorithm, federation.graph

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.agent.federation import NONE, SUMS, Federation
+from tacit.agent.federation import NONE, ROWS, TOTALS, Federation
 from tacit.agent.participant import Participant
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Refusals, log
@@ -34,7 +34,7 @@ class Reading:
         self._listening, self._refusals = Listening(participant.problem.radius, robust, period), Refusals()
         self._names = named(federation, participant.me)
         near = federation.graph.neighbours(participant.me).tolist()
-        self._place = {j: 0 if federation.exchange == SUMS else k for k, j in enumerate(near)}
+        self._place = {j: k if federation.exchange == ROWS else 0 for k, j in enumerate(near)}
         self._moved = np.zeros((len(self._names), 3))  # at how many ticks, by how much in all, and at most
         self._nothing = np.zeros((2, period, len(near), participant.problem.dimension) if robust else 0)
 
@@ -42,12 +42,12 @@ class Reading:
     def memory(self) -> Arrays:
         """What must be kept over a crash."""
         heard = self._listening.memory
-        return {"listened": self._nothing if heard is None else heard, "moved": self._moved}
+        return {"listened": self._nothing if heard is None else heard, "rows moved": self._moved}
 
     def remember(self, memory: Arrays) -> None:
         """Takes `memory` back after a crash."""
         self._listening.memory = memory["listened"] if len(self._nothing) else None
-        self._moved = memory["moved"]
+        self._moved = memory["rows moved"]
 
     def read(self, inbox: Inbox, senders: Sequence[int], own: np.ndarray, t: int) -> Inbox:
         """The messages as the agent uses them; `own`, (d,), is what it said itself."""
@@ -75,8 +75,8 @@ class Reading:
 
 def named(federation: Federation, me: int) -> list[str]:
     """The names under which an agent logs what it hears."""
-    if federation.exchange == SUMS:
-        return ["the sum of all neighbours"]
+    if federation.exchange != ROWS:
+        return ["the sum of all members" if federation.exchange == TOTALS else "the sum of all neighbours"]
     return [federation.names[j] for j in federation.graph.neighbours(me)]
 
 
@@ -92,7 +92,7 @@ def summary(names: Sequence[str], moved: np.ndarray) -> dict[str, dict[str, Any]
 def listened(participant: Participant) -> dict[str, Any]:
     """For the report: how the member listened, and whose messages were moved."""
     found = participant.store.state()
-    moved = np.zeros((0, 3)) if found is None else found[1]["moved"]
+    moved = np.zeros((0, 3)) if found is None else found[1]["rows moved"]
     names = named(participant.federation, participant.me)[: len(moved)]
     return {
         "radius": participant.federation.radius,

@@ -6,10 +6,13 @@ A JSON file with two fields: `report`, and `signature`, the ECDSA signature (bas
 - `releases` are the messages, by their hashes;
 - `without` names the members without whom the others went on;
 - `before` is what was released in the runs that were left for that. Each run has its epsilon; the total, with other
-  runs on the same records, is in the ledger;
+  runs on the same records, is in the ledger. Where the members share their noise, the run goes on where the others
+  were left, and the report's own epsilon is that of all of them together;
 - `ledger` is a salted hash of the ledger's head. It tells a reader nothing, but the member cannot show an auditor
   another ledger later;
 - `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.absence`, base64);
+- `colluders` and `dropouts`, where the members share their noise, are those of the federation file: the costs hold
+  against so many members together, while so many are away;
 - `listening` says how the member listened, and for each neighbour at how many ticks its messages were moved, how far.
 """
 
@@ -30,7 +33,7 @@ import numpy as np
 
 from tacit import __version__
 from tacit.agent.absence import check_left
-from tacit.agent.federation import ROWS, Federation
+from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.identity import signed_by
 from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant, planned
@@ -62,12 +65,22 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         "ledger": None if ledger is None else _committed(participant, ledger),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
         "listening": listened(participant),
+        **_reserve(federation),
         **_released(participant),
         "before": [_released(each) for each in participant.earlier()],
     }
+    if isinstance(method, PrivateMethod) and method.shared:
+        runs = (participant, *participant.earlier())
+        events = Counter(event for each in runs for _, _, event in each.store.releases())
+        report["epsilon"] = rounded_up(totals(events, method.delta).best)
     signature = base64.b64encode(participant.identity.sign(canonical(report))).decode()
     with replacing(path) as draft:
         draft.write_text(json.dumps({"report": report, "signature": signature}, indent=1) + "\n", encoding="utf-8")
+
+
+def _reserve(federation: Federation) -> dict[str, int]:
+    """Against whom the costs hold, where the members share their noise."""
+    return dict((federation.agreed or federation).reserve._asdict()) if federation.exchange == TOTALS else {}
 
 
 def _committed(participant: Participant, ledger: Ledger) -> str:
@@ -101,6 +114,29 @@ def _name(text: object) -> str:
     return text
 
 
+Released = list[tuple[int, dict[str, Any]]]  # ticks and events
+
+
+def _as_planned(released: list[Released], plans: list[Released], dropouts: int) -> bool:
+    """Whether a member released the whole plan of its last run, which comes first, and no more in those before."""
+    return all(
+        said == (plan[: len(said)] if k else plan) for k, (said, plan) in enumerate(zip(released, plans, strict=True))
+    )
+
+
+def _goes_on_as_planned(released: list[Released], plans: list[Released], dropouts: int) -> bool:
+    """The same where a run goes on where the one before was left: at the last tick that was said, which is said once
+    more, or after it (`tacit.agent.dropout`)."""
+    starts, rounds = {0}, len(plans[0])
+    for said, plan in zip(reversed(released), reversed(plans), strict=True):
+        if said:
+            first, last = said[0][0], said[-1][0]
+            if first not in starts or said != plan[first : last + 1]:
+                return False
+            starts = {last, last + 1}
+    return rounds in starts and sum(map(len, released)) <= rounds + dropouts
+
+
 def verified(path: Path, federation: Federation) -> dict[str, Any]:
     """The report in a file. Refuses it unless its member has signed it, it is about this federation, and the member
     released what was planned; in runs that were left, no more than that."""
@@ -124,7 +160,10 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
     certificate = federation.members[federation.names.index(member)].certificate
     if not signed_by(certificate, canonical(report), signature):
         raise InputError(f"{path} was changed, or {member} has not signed it")
-    for k, (run, without, released, _) in enumerate(parts):
+    if {key: report[key] for key in ("colluders", "dropouts") if key in report} != _reserve(federation):
+        raise InputError(f"{path} names other colluders or dropouts than the federation file")
+    plans = []
+    for run, without, _, _ in parts:
         if without and not federation.go_on_after:
             raise InputError(
                 f"{path} is about a run without {', '.join(without)}, which the federation file does not allow"
@@ -134,9 +173,10 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
             raise InputError(f"{path} is about the run {str(run)[:12]}, the federation file about {own.run[:12]}")
         if member not in own.names:
             raise InputError(f"{path} is by {member!r}, but the others went on without it")
-        plan = [(tick, to_plain(event)) for tick, event in planned(own, own.names.index(member)).items()]
-        if released != (plan[: len(released)] if k else plan):
-            raise InputError(f"{path} is signed, but {member} did not release what was planned")
+        plans.append([(tick, to_plain(event)) for tick, event in planned(own, own.names.index(member)).items()])
+    as_planned = _goes_on_as_planned if federation.exchange == TOTALS else _as_planned
+    if not as_planned([released for _, _, released, _ in parts], plans, federation.dropouts):
+        raise InputError(f"{path} is signed, but {member} did not release what was planned")
     try:
         for (_, after, _, _), (_, before, _, absences) in pairwise([*parts, ("", [], [], [])]):
             check_left(federation, before, after, absences)

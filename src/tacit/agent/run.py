@@ -2,7 +2,8 @@
 
 `tacit.agent.loop` runs the agent in one run. If members are proven to be away (`tacit.agent.liveness`), the agent
 leaves that run for the run of the federation without them (`Federation.without`). The new run starts from the
-beginning: another graph is another problem for the method, with other settings, and it costs its own budget.
+beginning: another graph is another problem for the method, with other settings, and it costs its own budget. Members
+that share their noise go on from where they were, and pay nothing (`tacit.agent.dropout`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.agent.dropout import goes_on
 from tacit.agent.liveness import MembersAway
 from tacit.agent.loop import AgentLoop, Watch
 from tacit.agent.participant import Participant
@@ -50,7 +52,8 @@ async def take_part(
             participant.store.go_on(away.names, away.tick, away.statements)
             participant = reduced
             absent, run = ", ".join(participant.federation.absent), participant.federation.run[:16]
-            log.warning(f"{away}; this agent goes on without {absent}, from the start, in the run {run}")
+            where = "from where it was" if goes_on(participant.federation) else "from the start"
+            log.warning(f"{away}; this agent goes on without {absent}, {where}, in the run {run}")
 
 
 def _reduced(participant: Participant, names: Collection[str], reason: str) -> Participant:
@@ -100,6 +103,8 @@ async def _take_part(
         model = work.result()
         finished(participant, model)
         await loop.leave(linger)
+        if loop.follows():
+            raise loop.liveness.away.result()
         loop.doing = "finished"
         participant.store.heartbeat(loop.liveness.contacts(), loop.doing)
     return model

@@ -338,4 +338,5 @@ def largest_question(federation: Federation) -> int:
 
 def largest_answer(federation: Federation) -> int:
     """The most bytes that an answer can have, from the model's dimension and the number of members."""
-    return max(8 * federation.schema.model_dimension + ENVELOPE, largest_question(federation))
+    rows = len(getattr(federation.setting.algorithm, "carried", ())) or 1  # of a state: `tacit.agent.dropout`
+    return max(8 * rows * federation.schema.model_dimension + ENVELOPE, largest_question(federation))

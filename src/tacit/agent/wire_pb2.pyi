@@ -48,12 +48,14 @@ class Absence(_message.Message):
     def __init__(self, witness: _Optional[int] = ..., absent: _Optional[int] = ..., without: _Optional[_Iterable[int]] = ..., tick: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Met(_message.Message):
-    __slots__ = ("member", "signature")
+    __slots__ = ("member", "signature", "heard")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
     member: int
     signature: bytes
-    def __init__(self, member: _Optional[int] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    heard: int
+    def __init__(self, member: _Optional[int] = ..., signature: _Optional[bytes] = ..., heard: _Optional[int] = ...) -> None: ...
 
 class Key(_message.Message):
     __slots__ = ("member", "public", "signature")

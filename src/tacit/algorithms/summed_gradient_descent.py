@@ -42,6 +42,7 @@ class SummedGradientDescent:
     """
 
     totals: ClassVar[bool] = True  # it needs sums over all members
+    carried: ClassVar[tuple[str, ...]] = ("f", "velocity")  # what a member that has missed a total needs of the others
 
     step: float
     momentum: float = 0.0

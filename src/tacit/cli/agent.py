@@ -111,7 +111,7 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     """
     names.require_agent()
     from tacit.agent import store as stores
-    from tacit.agent.federation import Federation
+    from tacit.agent.federation import TOTALS, Federation
     from tacit.agent.identity import Identity
     from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import reduced_store
@@ -120,14 +120,15 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     agreed, own = Federation.load(federation), Identity.load(identity)
     agreed.place(own.name, own.certificate)
     path = _store_path(store, identity, agreed)
+    events = []  # of all that one budget pays for
     while (found := stores.status(path)).without:
+        events += found.events if agreed.exchange == TOTALS else []
         agreed = agreed.without(found.without)
         path = reduced_store(path, agreed)
+    events += found.events
     method, now = agreed.method, time.time()
     alive = found.heartbeat is not None and now - found.heartbeat < _ALIVE
-    spent = (
-        totals(Counter(found.events), method.delta).best if isinstance(method, PrivateMethod) and found.events else None
-    )
+    spent = totals(Counter(events), method.delta).best if isinstance(method, PrivateMethod) and events else None
     peers = {name: None if contact is None else now - contact for name, contact in found.peers.items()}
     done = min(max(found.tick, 0), found.rounds)
     if json:
@@ -144,7 +145,7 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
             f"  {name}: {'not heard from yet' if ago is None else f'heard from {ago:.0f} s ago'}", markup=False
         )
     cost = "" if spent is None else f", epsilon = {spent:.4g} so far (the whole run is paid for)"
-    screen.print(f"released {len(found.events)} times{cost}")
+    screen.print(f"released {len(events)} times{cost}")
 
 
 class _Warnings(logging.Handler):
@@ -192,11 +193,14 @@ def _store_path(given: Path | None, identity: Path, federation: Federation) -> P
 
 def _tell_plan(participant: Participant) -> None:
     """Prints what the run will cost, and what the ledger allows."""
+    from tacit.agent.federation import TOTALS
+    from tacit.agent.guarantee import statement
     from tacit.agent.method import PrivateMethod
     from tacit.privacy.accounting import totals
     from tacit.privacy.events import Free
 
-    method, events = participant.federation.method, participant.events
+    method, (run, events) = participant.federation.method, participant.paid
+    agreed = participant.federation.agreed or participant.federation
     screen.print(
         f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}", markup=False
     )
@@ -206,7 +210,9 @@ def _tell_plan(participant: Participant) -> None:
     noisy = sum(not isinstance(event, Free) for event in events.values())
     whole = totals(Counter(events.values()), method.delta).best
     screen.print(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
-    paid = participant.federation.run in {run.run for run in participant.ledger.runs()}
+    if participant.federation.exchange == TOTALS:
+        screen.print(f"the members share their noise: {statement(agreed)}", soft_wrap=True)
+    paid = run in {each.run for each in participant.ledger.runs()}
     screen.print(
         f"ledger: epsilon = {participant.ledger.epsilon():.4g} is spent{', this run included' if paid else ''}; "
         f"the cap is {participant.ledger.cap()}",
@@ -215,6 +221,7 @@ def _tell_plan(participant: Participant) -> None:
 
 
 def _model(participant: Participant, weights: np.ndarray) -> Model:
+    from tacit.agent.guarantee import guaranteed
     from tacit.agent.method import PrivateMethod
 
     federation, setting = participant.federation, participant.federation.setting
@@ -234,4 +241,8 @@ def _model(participant: Participant, weights: np.ndarray) -> Model:
             "epsilon": method.epsilon,
             "delta": method.delta,
         }
+    if method.shared:
+        found = guaranteed(federation.agreed or federation)
+        privacy["statement"] += f", {found.against}"
+        privacy |= found.as_plain()
     return Model(weights, federation.schema, setting.facts.loss, training, privacy)

@@ -15,8 +15,9 @@ from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing, writable
+from tacit.workflows.graphs import auto_graph
 from tacit.workflows.losses import LOSSES, usual
-from tacit.workflows.recipes import RECIPES, recommended
+from tacit.workflows.recipes import RECIPES, Reserve, recommended
 
 app = typer.Typer(
     help="Write, show and check the file that all members of a federation agree on.",
@@ -33,7 +34,19 @@ _METHOD = (
 )
 _LOSS = f"Without --epsilon one of: {', '.join(LOSSES)}. By default the one that fits the label."
 _SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
-_GO_ON = "If a member is silent for so many seconds, the others start again without it; 0: they wait for it."
+_GRAPH = (
+    "ring (the default), star, path, complete, random:EDGES, or a CSV file with the columns from and to; auto (the "
+    "default with --colluders): complete for up to 20 members, else random with as many neighbours as are needed."
+)
+_COLLUDERS = (
+    "With --epsilon: the members share the noise of a secret-shared sum over all of them (shared-descent). The "
+    "guarantee holds against any so many members together."
+)
+_DROPOUTS = "With --colluders and --go-on-after: so many members may go away, and the run goes on where it was."
+_GO_ON = (
+    "If a member is silent for so many seconds, the others start again without it, or with --dropouts go on where they "
+    "are; 0: they wait for it."
+)
 _QUORUM = "With --go-on-after: how many of a member's neighbours must sign that it is away; 0: more than half."
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
 
@@ -43,7 +56,7 @@ def new(
     member: Annotated[list[str], typer.Option(help=_MEMBER, show_default=False)],
     schema: Annotated[Path, typer.Option(help="The schema file: how records become numbers.", show_default=False)],
     title: Annotated[str, typer.Option(help="The name of the run; another title is another run.")],
-    graph: options.GraphText = "ring",
+    graph: Annotated[str | None, typer.Option(help=_GRAPH)] = None,
     epsilon: Annotated[float | None, typer.Option(help="Private run: the total epsilon for every record.")] = None,
     delta: options.Delta = 1e-5,
     method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
@@ -52,6 +65,8 @@ def new(
     loss: Annotated[str | None, typer.Option(help=_LOSS)] = None,
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
+    colluders: Annotated[int | None, typer.Option(help=_COLLUDERS)] = None,
+    dropouts: Annotated[int, typer.Option(help=_DROPOUTS)] = 0,
     robust: options.Robust = None,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
@@ -66,14 +81,18 @@ def new(
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
     """
     names.require_agent()
-    from tacit.agent.federation import NONE, ROWS, SUMS, Federation, Member
+    from tacit.agent.federation import NONE, ROWS, SUMS, TOTALS, Federation, Member
     from tacit.agent.method import ExactMethod, PrivateMethod
     from tacit.agent.participant import check_sums
+
+    reserve = _reserve(colluders, dropouts, epsilon, method)
 
     writable(out, [schema, *(text.split(",")[-1] for text in member)])
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
-    edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0).edges]
+    graph = graph or ("ring" if reserve is None else "auto")
+    chosen = auto_graph(len(called), reserve) if graph == "auto" else names.graph(graph, len(called), called, 0)
+    edges = [(called[a], called[b]) for a, b in chosen.edges]
     agreed: PrivateMethod | ExactMethod
     used = Schema.from_toml(schema)
     if epsilon is None:
@@ -81,7 +100,8 @@ def new(
     elif rounds is not None:
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
-        agreed = PrivateMethod(method or recommended(used.label), epsilon, delta)
+        usual_method = recommended(used.label) if reserve is None else "shared-descent"
+        agreed = PrivateMethod(method or usual_method, epsilon, delta)
     made = Federation(
         title=title,
         members=tuple(members),
@@ -89,10 +109,12 @@ def new(
         method=agreed,
         rounds=200 if rounds is None else rounds,
         schema=used,
-        exchange=SUMS if secret_shared else ROWS,
+        exchange=TOTALS if reserve is not None else SUMS if secret_shared else ROWS,
         robust=NONE if robust is None else robust,
         go_on_after=go_on_after,
         quorum=quorum,
+        colluders=colluders or 0,
+        dropouts=dropouts,
     ).with_rounds()
     check_sums(made)
     with replacing(out) as draft:
@@ -122,18 +144,38 @@ def verify(
     Example: `tacit federation verify federation.toml alder.report.json`
     """
     names.require_agent()
-    from tacit.agent.federation import Federation
+    from tacit.agent.federation import TOTALS, Federation
+    from tacit.agent.guarantee import statement
     from tacit.agent.report import verified
 
-    found = verified(report, Federation.load(file))
+    federation = Federation.load(file)
+    found = verified(report, federation)
     cost = "exact values: not private"
     if found["epsilon"] is not None:
         cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
+    if federation.exchange == TOTALS:
+        cost += f"; by plan {statement(federation)}"
     count = len(found["releases"])
+    before = sum(len(part["releases"]) for part in found["before"])
     without = f"; without {', '.join(found['without'])}" if found["without"] else ""
-    if more := sum(len(part["releases"]) for part in found["before"]):
-        without += f"; {more} more releases in runs that were abandoned, see the ledger"
+    if before and federation.exchange == TOTALS:
+        count, without = count + before, f"{without}; {before} of them before that"
+    elif before:
+        without += f"; {before} more releases in runs that were abandoned, see the ledger"
     screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
+
+
+def _reserve(colluders: int | None, dropouts: int, epsilon: float | None, method: str | None) -> Reserve | None:
+    """Whose share of the noise is not counted on; None if every member adds all of its noise."""
+    if colluders is None:
+        if dropouts:
+            raise InputError("--dropouts is for members that share their noise: give --colluders, too")
+        if method == "shared-descent":
+            raise InputError("shared-descent: say how many members may collude (--colluders 1)")
+        return None
+    if epsilon is None:
+        raise InputError("--colluders is about noise that members share: give --epsilon, too")
+    return Reserve(colluders, dropouts)
 
 
 def _parts(text: str) -> tuple[str, str, int, str]:
@@ -144,7 +186,8 @@ def _parts(text: str) -> tuple[str, str, int, str]:
 
 
 def _tell(federation: object) -> None:
-    from tacit.agent.federation import NONE, ROWS, Federation
+    from tacit.agent.federation import NONE, SUMS, TOTALS, Federation
+    from tacit.agent.guarantee import statement
     from tacit.agent.method import PrivateMethod
 
     assert isinstance(federation, Federation)
@@ -157,14 +200,20 @@ def _tell(federation: object) -> None:
     privacy = "exact values are exchanged: NOT PRIVATE"
     if isinstance(method, PrivateMethod):
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
-    screen.print(f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}")
+    if federation.exchange == TOTALS:
+        privacy = f"noise that the members share; every record protected by {statement(federation)}"
+    text = f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}"
+    screen.print(text, soft_wrap=True)
     heard = f"members ignore models farther from zero than {federation.radius:g}"
     if federation.robust != NONE:
         heard += f"; they listen robustly ({federation.robust}), against one lying member"
     screen.print(heard)
-    if federation.exchange != ROWS:
+    if federation.exchange == SUMS:
         screen.print("secret-shared sums: no member sees what a single other member sends")
+    if federation.exchange == TOTALS:
+        screen.print("secret-shared totals: members learn the sum over all of them, and no part of it")
     if federation.go_on_after:
-        screen.print(f"after {federation.go_on_after:g} s without a member the others start again without it")
+        how = f"go on (at most {federation.dropouts} in all)" if federation.dropouts else "start again"
+        screen.print(f"after {federation.go_on_after:g} s without a member the others {how} without it")
         quorum = f"{federation.quorum} (all, if it has fewer)" if federation.quorum else "more than half"
         screen.print(f"if {quorum} of its neighbours have signed that it is away")

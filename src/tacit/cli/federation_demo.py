@@ -23,26 +23,29 @@ from tacit.errors import InputError
 from tacit.files import fingerprint
 from tacit.privacy.noise import SecureNoise
 from tacit.simulation.simulate import simulate
+from tacit.workflows.graphs import auto_graph
 from tacit.workflows.model import Model
-from tacit.workflows.recipes import recommended
+from tacit.workflows.recipes import Reserve, recommended
 
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation
     from tacit.agent.method import ExactMethod, PrivateMethod
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
+_COLLUDERS = "In the private run the members share their noise; it is private against any so many members together."
 
 
 def demo(
     agents: Annotated[int, typer.Option(help="How many organisations.")] = 5,
     epsilon: Annotated[float, typer.Option(help="The total epsilon of the private run.")] = 1.0,
+    colluders: Annotated[int | None, typer.Option(help=_COLLUDERS)] = None,
     out: Annotated[Path, typer.Option(help="A new folder for keys, data, ledgers, models.")] = Path("out/federation"),
 ) -> None:
     """Run a federation on this machine: each organisation is a process, and they talk over mutually authenticated TLS.
 
     The demo divides the embedded census data (UCI Adult) among the organisations, which talk on a ring. The first run
     exchanges exact values and must give the same model as a simulation. The second run is private; the demo compares
-    it with a simulation that has other noise.
+    it with a simulation that has other noise. With --colluders the members of the second run share their noise.
 
     Example: `tacit federation demo --agents 3 --out out/federation`
     """
@@ -60,13 +63,15 @@ def demo(
     order = np.random.default_rng(0).permutation(len(data))
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
+    reserve = None if colluders is None else Reserve(colluders)
+    private = recommended(schema.label) if reserve is None else "shared-descent"
     for title, method in (
         ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
-        ("private", PrivateMethod(recommended(schema.label), epsilon, _DELTA)),
+        ("private", PrivateMethod(private, epsilon, _DELTA)),
     ):
         home = out / title
         home.mkdir()
-        federation = _prepared(home, title, method, schema, table, parts)
+        federation = _prepared(home, title, method, schema, table, parts, reserve if method.shared else None)
         simulated = _simulated(federation, data, parts)  # first: on a new machine it compiles the solver for all
         _compare(federation, _run(home, federation), simulated, test)
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
@@ -80,10 +85,16 @@ def _complete(table: Table, schema: Schema) -> Table:
 
 
 def _prepared(
-    home: Path, title: str, method: ExactMethod | PrivateMethod, schema: Schema, table: Table, parts: list[np.ndarray]
+    home: Path,
+    title: str,
+    method: ExactMethod | PrivateMethod,
+    schema: Schema,
+    table: Table,
+    parts: list[np.ndarray],
+    reserve: Reserve | None,
 ) -> Federation:
-    """Writes keys, records, ledgers and the federation file."""
-    from tacit.agent.federation import Federation, Member
+    """Writes keys, records, ledgers and the federation file. `reserve`, if the members share their noise."""
+    from tacit.agent.federation import ROWS, TOTALS, Federation, Member
     from tacit.agent.identity import Identity
     from tacit.agent.method import PrivateMethod
     from tacit.privacy.filters import epsilon
@@ -102,8 +113,19 @@ def _prepared(
             with Ledger.new(file, dataset=fingerprint(home / f"{name}.csv"), cost=epsilon) as ledger:
                 ledger.set_cap(Cap(method.epsilon, method.delta))
         members.append(Member(name, f"127.0.0.1:{port}", len(rows), made.certificate))
-    edges = tuple((called[a], called[b]) for a, b in Graph.ring(len(called)).edges)
-    federation = Federation(title, tuple(members), edges, method, _EXACT_ROUNDS, schema).with_rounds()
+    graph = Graph.ring(len(called)) if reserve is None else auto_graph(len(called), reserve)
+    edges = tuple((called[a], called[b]) for a, b in graph.edges)
+    exchange = ROWS if reserve is None else TOTALS
+    federation = Federation(
+        title,
+        tuple(members),
+        edges,
+        method,
+        _EXACT_ROUNDS,
+        schema,
+        exchange,
+        colluders=0 if reserve is None else reserve.colluders,
+    ).with_rounds()
     (home / "federation.toml").write_text(federation.to_toml(), encoding="utf-8")
     return federation
 
@@ -144,6 +166,7 @@ def _simulated(federation: Federation, data: Dataset, parts: list[np.ndarray]) -
 
 def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, test: Dataset) -> None:
     """Prints how far the models are from the simulated ones, and the errors of both."""
+    from tacit.agent.guarantee import statement
     from tacit.agent.method import PrivateMethod
 
     setting, method = federation.setting, federation.method
@@ -157,6 +180,8 @@ def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, 
     screen.print(
         f"  error on {len(test):,} held-out records, mean over the agents: {own:.4f}; in a simulation: {there:.4f}"
     )
+    if method.shared:
+        screen.print(f"  {statement(federation)}", soft_wrap=True)
     if isinstance(method, PrivateMethod):
         mean = models.mean(axis=0)
         apart = float(np.linalg.norm(models - mean, axis=1).max() / np.linalg.norm(mean))

@@ -199,7 +199,9 @@ class Recipe:
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
         if reserve is not None:
             make = _shared(make, facts, reserve)
-        method = calibrate(make, facts, graph, rounds, epsilon=epsilon, delta=delta, before=before)
+        # A member that drops out leaves a tick in doubt, which is said once more: the budget pays for that, too.
+        paid = rounds if reserve is None else rounds + reserve.dropouts
+        method = calibrate(make, facts, graph, paid, epsilon=epsilon, delta=delta, before=before)
         if not (averaged and self.averages and graph.agents > 1):
             return Setting(method, rounds, facts)
         mean = Averaged(method=method, ticks=rounds, mixing=graph.mixing)

@@ -1,0 +1,69 @@
+"""The keys of members for one run: each has a key pair, and signs its public key with its identity.
+
+A member can so get another's key by way of a third one, which cannot replace it: a key counts only with the signature
+of its member, for this run and this use. The keys are kept in the store: a member whose key changes has lost its store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tacit.agent.identity import signed_by
+from tacit.agent.participant import Participant
+from tacit.agent.wire import BadMessage
+from tacit.agent.wire_pb2 import Key
+
+
+class RunKeys:
+    """This agent's key, and those of the members that it shares secrets with.
+
+    - `use` is what the keys are for: a key that was signed for another use is refused.
+    - `meet` is called with a member and its public key, once.
+    """
+
+    def __init__(
+        self,
+        participant: Participant,
+        public: bytes,
+        use: bytes,
+        needed: Iterable[int],
+        meet: Callable[[int, bytes], None],
+    ) -> None:
+        self._participant, self._use, self._meet = participant, use, meet
+        me = participant.me
+        self.own = Key(
+            member=me, public=public, signature=participant.identity.sign(signed_text(participant, use, me, public))
+        )
+        self._needed = set(needed) - {me}
+        self.known = {j: Key.FromString(raw) for j, raw in participant.store.keys().items()}
+        for j, key in self.known.items():
+            meet(j, key.public)
+
+    @property
+    def complete(self) -> bool:
+        """Whether this agent has all keys that it needs."""
+        return self._needed <= self.known.keys()
+
+    def take(self, key: Key) -> None:
+        """Notes a member's key, if that member has signed it."""
+        j, federation = key.member, self._participant.federation
+        if j not in self._needed or (j in self.known and self.known[j].public == key.public):
+            return
+        name = federation.names[j]
+        text = signed_text(self._participant, self._use, j, key.public)
+        if not signed_by(federation.members[j].certificate, text, key.signature):
+            raise BadMessage("{} has not signed the key that is shown as its own", name)
+        if j in self.known:
+            raise BadMessage(
+                "{} has another key than before: it has lost its store, and cannot go on in this run", name
+            )
+        self._meet(j, key.public)
+        key.DiscardUnknownFields()  # they would be passed on, and make honest greetings too long to be read
+        self._participant.store.keep_key(j, key.SerializeToString())
+        self.known[j] = key
+
+
+def signed_text(participant: Participant, use: bytes, member: int, public: bytes) -> bytes:
+    """What a member signs, to prove that a key is its own."""
+    run = bytes.fromhex(participant.federation.run)
+    return b"tacit: key for " + use + run + member.to_bytes(4, "big") + public
