@@ -6,7 +6,7 @@ from tacit.core.graph import Graph
 from tacit.workflows.recipes import Reserve
 
 _SMALL = 20  # so many members can all talk to each other
-_DEGREE, _LEAST_SHARED = 6, 4  # the neighbours of each member among more: by default, and at least where noise is shared
+_DEGREE, _LEAST_SHARED = 6, 4  # the neighbours of each member among more: usually, and at least where noise is shared
 
 
 def auto_graph(members: int, reserve: Reserve | None = None) -> Graph:

@@ -1,0 +1,62 @@
+"""What a run costs against coalitions of every size."""
+
+from collections import Counter
+
+import pytest
+
+from tacit.privacy.accounting import epsilon, rounded_up
+from tacit.privacy.coalitions import guarantee
+from tacit.privacy.events import Free, Gaussian, SharedGaussian
+
+SHARED = SharedGaussian(4.0, members=6, colluders=2, dropouts=1)
+
+
+def gaussian(shares, times=10):
+    return epsilon(Counter({Gaussian(4.0 * shares**0.5): times}), 1e-5)
+
+
+def test_the_curve_counts_the_shares_that_are_left():
+    """With one member away, a coalition of t knows all but 5 - t of the shares; the last place is one share alone."""
+    found = guarantee([Counter({SHARED: 10})], 1e-5, members=6)
+    assert (found.colluders, found.dropouts) == (2, 1)
+    assert [t for t, _ in found.curve] == [0, 1, 2, 3, 4]
+    assert [e for _, e in found.curve] == [rounded_up(gaussian(5 - t)) for t in range(5)]
+    assert found.epsilon == gaussian(3)
+    first, last = "against any 2 of the 6 members together, while at most 1 is away", rounded_up(gaussian(1))
+    assert found.against == f"{first}; against 4: ({last:g}, 1e-05)"
+
+
+def test_a_coalition_that_cuts_the_graph_leaves_one_share():
+    """On a graph that three members cut, two colluders and the one that is away are three."""
+    found = guarantee([Counter({SHARED: 10})], 1e-5, members=6, connectivity=3)
+    assert [e for _, e in found.curve] == [rounded_up(gaussian(n)) for n in (5, 4, 1, 1, 1)]
+
+
+def test_local_noise_costs_the_same_against_all():
+    found = guarantee([Counter({Gaussian(8.0): 5, Free("a mean"): 9})], 1e-5, members=4)
+    assert found.colluders == 3
+    assert not found.shared
+    assert found.against == "against all other members together"
+    assert [t for t, _ in found.curve] == [0, 1, 2, 3]
+    assert len({e for _, e in found.curve}) == 1
+
+
+def test_what_is_local_beside_shared_noise_is_paid_against_all():
+    """A noisy count with local noise costs each coalition the same, on top of the rest."""
+    both = guarantee([Counter({SHARED: 10, Gaussian(20.0): 1})], 1e-5, members=6)
+    assert both.epsilon == pytest.approx(epsilon(Counter({SHARED.gaussian: 10, Gaussian(20.0): 1}), 1e-5), rel=1e-12)
+    assert both.colluders == 2
+    assert both.epsilon > gaussian(3)
+
+
+def test_the_member_that_pays_most_decides():
+    small = SharedGaussian(2.0, members=6, colluders=2, dropouts=1)
+    both = guarantee([Counter({SHARED: 10}), Counter({small: 10})], 1e-5, members=6)
+    assert both == guarantee([Counter({small: 10})], 1e-5, members=6)
+
+
+def test_nobody_is_assumed_to_collude():
+    assert (
+        "anybody who is no member; against 4"
+        in guarantee([Counter({SharedGaussian(4.0, members=5, colluders=0): 1})], 1e-5, members=5).against
+    )
