@@ -104,22 +104,28 @@ def event(text: str) -> Event:
     return made
 
 
-def reserve(colluders: int | None, dropouts: int, *, instead: dict[str, object]) -> Reserve | None:
-    """Whose share of the noise cannot be counted on; None if every member adds all of its noise.
+def reserve(
+    colluders: int | None,
+    dropouts: int,
+    *,
+    robust: str | None = None,
+    hostile: str | None = None,
+    comparing: bool = False,
+) -> Reserve | None:
+    """Whose share of the noise cannot be counted on, from the options; None if every member adds all of its noise.
 
-    instead : options that cannot be given with --colluders, and what was given
+    A comparison shows shared noise for some numbers of colluders if none is given: then it takes dropouts without them.
     """
+    whole("--dropouts", dropouts, 0)
     if colluders is None:
-        if dropouts:
+        if dropouts and not comparing:
             raise InputError("--dropouts is for members that share their noise: give --colluders, too, such as 1")
         return None
     whole("--colluders", colluders, 0)
-    whole("--dropouts", dropouts, 0)
-    for option, given in instead.items():
+    for option, given in {"--robust": robust, "--hostile": hostile}.items():
         if given is not None:
             raise InputError(
-                f"members that share their noise see sums alone, of which {option} cannot tell one row from another: "
-                f"leave out {option} or --colluders"
+                f"{option} is about single rows, and members that share their noise see sums alone: leave out one"
             )
     return Reserve(colluders, dropouts)
 

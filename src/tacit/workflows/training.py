@@ -243,8 +243,8 @@ def train_privately(
         )
     if recipe.shared and not (robust is None and hostile is None):
         raise InputError(
-            "members that share their noise see sums alone, so nobody can tell whose row is a lie: leave out robust and "
-            "hostile, or the colluders"
+            "robust listening and liars are about single rows; members that share their noise see sums alone: leave "
+            "out robust and hostile"
         )
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
