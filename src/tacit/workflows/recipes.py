@@ -53,6 +53,7 @@ from tacit.privacy.events import Event, Gaussian
 from tacit.privacy.plan import Facts, calibrate
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
+_FEW_MEMBERS, _MANY_ROWS = 5, 4000  # for which recycled ADMM is recommended
 _MOMENTUM = 0.9  # the most, where noise is shared
 _L2 = 1e-5  # the proximal weight regularises; l2 only makes the optimum unique
 # For targets in [-1, 1], by benchmarks/tuning_labels.py: the loss, and how much farther reach is than for classes.
@@ -346,5 +347,7 @@ def recommended(
     if reserve is not None:
         return "shared-descent"
     if isinstance(label, Classes):
-        return "mr-admm"
+        # The noise of recycled ADMM has to cover the curvature of the loss, too, which costs much where rows are few.
+        few = sizes is not None and (len(sizes) > _FEW_MEMBERS or float(np.mean(sizes)) < _MANY_ROWS)
+        return "pvp" if few else "mr-admm"
     return "gradient-descent" if isinstance(label, Multiclass) else "pvp"
