@@ -163,7 +163,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):
 
     With `epsilon`, the whole fit is (epsilon, delta)-differentially private for every record, against everybody else
     together (with `colluders`, against so many of the sites); without, the sites exchange exact values until they
-    agree, and nothing is private. All of them are simulated in this process: for sites on a network see `tacit federation`.
+    agree, and nothing is private. All of them are simulated in this process: for sites on a network see
+    `tacit federation`.
 
     All parameters are public: choose them without looking at the records.
 
