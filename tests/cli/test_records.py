@@ -25,7 +25,7 @@ from tacit.privacy.ledger import Cap, Ledger
 from tacit.workflows import training
 from tacit.workflows.recipes import RECIPES
 
-train_module = import_module("tacit.cli.train")  # the package has a function of that name
+train_module = import_module("tacit.cli.train_private")
 
 # Only these may differ: released with noise, or drawn at random.
 NOISY = re.compile(
@@ -243,10 +243,16 @@ OPTIONS = {
         "epsilon": ALL,
         "delta": [[*TRAIN, "--site", "hospital", "--delta", 0.2]],  # the warning that it is large for so many rows
         "algorithm": [
-            [*TRAIN, "--algorithm", method, *how]
-            for method in RECIPES
+            [*TRAIN, "--algorithm", method, *how, *(["--colluders", 1] if recipe.shared else [])]
+            for method, recipe in RECIPES.items()
             for how in (["--site", "hospital"], ["--agents", 3, "--graph", "complete", "--holdout", 0, "--json"])
         ],
+        "colluders": [
+            [*TRAIN, *who, "--colluders", 1, *how]
+            for who in (["--site", "hospital"], ["--agents", 5])
+            for how in ([], ["--json"], ["--positive-share", "noisy"])
+        ],
+        "dropouts": [[*TRAIN, "--agents", 5, "--colluders", 2, "--dropouts", 1]],
         "positive_share": [
             [*TRAIN, "--algorithm", method, *who, "--positive-share", share, *how]
             for method in ("mr-admm", "gradient-descent")
@@ -427,11 +433,12 @@ def test_the_statement_says_what_is_public(run):
     def statement(*args):
         return run(None, [*TRAIN, *args])["model.json: privacy.statement"]
 
-    assert statement().endswith("for every record, one record replaced by another")
-    read = "of the same site; the names of the sites, which were read from the records, and their numbers of rows are "
-    assert statement("--site", "hospital").endswith(f"one record replaced by another {read}public")
+    against = ", against all other members together"
+    assert statement().endswith(f"for every record, one record replaced by another{against}")
+    read = "of the same site (the names of the sites, which were read from the records, and their numbers of rows are "
+    assert statement("--site", "hospital").endswith(f"one record replaced by another {read}public){against}")
     listed = statement("--site", "hospital", "--schema", "listed.toml")
-    assert listed.endswith("replaced by another of the same site; the number of rows of each site is public")
+    assert listed.endswith(f"another of the same site (the number of rows of each site is public){against}")
 
 
 def test_noise_is_fresh_wherever_records_may_show(run, tmp_path):

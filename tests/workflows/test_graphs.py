@@ -8,6 +8,12 @@ from tacit.workflows.graphs import auto_graph
 from tacit.workflows.recipes import Reserve
 
 
+def test_local_noise_has_a_ring_of_few_and_a_few_neighbours_of_many():
+    assert auto_graph(5) == Graph.ring(5)
+    assert auto_graph(7) == Graph.complete(7)
+    assert set(auto_graph(30).degree) == {6}
+
+
 def test_few_members_all_talk_to_each_other():
     assert auto_graph(20, Reserve(3)) == Graph.complete(20)
     assert len(auto_graph(21, Reserve(3)).edges) == 42

@@ -10,16 +10,20 @@ from tacit.data import Classes, Multiclass, Target
 from tacit.errors import GraphError, InputError
 from tacit.privacy.events import Gaussian
 from tacit.privacy.plan import per_agent_totals, plan
-from tacit.workflows.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES, Reserve, recommended
 
 EPSILON, DELTA = 1.0, 1e-5
 SIZES = [900, 2400, 1500, 1200]
 RING = tacit.Graph.ring(4)
 
 
+def _reserve(name):
+    return Reserve(colluders=1) if RECIPES[name].shared else None
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_agent_spends_more_than_the_budget_and_hardly_less(name):
-    setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA)
+    setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA, reserve=_reserve(name))
     spent = [total.best for total in plan(setting.algorithm, setting.facts, RING, setting.rounds).totals(DELTA)]
     assert max(spent) <= EPSILON
     assert min(spent) > 0.99 * EPSILON  # every row has the same weight, so one row moves the same for all agents
@@ -43,7 +47,7 @@ def _rows(rng, n):
 @pytest.mark.parametrize("name", RECIPES)
 def test_it_learns(name):
     """With seeded noise. The optimum has an error of 0.064 here, a constant answer one of about a half."""
-    setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA)
+    setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA, reserve=_reserve(name))
     rng = np.random.default_rng(0)
     facts, parts = setting.facts, [_rows(rng, n) for n in SIZES]
     problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
@@ -144,3 +148,27 @@ def test_an_honest_run_stays_within_the_radius(label):
         setting.algorithm, problem, RING, rounds=setting.rounds, noise=tacit.SeededNoise(0), record=True
     )
     assert np.linalg.norm(run.trajectory, axis=2).max() < facts.radius
+
+
+def test_the_method_follows_from_public_facts():
+    ring, several, number = tacit.Graph.ring(5), LABELS["several"], LABELS["number"]
+    assert recommended(TWO) == recommended(TWO, [8000] * 5, ring) == "mr-admm"
+    assert recommended(TWO, [1600] * 5, ring) == "pvp"
+    assert recommended(TWO, [8000] * 6, tacit.Graph.ring(6)) == "pvp"
+    assert (recommended(several), recommended(number)) == ("gradient-descent", "pvp")
+    for label in (TWO, several, number):
+        assert recommended(label, [8000] * 5, ring, 1.0, 1e-5, Reserve(1)) == "shared-descent"
+
+
+@pytest.mark.parametrize("label", [TWO, *LABELS.values()], ids=["two", *LABELS])
+def test_shared_noise_keeps_the_budget_for_every_label(label):
+    recipe = RECIPES["shared-descent"].for_label(label)
+    setting = recipe.setting(SIZES, 6 * label.outputs, RING, EPSILON, DELTA, reserve=Reserve(1))
+    assert 0.99 * EPSILON < plan(setting.algorithm, setting.facts, RING, setting.rounds).epsilon(DELTA) <= EPSILON
+
+
+def test_a_reserve_goes_with_shared_noise_alone():
+    with pytest.raises(InputError, match="say how many members may collude"):
+        RECIPES["shared-descent"].setting(SIZES, 6, RING, EPSILON, DELTA)
+    with pytest.raises(InputError, match="or take shared-descent"):
+        RECIPES["pvp"].setting(SIZES, 6, RING, EPSILON, DELTA, reserve=Reserve(1))

@@ -16,7 +16,7 @@ from tacit.cli import names
 from tacit.cli.console import err, rounds_bar, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
-from tacit.cli.train import NOT_COVERED, encoded
+from tacit.cli.records import NOT_COVERED, encoded
 from tacit.errors import InputError, TacitError, number
 from tacit.files import writable
 from tacit.privacy.noise import SecureNoise

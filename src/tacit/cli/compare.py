@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import csv
 import json as json_format
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from tacit.algorithms.summed import broadcast
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, warn_of
 from tacit.cli.console import out as screen
-from tacit.cli.train import NOISY, Division, rare, read, share_out
+from tacit.cli.records import NOISY, Division, rare, read, share_out
 from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable
 from tacit.report import tables
-from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, margin, recommended
+from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, lines, margin, recommended
 from tacit.workflows.comparison import compare as compare_methods
+from tacit.workflows.recipes import Reserve
 
 Divide = Callable[[Dataset, int], list[np.ndarray]]  # from training rows and a seed to the rows of each agent
 _TEST_SHARE = 5_222 / 45_222  # the papers train on 40,000 rows of Adult
@@ -35,9 +37,11 @@ def compare(
     site: options.Site = None,
     agents: options.Agents = None,
     skew: options.Skew = None,
-    graph: options.GraphText = "ring",
+    graph: options.GraphText = "auto",
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 1e-5,
+    colluders: options.Colluders = None,
+    dropouts: options.Dropouts = 0,
     seeds: Annotated[
         int, typer.Option(help="How many repetitions, each with its own division of the records and noise.")
     ] = 5,
@@ -55,6 +59,10 @@ def compare(
     within 0.002 of the least error, the one with the fewest messages. For a number the error is the root mean square
     error. For a rare event, where no method has better labels than always "no", it is the ranking that counts (AUC).
 
+    Two lines are for noise that the members share (shared-descent:T): if at most one of them colludes, and if fewer
+    than half do; with --colluders there is one line, for that number. All other methods protect against all others
+    together. The command recommends one of those, and says beside it what shared noise would gain.
+
     **Nothing that this command prints is private**: errors are exact, and the noise is seeded so that you can repeat
     the comparison. Run it on public or made-up records, not on records that you want to protect.
 
@@ -63,12 +71,15 @@ def compare(
 
     Example: `tacit compare --data adult --agents 5 --epsilon 1 --delta 1e-5`
 
+    Example: `tacit compare --data adult --agents 50 --colluders 5 --epsilon 0.1`
+
     Example: `tacit compare --graph complete --seeds 2 --robust clipping --hostile flip:1`
     """
     if seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {seeds}")
     if positive_share == NOISY:
         raise InputError("a comparison is not private: give --positive-share as a number")
+    reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile, comparing=True)
     if out is not None:
         names.folder(out)
         for name in ("comparison.png", "comparison.csv"):
@@ -85,9 +96,13 @@ def compare(
     if len(agent_names) < 2:
         raise InputError("a comparison needs at least two agents")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
+    wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names), dropouts)
+    shared = {each: names.graph(graph, len(agent_names), agent_names, 0, each) for each in wanted}
+    if reserve is not None:
+        broadcast(shared[reserve], *reserve)  # refuses a graph that they can cut in two
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
-    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile))
+    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared)
     best = recommended(results)
     if json:
         listened = {"robust": robust, "hostile": hostile}
@@ -118,6 +133,7 @@ def run(
     delta: float,
     seeds: int,
     trust: Trust = TRUSTING,
+    shared: Mapping[Reserve, Graph] | None = None,
 ) -> list[MethodResult]:
     """All methods on `seeds` divisions of the records; shows which method is running.
 
@@ -125,6 +141,7 @@ def run(
     graph : who talks to whom
     epsilon, delta : the total budget of every agent
     trust : how members listen, and which of them lie
+    shared : for which numbers of colluders to show shared noise, and on which graph
     """
     trials = [trial(data, schema, divide, seed) for seed in range(seeds)]
     warn_of(delta, max(len(y) for _, y in trials[0].parts))
@@ -133,7 +150,10 @@ def run(
         def progress(name: str) -> None:
             status.update(f"running {name}")
 
-        return list(compare_methods(trials, graph, epsilon=epsilon, delta=delta, trust=trust, progress=progress))
+        found = compare_methods(
+            trials, graph, epsilon=epsilon, delta=delta, trust=trust, shared=shared, progress=progress
+        )
+        return list(found)
 
 
 def trial(data: Dataset, schema: Schema, divide: Divide, seed: int) -> Trial:
@@ -176,12 +196,25 @@ def in_words(best: MethodResult, results: list[MethodResult]) -> str:
         text += f" Staying alone costs {alone.error - best.error:+.4f}."
     if (without := known.get("no-privacy")) is not None:
         text += f" Privacy itself costs {best.error - without.error:+.4f}."
-    return text
+    return text + _shared_in_words(results)
+
+
+def _shared_in_words(results: list[MethodResult]) -> str:
+    """What shared noise would give, and on which assumption; empty if the table has none that needs one."""
+    shared = [c for c in results if c.reserve is not None and not c.trusts_nobody]
+    if not shared:
+        return ""
+    each = [f"{c.error:.4f} if at most {c.colluders} of the {c.members} members collude" for c in shared]
+    return (
+        f" It holds against all other members together. Shared noise would have {', '.join(each)} (--colluders): "
+        "against more of them it is weaker."
+    )
 
 
 def as_json(c: MethodResult) -> dict[str, Any]:
     """One method, for --json."""
     private = {"epsilon": c.epsilon if c.private else None, "delta": c.delta if c.private else None}
+    private |= {"colluders": c.colluders, "dropouts": 0 if c.reserve is None else c.reserve.dropouts}
     kind = {"private": c.private, "decentralised": c.decentralised, "rounds": c.rounds, "messages": c.messages}
     error = {"error": c.error, "error_range": [min(c.errors), max(c.errors)], "loss": c.loss}
     more = {name: c.mean(name) for name in c.metrics if name not in ("records", "error")}
@@ -192,8 +225,9 @@ def write_csv(results: list[MethodResult], path: Path) -> None:
     """One line for each method and seed."""
     with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["method", "seed", "error", "loss", "epsilon", "delta", "decentralised", "rounds", "messages"])
+        heading = ["method", "seed", "error", "loss", "epsilon", "delta", "decentralised", "rounds", "messages"]
+        writer.writerow([*heading, "colluders"])
         for c in results:
             for seed, (error, loss) in enumerate(zip(c.errors, c.losses, strict=True)):
                 row = [c.name, seed, error, loss, c.epsilon, c.delta, c.decentralised, c.rounds, c.messages]
-                writer.writerow(row)
+                writer.writerow([*row, c.colluders])

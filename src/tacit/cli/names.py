@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.core.graph import Graph
 from tacit.data import Table, adult_table, read_csv, read_table
-from tacit.errors import InputError, NotConnected
+from tacit.errors import InputError, NotConnected, whole
 from tacit.files import fingerprint
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
+from tacit.workflows.graphs import auto_graph
+from tacit.workflows.recipes import Reserve
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
@@ -102,13 +104,42 @@ def event(text: str) -> Event:
     return made
 
 
-def graph(text: str, agents: int, names: list[str], seed: int) -> Graph:
-    """ring, star, path, complete, random:EDGES, or a CSV file with the columns `from` and `to` (agents by name)."""
+def reserve(
+    colluders: int | None,
+    dropouts: int,
+    *,
+    robust: str | None = None,
+    hostile: str | None = None,
+    comparing: bool = False,
+) -> Reserve | None:
+    """Whose share of the noise cannot be counted on, from the options; None if every member adds all of its noise.
+
+    A comparison shows shared noise for some numbers of colluders if none is given: then it takes dropouts without them.
+    """
+    whole("--dropouts", dropouts, 0)
+    if colluders is None:
+        if dropouts and not comparing:
+            raise InputError("--dropouts is for members that share their noise: give --colluders, too, such as 1")
+        return None
+    whole("--colluders", colluders, 0)
+    for option, given in {"--robust": robust, "--hostile": hostile}.items():
+        if given is not None:
+            raise InputError(
+                f"{option} is about single rows, and members that share their noise see sums alone: leave out one"
+            )
+    return Reserve(colluders, dropouts)
+
+
+def graph(text: str, agents: int, names: list[str], seed: int, reserve: Reserve | None = None) -> Graph:
+    """auto, ring, star, path, complete, random:EDGES, or a CSV file with the columns `from` and `to` (agents by name).
+    `reserve` is for auto, where members share their noise."""
+    if text == "auto":
+        return auto_graph(agents, reserve)
     if text.startswith("random:") or not Path(text).suffix:
         try:
             return Graph.named(text, agents, seed)
         except InputError as error:
-            raise InputError(f"{error}; or name a CSV file") from None
+            raise InputError(f"{error}; or auto, or name a CSV file") from None
     table = read_csv(text)
     table.require(["from", "to"])
     place = {name: i for i, name in enumerate(names)}

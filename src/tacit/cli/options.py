@@ -16,7 +16,10 @@ _AGENTS = "Without --site: divide the rows among this many agents (5 by default)
 _SITE = "One agent for each value of this column (a hospital, a branch), or for each name in the schema's [sites]."
 _SKEW = "With --agents: give agents different shares of the labels (Dirichlet; smaller: more different). Not private."
 _SCHEMA = "The schema: how records become numbers (see tacit schema). By default drafted from the file."
-_GRAPH = "ring, star, path, complete, random:EDGES, or a CSV file with the columns from and to."
+_GRAPH = (
+    "Who talks to whom: auto (what suits the number of agents), ring, star, path, complete, random:EDGES, or a CSV "
+    "file with the columns from and to."
+)
 _ALGORITHM = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
 _TOTAL = "Train privately, with this total epsilon for every record. All other settings follow from it."
 _PENALTY = "How strongly neighbours are pulled together (0.001 by default, 0.01 for numbers)."
@@ -29,6 +32,13 @@ _WEIGHT = (
     "How much a negative and a positive record count: two numbers such as 1,5; or `balanced`, from the positive share. "
     "A private run needs as many times more noise as the larger of them. By default what the schema says."
 )
+_COLLUDERS = (
+    "Share the noise, for a better model: every member adds only a part of it, and only the sum over all is ever seen. "
+    "T is how many members (hospitals) may secretly put together what they know: the guarantee holds against any T of "
+    "them, and is weaker against more. A member that adds no noise counts as one of the T. Without this option every "
+    "member adds all of its noise, and need not trust the others."
+)
+_DROPOUTS = "With --colluders: how many members may go away in the middle of the run, besides. Costs as much noise."
 _OUT = "The model file to write. A plot of the convergence goes into the same folder, as .png."
 
 _ROBUST = (
@@ -66,4 +76,6 @@ Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out,
 Out = Annotated[Path, Option(help=_OUT)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Robust = Annotated[str | None, Option(help=_ROBUST)]
+Colluders = Annotated[int | None, Option(help=_COLLUDERS, metavar="T", show_default=False)]
+Dropouts = Annotated[int, Option(help=_DROPOUTS, metavar="Q")]
 HostileText = Annotated[str | None, Option("--hostile", help=_HOSTILE)]

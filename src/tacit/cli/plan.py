@@ -17,14 +17,15 @@ from tacit.algorithms import DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPert
 from tacit.cli import names, options
 from tacit.cli.console import out as screen
 from tacit.cli.theory import Aim, designed, statements
-from tacit.data import Schema
+from tacit.data import Classes, Schema
 from tacit.errors import InputError
 from tacit.privacy.accounting import rounded_up, totals
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, to_plain
+from tacit.privacy.coalitions import Guarantee, guarantee
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SharedGaussian, to_plain
 from tacit.privacy.plan import Facts, Plan, calibrate
 from tacit.privacy.plan import plan as plan_run
 from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES, recommended
 
 _METHODS: dict[str, Any] = {
     "dvp": lambda penalty, **noise: DualPerturbedADMM(penalty=penalty, **noise),
@@ -32,20 +33,25 @@ _METHODS: dict[str, Any] = {
     "m-admm": lambda penalty, **noise: PenaltyPerturbedADMM(penalty=penalty, dual_step=penalty, **noise),
     "r-admm": lambda penalty, **noise: RecycledADMM(penalty=penalty, **noise),
 }
-_NAMES = f"One of: {', '.join(RECIPES)}; with --penalty or --alpha one of: {', '.join(_METHODS)}."
+_NAMES = (
+    f"One of: {', '.join(RECIPES)}; with --penalty or --alpha one of: {', '.join(_METHODS)}. By default the one that "
+    "tacit train would take."
+)
 _DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on public records: this is not private."
 _LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
 
 
 def plan(
-    algorithm: Annotated[str, typer.Argument(help=_NAMES, show_default=False)],
+    algorithm: Annotated[str | None, typer.Argument(help=_NAMES, show_default=False)] = None,
     rows: Annotated[str, typer.Option(help="The rows of each agent: 8000 for all, or 500,900,1200.")] = "8000",
     agents: Annotated[int | None, typer.Option(help="How many agents, if --rows is one number (5).")] = None,
-    graph: options.GraphText = "ring",
+    graph: options.GraphText = "auto",
     epsilon: Annotated[
         float | None, typer.Option(help="The total to calibrate for; the noise follows from it.")
     ] = None,
     delta: options.Delta = 1e-5,
+    colluders: options.Colluders = None,
+    dropouts: options.Dropouts = 0,
     penalty: Annotated[float | None, typer.Option(help="eta, for a run with your own settings.")] = None,
     rounds: Annotated[int | None, typer.Option(help="With --penalty: how many rounds (50).")] = None,
     loss: Annotated[
@@ -78,16 +84,27 @@ def plan(
     --penalty you plan a run with your own settings, calibrated so that no agent spends more than the total. With
     --alpha, the paper's noise parameter, you see what the run costs: the paper's bound, and each accountant's total.
 
+    With --colluders the members share the noise, and the plan says what holds against how many of them together.
+
     --theory adds what the papers prove: conditions for convergence, and sample sizes up to an unknown constant.
     --design solves problem (28) of the dynamic DP paper for measured losses.
 
     Example: `tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6`
 
+    Example: `tacit plan --rows 4000,9000,2500,3000,3000 --epsilon 1 --colluders 2`
+
     Example: `tacit plan pvp --schema schema.toml --rows 4000,9000,2500 --epsilon 1`
 
     Example: `tacit plan dvp --rows 8000 --agents 5 --rounds 24 --penalty 0.005 --epsilon 1`
     """
-    names.pick(RECIPES, algorithm, "algorithm")
+    if algorithm is not None:
+        names.pick(RECIPES, algorithm, "algorithm")
+    own = {"--penalty": penalty, "--alpha": alpha}
+    reserve = names.reserve(colluders, dropouts)
+    if reserve is not None and any(value is not None for value in own.values()):
+        raise InputError(
+            "settings of your own are for methods with local noise: leave out --penalty, --alpha or --colluders"
+        )
     sizes, label = _sizes(rows, agents), None
     if schema is not None:
         if dimension is not None:
@@ -95,7 +112,9 @@ def plan(
         used = Schema.from_toml(schema)
         label, dimension = used.label, used.model_dimension
     dimension = 104 if dimension is None else dimension
-    talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0)
+    if reserve is not None:
+        reserve.shares(len(sizes))  # refuses more colluders and dropouts than there are others
+    talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0, reserve)
     if (epsilon is None) == (alpha is None):
         raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise parameter")
     if penalty is None and alpha is None:
@@ -104,11 +123,14 @@ def plan(
         for option, value in given.items():
             if value is not None:
                 raise InputError(f"{option} needs --penalty: it is for a run with your own settings")
-        recipe = RECIPES[algorithm] if label is None else RECIPES[algorithm].for_label(label)
-        setting = recipe.setting(sizes, dimension, talk, epsilon, delta)
+        usual = Classes("label", positive=("1",), negative=("0",)) if label is None else label
+        algorithm = algorithm or recommended(usual, sizes, talk, epsilon, delta, reserve)
+        recipe = RECIPES[algorithm].for_label(usual)
+        setting = recipe.setting(sizes, dimension, talk, epsilon, delta, reserve=reserve)
         method: Any = setting.algorithm
         rounds, facts = setting.rounds, setting.facts
     else:
+        algorithm = algorithm or ""
         make = names.pick(_METHODS, algorithm, "with --penalty or --alpha, algorithm")
         penalty = 1.0 if penalty is None else penalty
         rounds = 50 if rounds is None else rounds
@@ -135,6 +157,7 @@ def plan(
                 law=names.pick(_LAWS, law or "gaussian", "law"),
             )
     planned = plan_run(method, facts, talk, rounds)
+    found = guarantee(planned.spent, delta, members=talk.agents, connectivity=talk.connectivity if reserve else None)
     said = []
     if theory:
         aim = Aim(dimension, reference, accuracy, failure)
@@ -142,9 +165,10 @@ def plan(
     if design is not None:
         said.append(designed(design, largest_alpha, worst_loss))
     if json:
-        typer.echo(json_format.dumps(as_json(planned, method, sizes, delta) | {"theory": said}))
+        plain = as_json(planned, method, sizes, delta) | found.as_plain() | {"name": algorithm, "theory": said}
+        typer.echo(json_format.dumps(plain))
     else:
-        show(planned, sizes, delta)
+        show(planned, sizes, found)
         for line in said:
             screen.print(f"\n{line}")
 
@@ -167,7 +191,7 @@ def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict
     """The plan, for --json."""
     return {
         "algorithm": type(method).__name__,
-        "budget": None if method.budget is None else to_plain(method.budget),
+        "budget": None if (budget := getattr(method, "budget", None)) is None else to_plain(budget),
         "delta": delta,
         **_finite({"epsilon": planned.epsilon(delta)}),
         "agents": [
@@ -178,8 +202,9 @@ def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict
     }
 
 
-def show(planned: Plan, sizes: np.ndarray, delta: float) -> None:
-    """For each kind of agent one release, then the whole run under each accountant."""
+def show(planned: Plan, sizes: np.ndarray, found: Guarantee) -> None:
+    """For each kind of agent one release, then the whole run under each accountant, and against whom it holds."""
+    delta = found.delta
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"whole run: epsilon at delta = {delta:g}")
     for heading in ("agents", "plain sum", "distribution", "Renyi", "zCDP", "paper"):
         table.add_column(heading, justify="left" if heading == "agents" else "right")
@@ -197,6 +222,24 @@ def show(planned: Plan, sizes: np.ndarray, delta: float) -> None:
         table.add_row(_listed(ids), *map(_number, cells))
     screen.print(table)
     screen.print(f"\nthe network's total: epsilon = {rounded_up(planned.epsilon(delta), 6):g} at delta = {delta:g}")
+    if found.members > 1:
+        screen.print(f"it holds {found.against}", soft_wrap=True)
+    if found.shared:
+        screen.print(_coalitions(found))
+
+
+def _coalitions(found: Guarantee) -> Table:
+    """What holds against how many members together; of many members, some numbers of them."""
+    away = f", with {found.dropouts} away" if found.dropouts else ""
+    table = Table(box=None, pad_edge=False, header_style="bold", title=f"against members that collude{away}")
+    table.add_column("colluders", justify="right")
+    table.add_column("epsilon", justify="right")
+    n, last = found.members, len(found.curve) - 1
+    chosen = {1, found.colluders, found.colluders + 1, n // 3, (n - 1) // 2, last}
+    for size, cost in found.curve:
+        if n <= 10 or size in chosen:
+            table.add_row(str(size), f"{cost:g}", style="bold green" if size == found.colluders else None)
+    return table
 
 
 def _groups(planned: Plan, sizes: np.ndarray, delta: float) -> list[tuple[list[int], Any]]:
@@ -219,6 +262,11 @@ def _in_words(events: Sequence[Event]) -> str:
             return f"epsilon {event.epsilon:.4g} each"
         if isinstance(event, Gaussian | ObjectiveGaussian):
             return f"Gaussian noise {event.multiplier:.4g} times what a record can move"
+        if isinstance(event, SharedGaussian):
+            return (
+                f"a share of {event.multiplier:.4g} times what a record can move, in a sum with {event.shares} such "
+                "shares or more"
+            )
         return str(event)
 
     return " ... ".join(dict.fromkeys(one(event) for event in (*events[:1], *events[1:][-1:])))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json as json_format
 import warnings
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
-from tacit.cli import names, options
-from tacit.cli.console import can_plot, err, rounds_bar, tell, warn, warn_of
+from tacit.cli import names, options, train_private
+from tacit.cli.console import can_plot, err, rounds_bar, warn
 from tacit.cli.console import out as screen
-from tacit.cli.schema import draft_without, require_site
-from tacit.data import Classes, Dataset, Schema, Sites, Table, adult_schema, partition
-from tacit.data.public import require_public
+from tacit.cli.records import NOISY, Division, encoded, rare, read, share_out
+from tacit.cli.train_private import Asked, Budget
+from tacit.data import Dataset, Schema
 from tacit.errors import GraphError, InputError, whole
 from tacit.exchange.listening import check_robust
 from tacit.files import writable
@@ -24,37 +23,12 @@ from tacit.report import tables
 from tacit.report.metrics import in_words
 from tacit.workflows import exact
 from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES, Recipe, recommended
-from tacit.workflows.training import Trained, as_json, as_plain, hold_out, one_sided, ticks_a_round, train_privately
+from tacit.workflows.recipes import RECIPES
+from tacit.workflows.training import Trained, as_json, hold_out, one_sided, ticks_a_round
 from tacit.workflows.training import train as train_together
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
-
-NOT_COVERED = " (not covered by the guarantee: keep this to yourself)"
-NOISY = "noisy"  # of --positive-share: measured by a noisy count
-
-
-class Division(NamedTuple):
-    """How the rows are divided among the agents: by a column, or among so many agents."""
-
-    site: str | None
-    agents: int | None
-    skew: float | None
-
-
-class Asked(NamedTuple):
-    """The options that training with and without privacy share."""
-
-    file: str
-    division: Division
-    graph: str
-    holdout: float
-    robust: str | None
-    hostile: str | None
-    seed: int
-    out: Path
-    json: bool
 
 
 def train(
@@ -64,9 +38,11 @@ def train(
     agents: options.Agents = None,
     skew: options.Skew = None,
     schema: options.SchemaFile = None,
-    graph: options.GraphText = "ring",
+    graph: options.GraphText = "auto",
     epsilon: options.Total = None,
     delta: options.Delta = 1e-5,
+    colluders: options.Colluders = None,
+    dropouts: options.Dropouts = 0,
     algorithm: options.AlgorithmName = None,
     penalty: options.Penalty = None,
     loss: options.LossName = None,
@@ -99,6 +75,11 @@ def train(
 
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --delta 1e-6`
 
+    With --colluders the members share the noise: less of it, so a better model, if no more members than that put
+    together what they know. The result says what holds against every other number of them.
+
+    Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --colluders 1`
+
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --positive-share 0.06`
 
     Example: `tacit train adult --graph complete --epsilon 1 --robust clipping --hostile flip:1`
@@ -113,6 +94,9 @@ def train(
     if rounds is not None:
         whole("--rounds", rounds, 1)
     check_robust(robust)
+    reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile)
+    if reserve is not None and epsilon is None:
+        raise InputError("--colluders says how members share the noise of a private run: give --epsilon, too")
     asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, json)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
@@ -125,16 +109,17 @@ def train(
                 "something about the labels; with --epsilon leave it out, or use tacit compare on public records"
             )
         if algorithm is not None:
-            names.pick(RECIPES, algorithm, "with --epsilon, algorithm")
+            names.pick(RECIPES, algorithm, "with --epsilon, algorithm").check_reserve(reserve)
         if schema is None and file != "adult":
             raise InputError(
                 "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
             )
         table, used_schema = read(file, label, site, schema)
         used_schema = rare(used_schema, positive_share, class_weight)
-        recipe = RECIPES[algorithm or recommended(used_schema.label)]
-        recipe.for_label(used_schema.label)  # refuses several classes where nothing is proved for them
-        return _private(recipe, table, used_schema, asked, epsilon, delta, count=positive_share == NOISY)
+        if algorithm is not None:
+            RECIPES[algorithm].for_label(used_schema.label)  # refuses several classes where nothing is proved for them
+        budget = Budget(epsilon, delta, reserve)
+        return train_private.train(algorithm, table, used_schema, asked, budget, count=positive_share == NOISY)
     make = names.pick(exact.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
         make(penalty=penalty)  # refuses a bad one before the file is read
@@ -147,13 +132,14 @@ def train(
     data = encoded(table, used_schema)
     parts, agent_names = share_out(table, data, asked.division, seed, used_schema.sites)
     liars = names.hostile(hostile, len(parts), seed)
+    talk = names.graph(graph, len(parts), agent_names, seed)
     trained = run(
         method,
         data,
         used_schema,
         parts,
         agent_names,
-        names.graph(graph, len(parts), agent_names, seed),
+        talk,
         loss=chosen_loss,
         l2=exact.L2 if l2 is None else l2,
         rounds=exact.ROUNDS if rounds is None else rounds,
@@ -169,179 +155,16 @@ def train(
     if picture is not None:
         from tacit.report import plots  # matplotlib is slow to import: not for --help
 
-        title = f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {graph}"
+        who = graph if graph != "auto" else f"{len(talk.edges)} edges"
+        title = f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {who}"
         plots.convergence(trained, picture, title)
     if json:
         files = {"model": str(out), "plot": None if picture is None else str(picture)}
-        typer.echo(json_format.dumps(as_json(trained) | files | _listening(robust, liars)))
+        typer.echo(json_format.dumps(as_json(trained) | files | train_private.listening(robust, liars)))
         return
-    _show_liars(liars)
+    train_private.show_liars(liars)
     show(trained)
     err.print(f"wrote {out if picture is None else f'{out} and {picture}'}", markup=False, soft_wrap=True)
-
-
-def rare(schema: Schema, share: str | None, weight: str | None) -> Schema:
-    """The schema with the share of positives and the class weights of the options, if they are given."""
-    label = schema.label
-    if share is None and weight is None:
-        return schema
-    if not isinstance(label, Classes):
-        raise InputError("--positive-share and --class-weight are for a label of two classes; leave them out")
-    if share is not None and share != NOISY:
-        label = replace(label, positive_share=_float(share, "--positive-share is a number such as 0.06, or noisy"))
-    if weight == "balanced":
-        if label.positive_share is None:
-            raise InputError("--class-weight balanced follows from the share of positives: give --positive-share 0.06")
-        label = replace(label, weights=(0.5 / (1 - label.positive_share), 0.5 / label.positive_share))
-    elif weight is not None:
-        rule = "--class-weight is two numbers, for negative and positive records, such as 1,5; or balanced"
-        numbers = [_float(text, rule) for text in weight.split(",")]
-        if len(numbers) != 2:
-            raise InputError(f"{rule}; not {weight!r}")
-        label = replace(label, weights=(numbers[0], numbers[1]))
-    return replace(schema, label=label)
-
-
-def _float(text: str, rule: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{rule}; not {text!r}") from None
-
-
-def _private(
-    recipe: Recipe, table: Table, schema: Schema, asked: Asked, epsilon: float, delta: float, count: bool
-) -> None:
-    """Training under a total budget; `count` measures the share of positives.
-
-    recipe, table, schema : the method, the records, and how they become numbers
-    asked : the options that training without privacy has, too
-    epsilon, delta : the total budget
-    """
-    require_public(schema, incomplete_is_public=asked.file == "adult")
-    data = encoded(table, schema, NOT_COVERED)
-    parts, agent_names = share_out(table, data, asked.division, asked.seed, schema.sites)
-    kept, held = hold_out(parts, asked.holdout, asked.seed)
-    liars = names.hostile(asked.hostile, len(kept), asked.seed)
-    warn_of(delta, max(map(len, kept)))
-    err.print("the first run on a machine compiles the solver: some seconds", style="dim")
-    with rounds_bar(0) as bar:
-        trained = train_privately(
-            recipe,
-            data,
-            schema,
-            kept,
-            names.graph(asked.graph, len(kept), agent_names, asked.seed),
-            epsilon=epsilon,
-            delta=delta,
-            names=agent_names,
-            test=data.take(held) if len(held) else None,
-            sites=asked.division.site is not None,
-            count_positives=count,
-            robust=asked.robust,
-            hostile=liars,
-            prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
-            progress=lambda done: bar.update(bar.task_ids[0], completed=done),
-        )
-    trained.model.save(asked.out)
-    if asked.json:
-        fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
-        found = {"model": str(asked.out)} | {name: getattr(trained, name) for name in fields}
-        measured = as_plain(trained.measured)
-        found |= measured | {"not_covered_by_the_guarantee": list(measured)}
-        typer.echo(json_format.dumps(found | _listening(asked.robust, liars)))
-        return
-    _show_liars(liars)
-    screen.print(f"{recipe.title}: {trained.rounds} rounds between {len(kept)} agents")
-    screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
-    if trained.positive_share is not None:
-        screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
-    if trained.measured is not None:
-        screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
-        for line in in_words(trained.measured, schema.label):
-            screen.print(f"  {line}", soft_wrap=True)
-    err.print(f"wrote {asked.out}", markup=False, soft_wrap=True)
-
-
-def _show_liars(liars: Hostile | None) -> None:
-    if liars is not None:
-        screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
-
-
-def _listening(robust: str | None, hostile: Hostile | None) -> dict[str, Any]:
-    """How members listened and which of them lied, for --json."""
-    attack = {} if hostile is None else {"simulated_attack": {"kind": hostile.kind, "liars": list(hostile.liars)}}
-    return {**({} if robust is None else {"robust": robust}), **attack}
-
-
-def encoded(table: Table, schema: Schema, note: str = "") -> Dataset:
-    """The records as numbers. Warns of values clipped or unknown and of rows left out, each time with the note."""
-    data = schema.encode(table)
-    for column, count in data.clipped.items():
-        outside = f"{count:,} of {len(table):,} values lie outside the schema's bounds and were clipped"
-        warn(f"column {column!r}: {outside}{note}")
-    for column, count in data.unknown.items():
-        strange = f"{count:,} of {len(table):,} values are no category of the schema, so their features are zero"
-        warn(f"column {column!r}: {strange}{note}")
-    if len(data) < len(table):
-        warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out{note}")
-    return data
-
-
-def read(file: str, label: str | None, site: str | None, schema: Path | None) -> tuple[Table, Schema]:
-    """The file, and its schema: the given one, or that of the embedded data, or a draft."""
-    table = names.records(file)
-    if site is not None:
-        require_site(table, site)
-    if schema is not None:
-        given = Schema.from_toml(schema)
-        if site is not None and site == given.label.column:
-            raise InputError(f"column {site!r} cannot be both the label and the site")
-        if site is not None and given.sites is not None and site != given.sites.column:
-            raise InputError(
-                f"--site {site} contradicts the schema, whose sites are in column {given.sites.column!r}; change one"
-            )
-        if any(column.name == site for column in given.columns):
-            warn(f"the schema learns from {site!r}, the column of sites: a new site could not use the model")
-        if label is not None and label != given.label.column:
-            raise InputError(
-                f"--label {label} contradicts the schema, whose label is {given.label.column!r}; leave it out"
-            )
-        return table, given
-    if file == "adult" and label in (None, "income"):
-        return table, adult_schema()
-    if label is None:
-        raise InputError("--label is needed: the column to predict (or --schema, which names it)")
-    drafted, notes = draft_without(table, label, site)
-    tell(notes)
-    return table, drafted
-
-
-def share_out(
-    table: Table, data: Dataset, division: Division, seed: int, sites: Sites | None = None
-) -> tuple[list[np.ndarray], list[str]]:
-    """Which rows of the data each agent holds, and the names of the agents.
-
-    table, data : the file, and its encoded records
-    division, seed : how to divide the rows, and the seed for that
-    sites : the list of sites in the schema, if there is one
-    """
-    site, agents, skew = division
-    if site is not None:
-        if agents is not None or skew is not None:
-            raise InputError("--site already says which agent holds which rows; leave out --agents and --skew")
-        cells = table.columns[site][data.kept]
-        if np.any(cells == ""):
-            row = int(data.kept[np.argmax(cells == "")])
-            raise InputError(f"every record needs a site; {table.where(row)} has no {site!r}; fill it in")
-        if sites is not None:
-            return partition.by_place(sites.place(table.cells(site, data.kept)), sites.names), list(sites.names)
-        parts, found = partition.by_column(cells)
-        return parts, list(map(str, found))
-    n = 5 if agents is None else agents
-    assert data.y is not None
-    parts = partition.equal(len(data), n, seed) if skew is None else partition.dirichlet(data.y, n, skew, seed)
-    return parts, [f"agent {i}" for i in range(n)]
 
 
 def run(

@@ -24,6 +24,8 @@ from tacit.estimators.privacy import FITS, Privacy, RefitWarning, exact_privacy,
 from tacit.estimators.scaling import Scaling, public_bounds
 from tacit.privacy.accounting import delta_warning
 from tacit.privacy.noise import SecureNoise, SeededNoise
+from tacit.workflows.graphs import auto_graph
+from tacit.workflows.recipes import Reserve
 
 NOISY = "noisy"  # as a share of positives: measured by a noisy count
 
@@ -40,6 +42,8 @@ class _Federated(BaseEstimator):
     l2: float | None
     ledger: Any
     random_state: Any
+    colluders: int | None
+    dropouts: int
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
@@ -51,9 +55,13 @@ class _Federated(BaseEstimator):
         """Refuses parameters, before anything reads the records; a private fit needs those named in `public`."""
         if self.l2 is not None:
             number("l2", self.l2, zero=True)
+        if self.colluders is None and self.dropouts:
+            raise InputError("dropouts are of members that share their noise: give colluders, too, such as 1")
         if self.epsilon is None:
             if self.ledger is not None:
                 raise InputError("a ledger pays for private fits: give epsilon, too, or leave out the ledger")
+            if self.colluders is not None:
+                raise InputError("colluders say how sites share the noise of a private fit: give epsilon, too")
             return
         number("epsilon", self.epsilon)
         if not (isinstance(self.delta, int | float | np.number) and 0 < self.delta < 1):
@@ -71,7 +79,10 @@ class _Federated(BaseEstimator):
     def _fit(self, X: np.ndarray, y: np.ndarray, sites: Any, label: Label, *, count: bool = False) -> Fitted:
         """Fits the weights of the rows of X, whose labels are encoded; sets what is not about labels."""
         rows, names = _sites(sites, X)
-        graph = _graph(self.graph, len(names))
+        reserve = None if self.colluders is None else Reserve(self.colluders, self.dropouts)
+        if reserve is not None:
+            reserve.shares(len(names))  # refuses what leaves nobody
+        graph = _graph(self.graph, len(names), reserve)
         if self.bounds is None:
             scaling = Scaling.of(X, bool(self.intercept))
         else:
@@ -82,7 +93,7 @@ class _Federated(BaseEstimator):
         if self.epsilon is None:
             fitted, privacy = self._fit_exactly(parts, label, graph), exact_privacy()
         else:
-            fitted, privacy = self._fit_privately(X, parts, label, graph, apart=sites is not None, count=count)
+            fitted, privacy = self._fit_privately(X, parts, label, graph, reserve, apart=sites is not None, count=count)
         self.sites_ = {name: len(mine) for name, mine in zip(names, rows, strict=True)}
         self.graph_, self.history_, self.privacy_ = graph, fitted.history, privacy
         self._scaling, self._loss = scaling, fitted.loss
@@ -101,13 +112,21 @@ class _Federated(BaseEstimator):
         return fitted
 
     def _fit_privately(
-        self, X: np.ndarray, parts: Parts, label: Label, graph: Graph, *, apart: bool, count: bool
+        self,
+        X: np.ndarray,
+        parts: Parts,
+        label: Label,
+        graph: Graph,
+        reserve: Reserve | None,
+        *,
+        apart: bool,
+        count: bool,
     ) -> tuple[Fitted, Privacy]:
         """Plans, warns, pays and fits, in this order."""
         assert self.epsilon is not None
         sizes, seeded = [len(y) for _, y in parts], self.random_state is not None
         noise = SeededNoise(int(check_random_state(self.random_state).randint(2**31))) if seeded else SecureNoise()
-        budget = Budget(float(self.epsilon), float(self.delta), noise, self.ledger)
+        budget = Budget(float(self.epsilon), float(self.delta), noise, self.ledger, reserve)
         features = parts[0][0].shape[1]
         planned = plan_privately(sizes, features, label, graph, method=self.method, count=count, budget=budget)
         events = Counter(planned.events)
@@ -119,7 +138,8 @@ class _Federated(BaseEstimator):
             if repeated is not None and self.ledger is None:
                 warnings.warn(repeated, RefitWarning, stacklevel=4)
         fitted = planned.fit(parts, type(self).__name__)
-        return fitted, FITS.spent(events, budget.delta, not seeded, self._assumptions(apart, seeded), apart)
+        assumptions, found = self._assumptions(apart, seeded), planned.guarantee
+        return fitted, FITS.spent(events, budget.delta, not seeded, assumptions, apart, found)
 
     def _assumptions(self, apart: bool, seeded: bool) -> tuple[str, ...]:
         public = "the names of the sites and their numbers of rows are" if apart else "the number of records is"
@@ -127,6 +147,7 @@ class _Federated(BaseEstimator):
             f"one record replaced by another{' of the same site' if apart else ''}; {public} public",
             "values are clipped to the bounds, and rows are shortened to norm 1",
             "all parameters were chosen without looking at the records",
+            *((f"at most {self.colluders} sites put together what they know",) if self.colluders is not None else ()),
             *(("random_state was given: whoever knows it can remove the noise",) if seeded else ()),
         )
 
@@ -141,15 +162,20 @@ class FederatedClassifier(ClassifierMixin, _Federated):
     """A linear classifier that several sites fit together, each with its own records: two classes, or several.
 
     With `epsilon`, the whole fit is (epsilon, delta)-differentially private for every record, against everybody else
-    together; without, the sites exchange exact values until they agree, and nothing is private. All of them are
-    simulated in this process: for sites on a network see `tacit federation`.
+    together (with `colluders`, against so many of the sites); without, the sites exchange exact values until they
+    agree, and nothing is private. All of them are simulated in this process: for sites on a network see
+    `tacit federation`.
 
     All parameters are public: choose them without looking at the records.
 
     epsilon, delta : the total of a fit; None for an exact one
     method : the algorithm by its name on the command line; "auto" for the recommended one
-    graph : which sites talk to each other: "ring", "star", "path", "complete", "random:EDGES", or a `tacit.Graph` whose
-        agents are the sites in the order of their names
+    colluders : None, and every site adds all of its noise. A number, and the sites share the noise, for a better
+        model; the guarantee holds against any so many sites together, and `privacy_` says what holds against more. A
+        site that adds no noise counts as one of them.
+    dropouts : with `colluders`, how many sites may be away besides
+    graph : which sites talk to each other: "auto" for what suits their number, "ring", "star", "path", "complete",
+        "random:EDGES", or a `tacit.Graph` whose agents are the sites in the order of their names
     bounds : public bounds of the features: (lo, hi) for all, a pair for each, or a dict by the names of the columns.
         Values are clipped to them, and rows are shortened to norm 1. A private fit needs them. Without them, features
         are scaled by their means and deviations, which is not private.
@@ -184,7 +210,9 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         delta: float = 1e-5,
         *,
         method: str = "auto",
-        graph: Any = "ring",
+        colluders: int | None = None,
+        dropouts: int = 0,
+        graph: Any = "auto",
         bounds: Any = None,
         classes: Sequence[Any] | None = None,
         class_weight: Mapping[Any, float] | str | None = None,
@@ -197,6 +225,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
+        self.colluders = colluders
+        self.dropouts = dropouts
         self.graph = graph
         self.bounds = bounds
         self.classes = classes
@@ -286,7 +316,9 @@ class FederatedRegressor(RegressorMixin, _Federated):
         delta: float = 1e-5,
         *,
         method: str = "auto",
-        graph: Any = "ring",
+        colluders: int | None = None,
+        dropouts: int = 0,
+        graph: Any = "auto",
         bounds: Any = None,
         target_bounds: tuple[float, float] | None = None,
         intercept: bool = True,
@@ -297,6 +329,8 @@ class FederatedRegressor(RegressorMixin, _Federated):
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
+        self.colluders = colluders
+        self.dropouts = dropouts
         self.graph = graph
         self.bounds = bounds
         self.target_bounds = target_bounds
@@ -351,9 +385,11 @@ def _sites(given: Any, X: np.ndarray) -> tuple[list[np.ndarray], list[str]]:
     return partition.by_column(names)
 
 
-def _graph(given: Any, sites: int) -> Graph:
+def _graph(given: Any, sites: int, reserve: Reserve | None) -> Graph:
     if sites == 1 and not isinstance(given, Graph):
         return Graph.ring(1)
+    if isinstance(given, str) and given == "auto":
+        return auto_graph(sites, reserve)
     if isinstance(given, str):
         return Graph.named(given, sites)
     if not isinstance(given, Graph):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -17,13 +18,14 @@ from tacit.core.problem import Problem
 from tacit.data.columns import Label
 from tacit.errors import InputError, TacitError
 from tacit.estimators.spending import paid, worst
+from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import Event
 from tacit.privacy.noise import Noise
 from tacit.privacy.plan import Plan, plan
 from tacit.simulation.simulate import simulate
 from tacit.workflows import exact
 from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES, Recipe, Setting, recommended
+from tacit.workflows.recipes import RECIPES, Recipe, Reserve, Setting, recommended
 from tacit.workflows.share import noisy_share, share_event
 from tacit.workflows.training import rounds_of, ticks_a_round
 
@@ -78,6 +80,7 @@ class Budget(NamedTuple):
     delta: float
     noise: Noise
     ledger: Any
+    reserve: Reserve | None = None  # if the members share the noise
 
 
 class Planned(NamedTuple):
@@ -94,16 +97,24 @@ class Planned(NamedTuple):
         """What it will cost, at most, for a record of any member."""
         return [*self.before, *worst(self.plan.events)]
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """What it will cost, at most, against coalitions of every size."""
+        graph = self.facts[2]
+        connectivity = None if self.budget.reserve is None else graph.connectivity
+        spent = [each + Counter(self.before) for each in self.plan.spent]
+        return guarantee(spent, self.budget.delta, members=graph.agents, connectivity=connectivity)
+
     def fit(self, parts: Parts, title: str) -> Fitted:
         """Pays, and fits."""
-        graph, (epsilon, delta, noise, ledger) = self.facts[2], self.budget
+        graph, (epsilon, delta, noise, ledger, reserve) = self.facts[2], self.budget
         with paid(ledger, title, self.events) as keep:
             recipe, messages = self.recipe, 0
             if self.before:
                 assert isinstance(recipe.loss, HuberHinge)
                 count = noisy_share([y for _, y in parts], graph, epsilon, delta, noise)
                 recipe, messages = replace(recipe, loss=recipe.loss.centred(count.share)), count.messages
-            setting, again = _setting(recipe, *self.facts, epsilon, delta, self.before)
+            setting, again = _setting(recipe, *self.facts, epsilon, delta, self.before, reserve)
             facts, rounds = setting.facts, setting.rounds
             problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
             run = simulate(setting.algorithm, problem, graph, rounds=rounds, noise=noise, measure_every=rounds)
@@ -129,14 +140,17 @@ def plan_privately(
     count : whether to measure the share of positives with noise
     budget : the total, and where it comes from
     """
-    name = (recommended(label) if graph.agents > 1 else _ALONE[0]) if method == "auto" else method
+    epsilon, delta, reserve = budget.epsilon, budget.delta, budget.reserve
+    name = method
+    if method == "auto":
+        name = recommended(label, sizes, graph, epsilon, delta, reserve) if graph.agents > 1 else _ALONE[0]
     if name not in RECIPES:
         raise InputError(f"with epsilon, method is one of auto, {', '.join(RECIPES)}; not {method!r}")
     if graph.agents == 1 and name not in _ALONE:
         raise InputError(f"{name} needs neighbours: give sites, or as method one of {', '.join(_ALONE)}")
     recipe, facts = RECIPES[name].for_label(label), (tuple(sizes), features, graph)
-    before = (share_event(budget.epsilon, budget.delta),) if count else ()
-    _, planned = _setting(recipe, *facts, budget.epsilon, budget.delta, before)
+    before = (share_event(epsilon, delta),) if count else ()
+    _, planned = _setting(recipe, *facts, epsilon, delta, before, reserve)
     return Planned(recipe, facts, budget, before, planned)
 
 
@@ -149,7 +163,8 @@ def _setting(
     epsilon: float,
     delta: float,
     before: tuple[Event, ...],
+    reserve: Reserve | None,
 ) -> tuple[Setting, Plan]:
     outputs = recipe.loss.classes if isinstance(recipe.loss, Multinomial) else 1
-    setting = recipe.setting(sizes, outputs * features, graph, epsilon, delta, before=before)
+    setting = recipe.setting(sizes, outputs * features, graph, epsilon, delta, before=before, reserve=reserve)
     return setting, plan(setting.algorithm, setting.facts, graph, setting.rounds)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.privacy.accounting import Totals, epsilon, rounded_up, totals
+from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.events import Event, Unprotected
 
 _SKETCH = 1024  # of two fits that share a hundredth of their records, one in 30,000 goes unnoticed
@@ -32,6 +33,7 @@ class Privacy:
     fits: int = 1  # so many fits has the process made, this one included
     epsilon_of_all: float | None = None  # of all those fits together, at the same delta, where they share records
     apart: bool = False  # whether the records lie at several sites: then one is replaced by another of the same site
+    coalitions: Guarantee | None = None  # of several sites: what holds against how many of them together
 
     @property
     def statement(self) -> str:
@@ -41,6 +43,8 @@ class Privacy:
         guarantee = f"({_told(self.epsilon)}, {self.delta:g})-differentially private, one record replaced by another"
         if self.apart:
             guarantee += " of the same site"
+        if self.coalitions is not None and self.coalitions.shared:
+            guarantee += f", {self.coalitions.against}"
         if self.fits > 1 and self.epsilon_of_all is not None:
             guarantee += (
                 f", by itself; with the other fits of this process, {self.fits} in all, "
@@ -64,7 +68,13 @@ class Fits:
         self._seen: list[tuple[frozenset[int], Counter[Event]]] = []
 
     def spent(
-        self, events: Counter[Event], delta: float, private: bool, assumptions: tuple[str, ...], apart: bool = False
+        self,
+        events: Counter[Event],
+        delta: float,
+        private: bool,
+        assumptions: tuple[str, ...],
+        apart: bool = False,
+        coalitions: Guarantee | None = None,
     ) -> Privacy:
         """Adds a fit, and says what it cost, by itself and with the others."""
         with self._lock:
@@ -73,7 +83,7 @@ class Fits:
             fits, together = self._counts[private], self._events[private].copy()
         total = totals(events, delta)
         of_all = total.best if fits == 1 else epsilon(together, delta)
-        return Privacy(private, total.best, delta, total, events, assumptions, fits, of_all, apart)
+        return Privacy(private, total.best, delta, total, events, assumptions, fits, of_all, apart, coalitions)
 
     def again(self, records: frozenset[int], events: Counter[Event], delta: float) -> str | None:
         """Notes a private fit of these records, and says what it costs with the earlier ones that shared some of them;

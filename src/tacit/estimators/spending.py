@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 from uuid import uuid4
 
 from tacit.errors import InputError
 from tacit.privacy import filters
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, SharedGaussian
 from tacit.privacy.ledger import Ledger
 
 
@@ -31,6 +32,9 @@ def _worst(events: set[Event]) -> list[Event]:
     gaussian = [e for e in events if isinstance(e, Gaussian)]
     if len(gaussian) == len(events):
         return [Gaussian(min(e.multiplier for e in gaussian))]
+    shared = [e for e in events if isinstance(e, SharedGaussian)]
+    if len(shared) == len(events) and len({replace(e, multiplier=1.0) for e in shared}) == 1:
+        return [min(shared, key=lambda e: e.multiplier)]
     objective = [e for e in events if isinstance(e, ObjectiveGaussian)]
     if len(objective) == len(events):
         return [ObjectiveGaussian(min(e.multiplier for e in objective), max(e.curvature for e in objective))]

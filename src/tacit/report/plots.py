@@ -21,7 +21,7 @@ try:
 except ModuleNotFoundError:
     raise ImportError("tacit.report.plots needs matplotlib and Pillow: pip install 'tacit-learn[plot]'") from None
 
-_BLUE, _GREEN, _GREY = "#1f5fa8", "#2a8a4a", "#8a8a8a"
+_BLUE, _GREEN, _GREY, _ORANGE = "#1f5fa8", "#2a8a4a", "#8a8a8a", "#c75d00"
 
 
 def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> None:
@@ -63,13 +63,20 @@ def method_errors(results: list[MethodResult], best: MethodResult, path: str | o
     axes = figure.subplots()
     order = sorted(results, key=lambda c: c.error, reverse=True)
     for place, c in enumerate(order):
-        colour = _GREEN if c is best else _BLUE if c.private and c.decentralised else _GREY
+        colour = _GREEN if c is best else _ORANGE if c.reserve else _BLUE if c.colluders else _GREY
         axes.plot([min(c.errors), max(c.errors)], [place, place], color=colour, lw=5, alpha=0.3)
         axes.plot(c.error, place, "o", color=colour)
-    axes.set_yticks(range(len(order)), [f"{c.name}" + ("" if c.decentralised else " (pooled)") for c in order])
+    axes.set_yticks(range(len(order)), [f"{c.name}{_trust(c)}" for c in order])
     axes.set_xlabel(f"test {best.error_name}: mean and range over seeds")
     _plain(axes, grid="x")
     _save(figure, path, dpi=130)
+
+
+def _trust(c: MethodResult) -> str:
+    """What a method asks for beside its budget."""
+    if not c.decentralised:
+        return " (pooled)"
+    return "" if c.reserve is None else f" (at most {c.reserve.colluders} collude)"
 
 
 def learnt_of_each_other(tables: dict[str, np.ndarray], path: str | os.PathLike[str], title: str) -> None:

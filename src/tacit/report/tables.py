@@ -50,7 +50,15 @@ def methods(results: list[MethodResult], best: MethodResult) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("method", no_wrap=True)
     ranks = best.two_classes
-    headings = (f"test {best.error_name}", "range", *(["AUC"] if ranks else []), "loss", "epsilon", "messages")
+    headings = (
+        f"test {best.error_name}",
+        "range",
+        *(["AUC"] if ranks else []),
+        "loss",
+        "epsilon",
+        "colluders",
+        "messages",
+    )
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     digits = ".4f" if best.error_name == "error" else ".4g"
@@ -66,6 +74,7 @@ def methods(results: list[MethodResult], best: MethodResult) -> Table:
             *rank,
             f"{c.loss:.4f}",
             spent,
+            "-" if c.colluders is None else str(c.colluders),
             f"{c.messages:,}" if c.decentralised else "pooled",
             style=style,
         )

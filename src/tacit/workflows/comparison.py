@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from tacit.workflows.exact import L2
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.metrics import Metrics
 from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES, Recipe, Setting
+from tacit.workflows.recipes import RECIPES, Recipe, Reserve, Setting
 
 REFERENCE_LOSS = HuberHinge(1.0)  # all methods for two classes are measured by this loss, whichever they minimise
 _AS_GOOD_AS = 0.002  # two errors closer than this count as equal: the method with fewer messages is recommended
@@ -72,6 +72,20 @@ class MethodResult:
     decentralised: bool
     rounds: int
     messages: int
+    members: int
+    reserve: Reserve | None = None  # whose noise cannot be counted on, if the members share it
+
+    @property
+    def colluders(self) -> int | None:
+        """Against how many members together epsilon holds; None where nothing is private, or a centre knows all."""
+        if not (self.private and self.decentralised):
+            return None
+        return self.members - 1 if self.reserve is None else self.reserve.colluders
+
+    @property
+    def trusts_nobody(self) -> bool:
+        """Whether it protects every member against all others together."""
+        return self.colluders == self.members - 1
 
     @property
     def private(self) -> bool:
@@ -133,24 +147,59 @@ class Trust(NamedTuple):
 TRUSTING = Trust()
 
 
+class Method(NamedTuple):
+    """One line of a comparison."""
+
+    title: str
+    run: Callable[[Trial], Outcome]
+    decentralised: bool = True
+    reserve: Reserve | None = None  # if the members share the noise
+    several: bool = False  # whether it takes a label of several classes
+
+
+def lines(members: int, dropouts: int = 0) -> list[Reserve]:
+    """The assumptions for which a comparison shows shared noise: one colluder, and the most that are less than half.
+
+    >>> [reserve.colluders for reserve in lines(5)], [reserve.colluders for reserve in lines(50)]
+    ([1, 2], [1, 24])
+    """
+    chosen = sorted({1, max((members - 1) // 2, 1)})
+    return [Reserve(t, dropouts) for t in chosen if t + dropouts < members]
+
+
 def methods(
-    graph: Graph, epsilon: float, delta: float, trust: Trust = TRUSTING
-) -> dict[str, tuple[str, bool, Callable[[Trial], Outcome]]]:
-    """Every method by name: its title, whether it is decentralised, and the function that runs it in a trial."""
+    graph: Graph,
+    epsilon: float,
+    delta: float,
+    trust: Trust = TRUSTING,
+    shared: Mapping[Reserve, Graph] | None = None,
+) -> dict[str, Method]:
+    """Every method by name. `shared` says for which reserves to show shared noise, and on which graph."""
 
     @lru_cache
-    def setting(recipe: Recipe, sizes: tuple[int, ...], schema: Schema, talk: Graph) -> Setting:
+    def setting(
+        recipe: Recipe, sizes: tuple[int, ...], schema: Schema, talk: Graph, reserve: Reserve | None = None
+    ) -> Setting:
         # A setting depends on the sizes alone: trials of the same sizes share it.
         return recipe.for_label(schema.label).setting(
-            sizes, schema.model_dimension, talk, epsilon, delta, averaged=trust.robust is None
+            sizes, schema.model_dimension, talk, epsilon, delta, averaged=trust.robust is None, reserve=reserve
         )
 
-    def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph) -> Outcome:
-        found = setting(recipe, trial.sizes, trial.schema, talk)
+    def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph, reserve: Reserve | None = None) -> Outcome:
+        found = setting(recipe, trial.sizes, trial.schema, talk, reserve)
         return _run(trial, talk, found, delta, trust=trust if talk.agents > 1 else TRUSTING)
 
-    def by_recipe(name: str) -> Callable[[Trial], Outcome]:
-        return lambda trial: outcome(trial, RECIPES[name])
+    def by_recipe(recipe: Recipe) -> Method:
+        return Method(recipe.title, lambda trial: outcome(trial, recipe), several=recipe.multiclass)
+
+    def sharing(recipe: Recipe, reserve: Reserve, talk: Graph) -> Method:
+        title = f"{recipe.title}, if at most {reserve.colluders} of {talk.agents} members collude"
+        return Method(
+            title,
+            lambda trial: outcome(trial, recipe, talk, reserve),
+            reserve=reserve,
+            several=recipe.multiclass,
+        )
 
     def stopped_early(trial: Trial) -> Outcome:
         # The noise and the penalty of recycled ADMM, without its even steps: half the messages.
@@ -173,11 +222,17 @@ def methods(
         return Outcome([Model(problem.optimum(), trial.schema, loss)], np.inf, 0, 0)
 
     return {
-        **{name: (recipe.title, True, by_recipe(name)) for name, recipe in RECIPES.items()},
-        "early-stopping": ("recycled ADMM's noise, plain ADMM, half the messages", True, stopped_early),
-        "alone": ("each organisation by itself, private", True, alone),
-        "central": ("DP gradient descent on pooled records", False, central),
-        "no-privacy": ("pooled records, no privacy", False, pooled),
+        **{name: by_recipe(recipe) for name, recipe in RECIPES.items() if not recipe.shared},
+        **{
+            f"{name}:{reserve.colluders}": sharing(recipe, reserve, talk)
+            for name, recipe in RECIPES.items()
+            if recipe.shared
+            for reserve, talk in ({} if shared is None else shared).items()
+        },
+        "early-stopping": Method("recycled ADMM's noise, plain ADMM, half the messages", stopped_early),
+        "alone": Method("each organisation by itself, private", alone),
+        "central": Method("DP gradient descent on pooled records", central, decentralised=False, several=True),
+        "no-privacy": Method("pooled records, no privacy", pooled, decentralised=False, several=True),
     }
 
 
@@ -188,6 +243,7 @@ def compare(
     epsilon: float,
     delta: float,
     trust: Trust = TRUSTING,
+    shared: Mapping[Reserve, Graph] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[MethodResult]:
     """Runs every method in every trial. It leaves out a method that
@@ -195,35 +251,39 @@ def compare(
     - cannot keep the budget,
     - is not proved for several classes, if the label has them,
     - needs a cycle for its token and finds none in the graph,
+    - shares its noise on a graph that so many colluders can cut in two,
     - hands a token on, if members listen robustly: a member then has only one message to listen to.
 
     trials, graph : the divisions of the records, and who talks to whom
     epsilon, delta : the total budget of every agent
     trust : how members listen, and which of them lie
+    shared : for which numbers of colluders to show shared noise, and on which graph
     progress : called with the name of each method before it runs
     """
     several = isinstance(trials[0].schema.label, Multiclass)
-    for name, (title, decentralised, run) in methods(graph, epsilon, delta, trust).items():
+    for name, method in methods(graph, epsilon, delta, trust, shared).items():
         if trust.robust is not None and name == "pi-admm":
             continue
-        if several and name not in ("central", "no-privacy") and not (name in RECIPES and RECIPES[name].multiclass):
+        if several and not method.several:
             continue
         if progress is not None:
             progress(name)
         try:
-            outcomes = [run(trial) for trial in trials]
+            outcomes = [method.run(trial) for trial in trials]
         except (CannotKeep, GraphError):
             continue
         yield MethodResult(
             name=name,
-            title=title,
+            title=method.title,
             measured=[[m.measured(trial.test) for m in o.models] for o, trial in zip(outcomes, trials, strict=True)],
             losses=[_loss(o.models, trial) for o, trial in zip(outcomes, trials, strict=True)],
             epsilon=max(o.epsilon for o in outcomes),
             delta=delta,
-            decentralised=decentralised,
+            decentralised=method.decentralised,
             rounds=outcomes[0].rounds,
             messages=outcomes[0].messages,
+            members=graph.agents,
+            reserve=method.reserve,
         )
 
     constant = [_constant(trial) for trial in trials]
@@ -238,6 +298,7 @@ def compare(
         decentralised=False,
         rounds=0,
         messages=0,
+        members=graph.agents,
     )
 
 
@@ -251,9 +312,10 @@ def recommended(results: list[MethodResult]) -> MethodResult:
     """Of the private, decentralised methods that are as good as the best, the one with the fewest messages.
 
     The best has the least error. Where none has a smaller one than the constant answer, which `results` end with, and
-    there are two classes, the best ranks records best (AUC).
+    there are two classes, the best ranks records best (AUC). Shared noise is not among them: it is better under an
+    assumption, how many members may collude, which nobody should make because of a table.
     """
-    candidates = [c for c in results if c.private and c.decentralised and c.messages > 0]
+    candidates = [c for c in results if c.private and c.trusts_nobody and c.messages > 0]
     if not candidates:
         raise InputError("no method can keep this budget on so few records: raise epsilon, or bring more records")
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from tacit.core.graph import Graph
 from tacit.workflows.recipes import Reserve
 
-_SMALL = 20  # so many members can all talk to each other
-_DEGREE, _LEAST_SHARED = 6, 4  # the neighbours of each member among more: usually, and at least where noise is shared
+# By benchmarks/tuning_members.py. Local noise: a ring of five is as good as any graph, a ring of twenty no longer is;
+# more neighbours than a few cost messages, and hardly help.
+_RING, _DEGREE = 5, 6
+# Shared noise: so many members can all talk to each other; among more, each has so many neighbours at least.
+_COMPLETE, _LEAST_SHARED = 20, 4
 
 
 def auto_graph(members: int, reserve: Reserve | None = None) -> Graph:
-    """All members talk to each other if there are few. Among many, each has a few random neighbours; where the members
-    share their noise, so many that no colluders and dropouts that `reserve` allows can cut the graph in two.
+    """A ring of few members; among more, each has a few random neighbours. Where the members share their noise, up to
+    twenty all talk to each other; among more, each has so many random neighbours that no colluders and dropouts that
+    `reserve` allows can cut the graph in two.
 
-    >>> len(auto_graph(5).edges), auto_graph(50, Reserve(colluders=5, dropouts=1)).connectivity
-    (10, 7)
+    >>> len(auto_graph(5).edges), len(auto_graph(5, Reserve(colluders=1)).edges)
+    (5, 10)
+    >>> auto_graph(50, Reserve(colluders=5, dropouts=1)).connectivity
+    7
     """
-    if members <= _SMALL:
-        return Graph.complete(members)
     if reserve is None:
-        return Graph.regular(members, _DEGREE)
+        return Graph.ring(members) if members <= _RING else Graph.regular(members, _DEGREE)
     reserve.shares(members)  # refuses a reserve that leaves nobody
+    if members <= _COMPLETE:
+        return Graph.complete(members)
     return Graph.regular(members, max(reserve.colluders + reserve.dropouts + 1, _LEAST_SHARED))

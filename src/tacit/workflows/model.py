@@ -9,7 +9,10 @@ A model file is JSON, and these are its fields:
     weights   one number for each feature; for several classes, one list of numbers for each class
     schema    how a record becomes features (the fields of `tacit.data.Schema`, as plain data)
     training  how the model was trained: algorithm, parameters, rounds, the agents and their numbers of rows
-    privacy   {"private": bool, "statement": str}: whether the model is private, and the guarantee in words
+    privacy   {"private": bool, "statement": str}: whether the model is private, and the guarantee in words; of a model
+              trained under a budget also epsilon, delta, colluders and dropouts (against how many members together
+              epsilon holds, and how many may be away), and coalitions: a list of {"colluders", "epsilon"}, what holds
+              against so many
 
 The score of a record is the sum of weight * feature, plus the offset of the loss. Files of version 1 are read, too.
 They name the loss without its parameters.

@@ -53,6 +53,7 @@ from tacit.privacy.events import Event, Gaussian
 from tacit.privacy.plan import Facts, calibrate
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
+_FEW_MEMBERS, _MANY_ROWS = 5, 4000  # for which recycled ADMM is recommended
 _MOMENTUM = 0.9  # the most, where noise is shared
 _L2 = 1e-5  # the proximal weight regularises; l2 only makes the optimum unique
 # For targets in [-1, 1], by benchmarks/tuning_labels.py: the loss, and how much farther reach is than for classes.
@@ -153,6 +154,16 @@ class Recipe:
             return several if label.shares is None else several.centred(label.shares)
         return _NUMBERS
 
+    def check_reserve(self, reserve: Reserve | None) -> None:
+        """Refuses shared noise without a number of colluders, and local noise with one."""
+        if self.shared and reserve is None:
+            raise InputError(f"{self.title}: say how many members may collude (--colluders 1)")
+        if reserve is not None and not self.shared:
+            raise InputError(
+                f"{self.title}: every member adds all of its noise, which protects against all others together: leave "
+                "out colluders and dropouts, or take shared-descent"
+            )
+
     def setting(
         self,
         sizes: Sequence[int] | np.ndarray,
@@ -178,13 +189,7 @@ class Recipe:
             such round is one more chance for a liar.
         reserve : how many members may collude or drop out, for a recipe that shares the noise
         """
-        if self.shared and reserve is None:
-            raise InputError(f"{self.title}: say how many members may collude (--colluders 1)")
-        if reserve is not None and not self.shared:
-            raise InputError(
-                f"{self.title}: every member adds all of its noise, which protects against all others together: leave "
-                "out colluders and dropouts, or take shared-descent"
-            )
+        self.check_reserve(reserve)
         if before and self.build is _one_shot:
             # Its event composes with others by Renyi divergences alone, which are infinite for so much curvature.
             raise InputError(
@@ -326,8 +331,25 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def recommended(label: Label) -> str:
-    """The name of the method for this label, by benchmarks/tuning.py and tuning_labels.py."""
+def recommended(
+    label: Label,
+    sizes: Sequence[int] | np.ndarray | None = None,
+    graph: Graph | None = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    reserve: Reserve | None = None,
+) -> str:
+    """The name of the method for these public facts, by benchmarks/tuning.py, tuning_members.py and tuning_labels.py.
+
+    label : what the labels are
+    sizes, graph : how many rows each member has, and who talks to whom; five members of many rows, if not given
+    epsilon, delta : the total budget
+    reserve : given if the members share the noise
+    """
+    if reserve is not None:
+        return "shared-descent"
     if isinstance(label, Classes):
-        return "mr-admm"
+        # The noise of recycled ADMM has to cover the curvature of the loss, too, which costs much where rows are few.
+        few = sizes is not None and (len(sizes) > _FEW_MEMBERS or float(np.mean(sizes)) < _MANY_ROWS)
+        return "pvp" if few else "mr-admm"
     return "gradient-descent" if isinstance(label, Multiclass) else "pvp"

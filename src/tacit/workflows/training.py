@@ -16,14 +16,13 @@ from tacit.core.losses import Loss
 from tacit.core.problem import Problem
 from tacit.data import Classes, Dataset, Label, Schema, Target
 from tacit.errors import InputError, whole
-from tacit.privacy.accounting import rounded_up
+from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.noise import Noise, SecureNoise
-from tacit.privacy.plan import per_agent_totals
 from tacit.simulation.run import Run
 from tacit.simulation.simulate import simulate
 from tacit.workflows.metrics import Metrics
 from tacit.workflows.model import Model
-from tacit.workflows.recipes import Recipe, Setting
+from tacit.workflows.recipes import Recipe, Reserve, Setting
 from tacit.workflows.share import noisy_share, share_event
 
 if TYPE_CHECKING:
@@ -67,10 +66,19 @@ class PrivatelyTrained:
     rounds: int  # in each of them every agent speaks once
     messages: int
     private: bool
-    epsilon: float  # what the agent that spends most has spent
-    delta: float
+    guarantee: Guarantee  # of the agent that spends most
     measured: Metrics | None  # on the held-out rows
     positive_share: float | None = None  # if a noisy count measured it
+
+    @property
+    def epsilon(self) -> float:
+        """What the agent that spends most has spent."""
+        return self.guarantee.epsilon
+
+    @property
+    def delta(self) -> float:
+        """At which epsilon is stated."""
+        return self.guarantee.delta
 
     @property
     def error(self) -> float | None:
@@ -197,6 +205,7 @@ def train_privately(
     *,
     epsilon: float,
     delta: float,
+    reserve: Reserve | None = None,
     noise: Noise | None = None,
     names: Sequence[str] | None = None,
     test: Dataset | None = None,
@@ -216,6 +225,7 @@ def train_privately(
     data, schema, parts, names : the records, and which rows belong to which agent
     graph : who talks to whom
     epsilon, delta : the total budget
+    reserve : how many members may collude or be away, for a recipe in which the members share the noise
     noise : where the noise comes from; `SecureNoise` by default
     test : held-out records, to measure the error
     sites : whether a column of the records decides which agent holds a record; then the guarantee is within a site
@@ -231,6 +241,11 @@ def train_privately(
             "a noisy count of positives is a plain average, which every member that lies can move: give their share "
             "as a number, or leave out robust and hostile"
         )
+    if recipe.shared and not (robust is None and hostile is None):
+        raise InputError(
+            "robust listening and liars are about single rows; members that share their noise see sums alone: leave "
+            "out robust and hostile"
+        )
     names = [f"agent {i}" for i in range(len(parts))] if names is None else list(names)
     sizes = np.array([len(rows) for rows in parts])
     noise = SecureNoise() if noise is None else noise
@@ -239,7 +254,14 @@ def train_privately(
 
     def setting_for(label: Label) -> Setting:
         return recipe.for_label(label).setting(
-            sizes, schema.model_dimension, graph, epsilon, delta, before=before, averaged=robust is None
+            sizes,
+            schema.model_dimension,
+            graph,
+            epsilon,
+            delta,
+            before=before,
+            averaged=robust is None,
+            reserve=reserve,
         )
 
     setting, count = setting_for(schema.label), None  # refuses what cannot be kept before a record is counted
@@ -266,26 +288,31 @@ def train_privately(
         progress=progress,
     )
     weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
-    spent = max(total.best for total in per_agent_totals([each + Counter(before) for each in run.spent], delta))
-    guarantee = (
-        f"({rounded_up(spent):g}, {delta:g})-differentially private for every record, one record replaced by another"
-        f"{_within(schema) if sites else ''}"
+    found = guarantee(
+        [each + Counter(before) for each in run.spent],
+        delta,
+        members=graph.agents,
+        connectivity=graph.connectivity if recipe.shared else None,
+    )
+    claim = (
+        f"{found}-differentially private for every record, one record replaced by another"
+        f"{_within(schema) if sites else ''}{', ' + found.against if graph.agents > 1 else ''}"
     )
     rounds = rounds_of(setting, graph)
-    statement = guarantee if run.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
+    statement = claim if run.private else f"not private: the noise was seeded; with fresh noise it is {claim}"
     trained = how(setting.algorithm, facts.l2, rounds, agents=list(zip(names, sizes, strict=True)), graph=graph)
     training = _listening(robust, hostile) | trained | {"radius": facts.radius}
     if count is not None:
         training["positive_share"] = "measured by a noisy count, which is part of epsilon"
-    privacy = {"private": run.private, "statement": statement, "epsilon": spent, "delta": delta}
+    privacy = {"private": run.private, "statement": statement, "epsilon": found.epsilon, "delta": delta}
+    privacy |= found.as_plain()
     model = Model(weights, schema, facts.loss, training, privacy)
     return PrivatelyTrained(
         model=model,
         rounds=rounds,
         messages=int(run.history["messages"][-1]) + (0 if count is None else count.messages),
         private=run.private,
-        epsilon=spent,
-        delta=delta,
+        guarantee=found,
         measured=None if test is None else model.measured(test),
         positive_share=None if count is None else count.share,
     )
@@ -294,10 +321,10 @@ def train_privately(
 def _within(schema: Schema) -> str:
     """What the guarantee leaves out, because it is public, if a column says which site holds a record."""
     if schema.sites is not None:
-        return " of the same site; the number of rows of each site is public"
+        return " of the same site (the number of rows of each site is public)"
     return (
-        " of the same site; the names of the sites, which were read from the records, and their numbers of rows are "
-        "public"
+        " of the same site (the names of the sites, which were read from the records, and their numbers of rows are "
+        "public)"
     )
 
 

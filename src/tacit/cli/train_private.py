@@ -1,0 +1,116 @@
+"""`tacit train --epsilon`"""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from tacit.cli import names
+from tacit.cli.console import err, rounds_bar, warn_of
+from tacit.cli.console import out as screen
+from tacit.cli.records import NOT_COVERED, Division, encoded, share_out
+from tacit.data import Schema, Table
+from tacit.data.public import require_public
+from tacit.report.metrics import in_words
+from tacit.workflows.recipes import RECIPES, Reserve, recommended
+from tacit.workflows.training import as_plain, hold_out, train_privately
+
+if TYPE_CHECKING:
+    from tacit.attacks.poisoning import Hostile
+
+
+class Asked(NamedTuple):
+    """The options that training with and without privacy share."""
+
+    file: str
+    division: Division
+    graph: str
+    holdout: float
+    robust: str | None
+    hostile: str | None
+    seed: int
+    out: Path
+    json: bool
+
+
+class Budget(NamedTuple):
+    """The total that a run may spend, and on whose noise it may count."""
+
+    epsilon: float
+    delta: float
+    reserve: Reserve | None
+
+
+def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, budget: Budget, count: bool) -> None:
+    """Training under a total budget; `count` measures the share of positives.
+
+    algorithm : the method; None for the one that public facts recommend
+    table, schema : the records, and how they become numbers
+    asked : the options that training without privacy has, too
+    budget : the total, and whose noise cannot be counted on
+    """
+    require_public(schema, incomplete_is_public=asked.file == "adult")
+    data = encoded(table, schema, NOT_COVERED)
+    parts, agent_names = share_out(table, data, asked.division, asked.seed, schema.sites)
+    kept, held = hold_out(parts, asked.holdout, asked.seed)
+    epsilon, delta, reserve = budget
+    if reserve is not None:
+        reserve.shares(len(kept))  # refuses more colluders and dropouts than there are others
+    graph = names.graph(asked.graph, len(kept), agent_names, asked.seed, reserve)
+    name = algorithm or recommended(schema.label, list(map(len, kept)), graph, epsilon, delta, reserve)
+    recipe = RECIPES[name]
+    liars = names.hostile(asked.hostile, len(kept), asked.seed)
+    warn_of(delta, max(map(len, kept)))
+    err.print("the first run on a machine compiles the solver: some seconds", style="dim")
+    with rounds_bar(0) as bar:
+        trained = train_privately(
+            recipe,
+            data,
+            schema,
+            kept,
+            graph,
+            epsilon=epsilon,
+            delta=delta,
+            reserve=reserve,
+            names=agent_names,
+            test=data.take(held) if len(held) else None,
+            sites=asked.division.site is not None,
+            count_positives=count,
+            robust=asked.robust,
+            hostile=liars,
+            prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
+            progress=lambda done: bar.update(bar.task_ids[0], completed=done),
+        )
+    trained.model.save(asked.out)
+    if asked.json:
+        fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
+        found = {"model": str(asked.out), "algorithm": name} | {field: getattr(trained, field) for field in fields}
+        found |= trained.guarantee.as_plain() | {"statement": trained.model.privacy["statement"]}
+        measured = as_plain(trained.measured)
+        found |= measured | {"not_covered_by_the_guarantee": list(measured)}
+        typer.echo(json_format.dumps(found | listening(asked.robust, liars)))
+        return
+    show_liars(liars)
+    screen.print(f"{name} ({recipe.title}): {trained.rounds} rounds between {len(kept)} agents")
+    screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
+    if trained.positive_share is not None:
+        screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
+    if trained.measured is not None:
+        screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
+        for line in in_words(trained.measured, schema.label):
+            screen.print(f"  {line}", soft_wrap=True)
+    err.print(f"wrote {asked.out}", markup=False, soft_wrap=True)
+
+
+def show_liars(liars: Hostile | None) -> None:
+    if liars is not None:
+        screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
+
+
+def listening(robust: str | None, hostile: Hostile | None) -> dict[str, Any]:
+    """How members listened and which of them lied, for --json."""
+    attack = {} if hostile is None else {"simulated_attack": {"kind": hostile.kind, "liars": list(hostile.liars)}}
+    return {**({} if robust is None else {"robust": robust}), **attack}
