@@ -139,7 +139,7 @@ class Federation:
                 raise InputError(f"colluders and dropouts are for the exchange {TOTALS!r}, not for {self.exchange!r}")
             return
         self.reserve.shares(len(self.members))  # refuses a reserve that leaves nobody
-        summed.broadcast(self.graph, *self.reserve)  # refuses a graph that so many members can cut in two
+        summed.check_graph(self.graph, *self.reserve)  # refuses a graph that so many members can cut in two
         if self.agreed is None and bool(self.go_on_after) != bool(self.dropouts):
             raise InputError(
                 "go_on_after needs dropouts: how many members may be away, so that their noise is not counted on"

@@ -50,14 +50,24 @@ def check(method: Summed) -> None:
     """Refuses a deviation that is not positive, and what is no number of members."""
     if method.deviation is not None:
         hyper.number("deviation", method.deviation)
-    whole("colluders", method.colluders, 0)
-    whole("dropouts", method.dropouts, 0)
+    _check_reserve(method.colluders, method.dropouts)
+
+
+def _check_reserve(colluders: int, dropouts: int) -> None:
+    whole("colluders", colluders, 0)
+    whole("dropouts", dropouts, 0)
 
 
 def broadcast(method: Summed, graph: Graph) -> Broadcast:
-    """All members speak at every tick. Refuses a graph that colluders and dropouts together can cut in two: the noise
-    of one part does not hide the sum of the other."""
-    colluders, dropouts = method.colluders, method.dropouts
+    """All members speak at every tick, on a graph that is connected enough."""
+    check_graph(graph, method.colluders, method.dropouts)
+    return Broadcast(graph)
+
+
+def check_graph(graph: Graph, colluders: int, dropouts: int) -> None:
+    """Refuses a graph that colluders and dropouts together can cut in two: the noise of one part does not hide the sum
+    of the other."""
+    _check_reserve(colluders, dropouts)
     left = graph.agents - colluders - dropouts
     if left < 1:
         raise GraphError(
@@ -70,7 +80,6 @@ def broadcast(method: Summed, graph: Graph) -> Broadcast:
             f"colluders and dropouts together, not {colluders + dropouts}: take more edges, such as the graph auto or "
             "complete"
         )
-    return Broadcast(graph)
 
 
 def share_deviation(facts: Problem, budget: Gaussian, *, colluders: int, dropouts: int, row_norm: float = 1.0) -> float:

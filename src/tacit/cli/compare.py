@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tacit.algorithms.summed import broadcast
+from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, warn_of
 from tacit.cli.console import out as screen
@@ -99,7 +99,7 @@ def compare(
     wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names), dropouts)
     shared = {each: names.graph(graph, len(agent_names), agent_names, 0, each) for each in wanted}
     if reserve is not None:
-        broadcast(shared[reserve], *reserve)  # refuses a graph that they can cut in two
+        check_graph(shared[reserve], *reserve)  # refuses a graph that they can cut in two
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
     results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared)

@@ -71,8 +71,7 @@ def audit_shared(
         raise InputError(f"an audit needs at least 1000 samples, not {samples}")
     whole("members", members, 2)
     colluders = (members - 1) // 2 if colluders is None else colluders
-    summed.check_reserve(colluders, 0)
-    summed.broadcast(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
+    summed.check_graph(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
     bug = "share" if planted and bug is None else bug
     if bug is not None and bug not in BUGS:
         raise InputError(f"no bug {bug!r}: one of {', '.join(BUGS)}")
