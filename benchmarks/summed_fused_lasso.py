@@ -1,7 +1,7 @@
 """The fused lasso of paper 001 without a centre: DP-ADMM on totals, whose noise the organisations share, beside DP-ADMM
 of one holder of all records.
 
-    python benchmarks/summed_fused_lasso.py [--seeds 10] [--data-dir DIR]
+    python benchmarks/summed_fused_lasso.py [--seeds 10] [--method DP-AccADMM] [--data-dir DIR]
 
 The setting is that of `tacit reproduce dp-admm` (docs/papers/dp-admm.md) at delta = 1e-5: graph-guided fused lasso with
 the logistic loss, lambda = 1e-5, rho = 1, steps of 1/(L_f + rho ||A^T A||), a9a; the graph of features is from the test
@@ -89,7 +89,7 @@ def objectives(
     return np.array(found)
 
 
-def table(name: str, train: Any, test: Any, seeds: int) -> None:
+def table(name: str, train: Any, test: Any, seeds: int, chosen: str | None) -> None:
     """One line for each method, budget and number of organisations."""
     rows = tacit.composite.clipped(train.X, ROWS[name])
     order = np.random.default_rng(0).permutation(len(train))
@@ -107,7 +107,7 @@ def table(name: str, train: Any, test: Any, seeds: int) -> None:
     print(f"\n{name}: {len(train):,} rows, {seeds} seeds, t = {COLLUDERS}, delta = {SAFE:g}\n")
     print("| method | rounds | epsilon | one centre | N | without a centre | ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for title, kind, further, rounds in RUNS:
+    for title, kind, further, rounds in [run for run in RUNS if chosen in (None, run[0])]:
         settings = shared | further
         for epsilon in EPSILONS:
             one = central(settings, kind, whole, rounds, epsilon)
@@ -128,14 +128,15 @@ def main() -> None:
     """Prints a table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--method", choices=sorted({run[0] for run in RUNS}), help="only this method")
     parser.add_argument(
         "--data-dir", help="a folder with a8a; without it only a9a is run, from the embedded Adult data"
     )
     arguments = parser.parse_args()
     print("a9a is built from the Adult data that tacit embeds; its rows and labels are LIBSVM's.")
-    table("a9a", *tacit.data.a9a(), arguments.seeds)
+    table("a9a", *tacit.data.a9a(), arguments.seeds, arguments.method)
     if arguments.data_dir is not None:
-        table("a8a", *tacit.data.load("a8a", arguments.data_dir), arguments.seeds)
+        table("a8a", *tacit.data.load("a8a", arguments.data_dir), arguments.seeds, arguments.method)
 
 
 if __name__ == "__main__":
