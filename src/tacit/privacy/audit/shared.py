@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import SummedGradientDescent, summed
+from tacit.algorithms import SummedGradientDescent
+from tacit.algorithms.summed import check_graph, share_deviation
 from tacit.core.graph import Graph, View
 from tacit.core.losses import HuberHinge
 from tacit.core.problem import Problem
@@ -40,7 +41,7 @@ BUGS = {
     "variance": "a share is as if nobody colluded: N/(N - t) is forgotten",
     "rounding": "rows are rounded to steps that are 5 to 10 times as wide as a share, and nothing is charged for it",
 }
-_STEP, _L2 = 1e-3, 1e-3  # models stay near zero, where the loss has its largest slope
+_STEP, _MOMENTUM, _L2 = 1e-3, 0.9, 1e-3  # models stay near zero, where the loss has its largest slope
 _RECORDS = 500_000  # in memory at a time
 _MOST_ROWS = 4096  # of one member
 
@@ -71,7 +72,7 @@ def audit_shared(
         raise InputError(f"an audit needs at least 1000 samples, not {samples}")
     whole("members", members, 2)
     colluders = (members - 1) // 2 if colluders is None else colluders
-    summed.check_graph(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
+    check_graph(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
     bug = "share" if planted and bug is None else bug
     if bug is not None and bug not in BUGS:
         raise InputError(f"no bug {bug!r}: one of {', '.join(BUGS)}")
@@ -203,12 +204,15 @@ def _public() -> dict[str, Any]:
     return {"loss": HuberHinge(0.5), "l2": _L2, "radius": 1.0}
 
 
+def _method(deviation: float, colluders: int) -> SummedGradientDescent:
+    return SummedGradientDescent(step=_STEP, momentum=_MOMENTUM, deviation=deviation, colluders=colluders)
+
+
 def _calibrated(epsilon: float, members: int, colluders: int, rows: int) -> SummedGradientDescent:
     facts = Facts(sizes=[rows] * members, dimension=1, **_public())
 
     def make(budget: Gaussian) -> SummedGradientDescent:
-        deviation = summed.share_deviation(facts, budget, colluders=colluders, dropouts=0)
-        return SummedGradientDescent(step=_STEP, deviation=deviation, colluders=colluders)
+        return _method(share_deviation(facts, budget, colluders=colluders, dropouts=0), colluders)
 
     return calibrate(make, facts, Graph.complete(members), ROUNDS, epsilon=epsilon, delta=DELTA)
 
