@@ -59,8 +59,9 @@ def _check_reserve(colluders: int, dropouts: int) -> None:
 
 
 def broadcast(method: Summed, graph: Graph) -> Broadcast:
-    """All members speak at every tick, on a graph that is connected enough."""
-    check_graph(graph, method.colluders, method.dropouts)
+    """All members speak at every tick, on a graph that is connected enough, if there is noise to share."""
+    if method.deviation is not None:
+        check_graph(graph, method.colluders, method.dropouts)
     return Broadcast(graph)
 
 

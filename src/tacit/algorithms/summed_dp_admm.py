@@ -55,7 +55,7 @@ class SummedDPADMM:
 
     method: DPADMM
     deviation: float | None = None  # of each member's share of the noise
-    colluders: int = 0
+    colluders: int = 1
     dropouts: int = 0
     name: str = field(init=False)  # of the method's class: parameters alone do not tell two methods apart
 

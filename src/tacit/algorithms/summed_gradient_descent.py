@@ -47,7 +47,7 @@ class SummedGradientDescent:
     step: float
     momentum: float = 0.0
     deviation: float | None = None  # of each member's share of the noise
-    colluders: int = 0
+    colluders: int = 1
     dropouts: int = 0
 
     def __post_init__(self) -> None:

@@ -217,17 +217,18 @@ Event = (
 
 def against(event: Event, colluders: int, connectivity: int | None = None) -> Event:
     """The event as it is for a coalition of another size than was assumed. Noise that is not shared is the same for
-    all. Where shares of noise travel on a graph whose vertex connectivity is no larger than the coalition and the
-    dropouts together, a coalition can cut a member off from the others, whose noise then no longer hides it.
+    all. Where shares of noise travel on a graph whose vertex connectivity (by default, that of a complete one) is no
+    larger than the coalition and the dropouts together, a coalition can cut a member off from the others, whose noise
+    then no longer hides it. Its own share always does.
 
     >>> against(SharedGaussian(2.0, members=5, colluders=1), colluders=4).gaussian
     Gaussian(multiplier=2.0)
     """
     if not isinstance(event, SharedGaussian):
         return event
-    if connectivity is not None and colluders + event.dropouts >= connectivity:
-        colluders = event.members - event.dropouts - 1
-    return replace(event, colluders=colluders)
+    most = event.members - event.dropouts - 1  # then one share is left
+    cut = connectivity is not None and colluders + event.dropouts >= connectivity
+    return replace(event, colluders=most if cut else min(colluders, most))
 
 
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}

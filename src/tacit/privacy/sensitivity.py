@@ -17,7 +17,7 @@ from tacit.errors import InputError
 _MOST_STEPS = 1e7  # of the slow solver that cannot fail
 SHARE_GRID = 2.0**-36  # the step of the grid on which shares of noise lie: that of `SecureNoise`
 LARGEST_TOTAL = 2.0**17  # no sum over all members is larger, entry by entry: on the grid it is a double
-_STEPS = 64  # of the grid: the least deviation of a share
+_STEPS, _MEMBERS = 64, 2**20  # the least deviation of a share, in steps of the grid; and the most members
 
 
 class NoRoom(InputError):  # noqa: N818 (a state of affairs, not a mistake)
@@ -112,7 +112,7 @@ def require_shares(deviation: float, reach: np.ndarray, members: int) -> None:
             f"a share of the noise has a deviation of {deviation:.2g}, below {_STEPS} steps of the grid: there are so "
             "many records that fixed-point numbers have too few digits; lower epsilon or the number of rows"
         )
-    if np.any(members * reach > LARGEST_TOTAL):
+    if members > _MEMBERS or np.any(members * reach > LARGEST_TOTAL):
         raise NoRoom(
             f"rows of {members} members, each up to {np.max(reach):.2g}, have a sum above {LARGEST_TOTAL:g}: raise "
             "epsilon or the number of rows"
