@@ -64,7 +64,7 @@ def test_the_protocol_equals_the_sum_to_the_last_bit(graph):
 def test_a_run_is_the_same_with_and_without_the_protocol(graph, private):
     n = graph.agents
     problem = tacit.Problem(make_parts(sizes=tuple(range(7, 7 + n))), l2=0.1, radius=8.0)
-    method = SummedGradientDescent(step=0.3, deviation=0.2 if private else None)
+    method = SummedGradientDescent(step=0.3, deviation=0.2 if private else None, colluders=0)
     runs = [
         tacit.simulate(method, problem, graph, rounds=6, noise=tacit.SeededNoise(1), record=True, exchange=exchange)
         for exchange in (None, IdealTotals(), SecretSharedTotals())
