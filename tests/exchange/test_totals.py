@@ -16,7 +16,7 @@ from tacit.exchange import IdealTotals, Plain, SecretSharedSums, SecretSharedTot
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.keys import KEY_BYTES, RepeatableWords
 from tacit.exchange.network_sharing import NetworkSharer
-from tacit.exchange.totals import totals_point
+from tacit.exchange.totals import SHARE_BYTES, totals_point
 from tacit.exchange.tree import Tree
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.sensitivity import LARGEST_TOTAL, SHARE_GRID
@@ -239,13 +239,16 @@ ROWS = on_grid(np.random.default_rng(3).normal(size=(3, 5)))
 def test_tampered_shares_are_refused_and_change_nothing():
     members = begun(ROWS)
     good = members[0].share(1)
-    assert len(good) == 48
-    for place in (0, 31, 32, 47):
+    assert len(good) == SHARE_BYTES
+    for place in (0, 11, 12, 31, 43, 44, 59):
         bad = bytearray(good)
         bad[place] ^= 1
         with pytest.raises(ExchangeError, match="altered"):
             members[1].receive(0, bytes(bad))
-    for bad in (b"", good[:-1], good + b"x", members[0].share(2), members[2].share(0)):
+    for bad in (b"", good[:-1], good + b"x"):
+        with pytest.raises(ExchangeError, match=f"bytes, not {SHARE_BYTES}"):
+            members[1].receive(0, bad)
+    for bad in (members[0].share(2), members[2].share(0)):
         with pytest.raises(ExchangeError, match="altered"):
             members[1].receive(0, bad)
     with pytest.raises(ExchangeError, match="altered"):
@@ -295,6 +298,26 @@ def test_rows_that_cannot_be_summed_begin_no_round():
         with pytest.raises(InputError, match=message):
             members[0].begin(np.array([0.0, bad]), 0)
         assert members[0].round == -1
+
+
+def test_a_member_put_back_from_an_old_copy_does_not_hide_two_rows_behind_the_same_words():
+    """It has forgotten its row of round 0 and says another one, with the same secret. Its partial sums must not differ
+    by the difference of the two rows."""
+    graph, partials = Graph.complete(3), []
+    for row in (ROWS[0], ROWS[0] + 5 * SHARE_GRID):
+        members = [
+            NetworkSharer(i, graph.neighbours(i).tolist(), b"run", totals_point(3), words=RepeatableWords(bytes([i])))
+            for i in range(3)
+        ]
+        for a, b in itertools.permutations(members, 2):
+            a.meet(b.agent, b.public)
+        for member, own in zip(members, (row, *ROWS[1:]), strict=True):
+            member.begin(own, 0)
+        for j in (1, 2):
+            members[0].receive(j, members[j].share(0))
+        partials.append(members[0].partial())
+    steps = (partials[1] - partials[0]).view(np.int64)
+    assert np.all(np.abs(steps.astype(float)) > 2.0**40)  # each fails for correct code with a probability of 2^-22
 
 
 def test_a_member_that_was_killed_repeats_its_messages():

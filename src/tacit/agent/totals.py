@@ -32,7 +32,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from tacit.agent.delivery import SEAL, Heard, Own
+from tacit.agent.delivery import Heard, Own
 from tacit.agent.participant import Participant
 from tacit.agent.run_keys import RunKeys
 from tacit.agent.store import Arrays
@@ -40,9 +40,9 @@ from tacit.agent.transport import Peer, Signal
 from tacit.agent.wire import BadMessage, packed, packed_row, row_of
 from tacit.agent.wire_pb2 import Key, Message, Question
 from tacit.core.release import Inbox, Release
-from tacit.exchange.keys import KEY_BYTES, KeyPair, RepeatableWords
+from tacit.exchange.keys import KeyPair, RepeatableWords
 from tacit.exchange.network_sharing import NetworkSharer
-from tacit.exchange.totals import TotalInbox, totals_point
+from tacit.exchange.totals import SHARE_BYTES, TotalInbox, totals_point
 from tacit.exchange.tree import Tree
 
 SHARE, SUM, TOTAL = 0, 1, 2  # phases
@@ -128,8 +128,8 @@ class Totals:
         self._begin(t)
 
         def take_share(j: int, message: Message) -> None:
-            if len(message.payload) != KEY_BYTES + SEAL:
-                raise BadMessage("its share has {} bytes, not {}", len(message.payload), KEY_BYTES + SEAL)
+            if len(message.payload) != SHARE_BYTES:
+                raise BadMessage("its share has {} bytes, not {}", len(message.payload), SHARE_BYTES)
             self._sharer.receive(j, message.payload)
             heard(j)
 

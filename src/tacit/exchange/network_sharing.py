@@ -33,6 +33,9 @@ from tacit.errors import Dropout, ExchangeError
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.keys import KEY_BYTES, Channel, KeyPair, SecureWords
 from tacit.exchange.sharing import Words
+from tacit.exchange.totals import SHARE_BYTES
+
+_NONCE = SHARE_BYTES - KEY_BYTES - 16  # bytes; the seal has 16
 
 
 class NetworkSharer:
@@ -88,9 +91,11 @@ class NetworkSharer:
         own = self.point.encode(row)
         before = {self.round: self._seeds[self.round]} if self.round in self._seeds else {}
         self.round, self._awaited = round, set(self.neighbours)
-        self._seeds = before | {
-            round: {j: self._words.seed(self._about(round, self.agent, j)) for j in self.neighbours}
-        }
+        # The row is part of what a seed is for: an agent that was put back from an old copy, and says another row in a
+        # round that it has forgotten, must not hide both rows behind the same words.
+        of = hashlib.sha256(own.tobytes()).digest()
+        seeds = {j: self._words.seed(self._about(round, self.agent, j) + of) for j in self.neighbours}
+        self._seeds = before | {round: seeds}
         given = np.zeros_like(own)
         for seed in self._seeds[round].values():
             self._words.add(seed, given)
@@ -101,15 +106,18 @@ class NetworkSharer:
         round = self.round if round is None else round
         if round not in self._seeds:
             raise ExchangeError(f"agent {self.agent} is in round {self.round}, and has no share of round {round}")
-        return self._to[peer].seal(_nonce(round), self._seeds[round][peer], self._about(round, self.agent, peer))
+        seed = self._seeds[round][peer]
+        nonce = hashlib.sha256(b"nonce" + seed).digest()[:_NONCE]  # never the same for two seeds
+        return nonce + self._to[peer].seal(nonce, seed, self._about(round, self.agent, peer))
 
     def receive(self, peer: int, sealed: bytes) -> None:
         """Takes in the share of a neighbour. One that is refused changes nothing: a good one may follow."""
         if peer not in self._awaited:
             raise ExchangeError(f"agent {self.agent} expects no share from agent {peer}")
-        seed = self._from[peer].open(_nonce(self.round), sealed, self._about(self.round, peer, self.agent))
-        if len(seed) != KEY_BYTES:
-            raise ExchangeError(f"the share of agent {peer} has {len(seed)} bytes, which is not the size of a seed")
+        if len(sealed) != SHARE_BYTES:
+            raise ExchangeError(f"the share of agent {peer} has {len(sealed)} bytes, not {SHARE_BYTES}")
+        nonce, sealed = sealed[:_NONCE], sealed[_NONCE:]
+        seed = self._from[peer].open(nonce, sealed, self._about(self.round, peer, self.agent))
         self._words.add(seed, self._held)
         self._awaited.remove(peer)
 
@@ -121,10 +129,5 @@ class NetworkSharer:
         return self._held & self.point.mask
 
     def _about(self, round: int, sender: int, receiver: int) -> bytes:
-        """What a share is sealed with, and what its seed is for: it is valid for nothing else."""
+        """What a share is sealed with: it is valid for nothing else."""
         return hashlib.sha256(b"tacit total" + self._run + struct.pack(">3Q", round, sender, receiver)).digest()
-
-
-def _nonce(round: int) -> bytes:
-    """Never twice for one key with another message: a key has one run, sender and receiver, a round has one seed."""
-    return round.to_bytes(12, "big")

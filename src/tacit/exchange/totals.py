@@ -26,7 +26,7 @@ from tacit.privacy.sensitivity import LARGEST_TOTAL
 if TYPE_CHECKING:
     from tacit.exchange.network_sharing import NetworkSharer
 
-SHARE_BYTES = 48  # a seed of 32 bytes, sealed
+SHARE_BYTES = 60  # a seed of 32 bytes, its seal, and the nonce of that
 KEY_BYTES = 32
 
 
