@@ -26,6 +26,7 @@ from tacit.agent.run import _reduced
 from tacit.agent.store import Store
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Message, Met, Question
+from tacit.core.release import Inbox
 from tacit.errors import InputError, TacitError
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import to_plain
@@ -273,7 +274,8 @@ def test_the_state_is_for_members_that_have_missed_the_last_total(cedar, identit
 def test_a_false_state_is_refused_or_bounded(cedar):
     algorithm, d = cedar.federation.setting.algorithm, worker.D
     view, radius = cedar.federation.graph.view(np.array([CEDAR])), cedar.problem.radius
-    state = algorithm.init(cedar.problem, view, np.zeros((1, d)), None)
+    start = np.zeros((1, d))
+    state = algorithm.init(cedar.problem, view, start, Inbox(start, np.array([0, 1])))
 
     def taken(rows):
         return dropout.taken_state(algorithm, state, Message(payload=np.asarray(rows).tobytes()), d, radius)
