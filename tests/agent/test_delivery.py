@@ -16,6 +16,7 @@ from tacit.agent.participant import check_sums
 from tacit.agent.run_keys import signed_text
 from tacit.agent.wire import BadMessage, unpacked
 from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.core.release import Inbox
 from tacit.errors import ExchangeError, InputError
 from tacit.exchange import keys
 from tacit.exchange.fixed_point import FixedPoint
@@ -196,7 +197,9 @@ def test_a_row_with_a_share_of_the_noise_leaves_in_a_total_only(network, identit
     own = worker.participant(totals.folder, totals.kind, BIRCH, identities, tacit.SecureNoise())
     view, algorithm = own.federation.graph.view(np.array([BIRCH])), own.federation.setting.algorithm
     start = np.zeros((1, D))
-    _, release = algorithm.speak(algorithm.init(own.problem, view, start, None), own.problem, view, own.noise, 0)
+    _, release = algorithm.speak(
+        algorithm.init(own.problem, view, start, Inbox(start, np.array([0, 1]))), own.problem, view, own.noise, 0
+    )
     other = worker.participant(sums.folder, sums.kind, BIRCH, identities, tacit.SecureNoise())
     with pytest.raises(InputError, match="protected only in a sum over all members"):
         delivery(other, {}).message(0, release)

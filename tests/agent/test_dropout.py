@@ -1,7 +1,9 @@
 """A member that drops out while members share their noise: the others go on where they were, and pay nothing more."""
 
+import asyncio
 import json
 import random
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 
@@ -16,13 +18,15 @@ import tacit
 from tacit.agent import dropout, meeting
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
+from tacit.agent.loop import AgentLoop
 from tacit.agent.meeting import Meeting
 from tacit.agent.participant import planned, reserved
 from tacit.agent.report import _goes_on_as_planned, verified
 from tacit.agent.run import _reduced
 from tacit.agent.store import Store
 from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Message, Met
+from tacit.agent.wire_pb2 import Message, Met, Question
+from tacit.core.release import Inbox
 from tacit.errors import InputError, TacitError
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import to_plain
@@ -175,8 +179,6 @@ def test_the_run_without_a_member_has_the_same_noise_and_steps(cedar):
 
 def test_the_budget_pays_for_the_tick_that_is_said_twice(cedar):
     """All releases of all runs together, the spare one included, keep the budget."""
-    from collections import Counter
-
     for i in range(5):
         events = reserved(cedar.federation, i)
         assert sorted(events) == list(range(cedar.federation.rounds + 1))
@@ -240,10 +242,40 @@ def test_a_run_that_was_agreed_upon_starts_at_zero(cedar, identities):
         Meeting(cedar).take([statement(cedar.federation, identities, "alder", 1)])
 
 
+@pytest.mark.parametrize("spoken", [4, 3])
+def test_the_state_is_for_members_that_have_missed_the_last_total(cedar, identities, spoken):
+    """The run starts at tick 4. cedar gives the state after four totals once it has it, and no other."""
+    reduced = at_tick(cedar, spoken).without(["dogwood"])
+
+    async def asked():
+        agent = AgentLoop(reduced, lambda doing, done, rounds: None)
+
+        def ask(tick):
+            return agent.find(Question(run=bytes.fromhex(reduced.federation.run), sender=0, tick=tick, phase=3))
+
+        assert ask(4) is None  # not all have met
+        agent._meeting.sign()
+        agent._meeting.take([statement(reduced.federation, identities, name, 4) for name in ("alder", "birch", "elm")])
+        for tick in (0, 3, 5, 2**32 - 1):
+            with pytest.raises(BadMessage, match=f"there is no state after {tick} totals to ask for"):
+                ask(tick)
+        if spoken == 4:
+            sent = np.frombuffer(Message.FromString(ask(4)).payload)
+            np.testing.assert_array_equal(sent, np.repeat([4.0, 1.0], worker.D))
+            agent._totals = 5  # everybody has said tick 4, and needs the state no more
+            with pytest.raises(BadMessage, match="there is no state after 4 totals"):
+                ask(4)
+        else:
+            assert ask(4) is None  # it is behind, too
+
+    asyncio.run(asked())
+
+
 def test_a_false_state_is_refused_or_bounded(cedar):
     algorithm, d = cedar.federation.setting.algorithm, worker.D
     view, radius = cedar.federation.graph.view(np.array([CEDAR])), cedar.problem.radius
-    state = algorithm.init(cedar.problem, view, np.zeros((1, d)), None)
+    start = np.zeros((1, d))
+    state = algorithm.init(cedar.problem, view, start, Inbox(start, np.array([0, 1])))
 
     def taken(rows):
         return dropout.taken_state(algorithm, state, Message(payload=np.asarray(rows).tobytes()), d, radius)

@@ -19,6 +19,7 @@ from tacit.agent.totals import SHARE, SUM, TOTAL, USE, Totals
 from tacit.agent.transport import Signal
 from tacit.agent.wire import BadMessage, unpacked
 from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.core.release import Inbox
 from tacit.errors import ExchangeError, GraphError, InputError
 from tacit.exchange import keys
 from tacit.exchange.totals import totals_point
@@ -281,7 +282,7 @@ def test_a_member_that_tells_everybody_another_sum_stops_nobody(agents):
         algorithm, problem = participant.federation.setting.algorithm, participant.problem
         view = agents.graph.view(np.array([participant.me]))
         start = np.zeros((1, D))
-        state = algorithm.init(problem, view, start, None)
+        state = algorithm.init(problem, view, start, Inbox(start, np.array([0, 1])))
         f = np.full((1, D), 1e300)
         _, release = algorithm.speak(state._replace(f=f), problem, view, participant.noise, 3)
         assert release.events == (participant.events[3],)

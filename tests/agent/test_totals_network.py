@@ -15,20 +15,36 @@ from test_store import faults
 
 import tacit
 from tacit.agent.report import verified
+from tacit.exchange.totals import IdealTotals
 from tacit.privacy.events import SharedGaussian
 
 KILLS = int(os.environ.get("TACIT_KILLS", "8"))  # `make chaos` kills more often
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
 
+class Overheard(IdealTotals):
+    """Notes the rows that go into totals; `simulate` itself lets nobody listen to them."""
+
+    def __init__(self):
+        self.said = {}
+
+    def open(self, graph):
+        link = super().open(graph)
+        deliver = link.deliver
+
+        def noted(release, turn, t):
+            self.said.update({(t, i): row.copy() for i, row in enumerate(release.value)})
+            return deliver(release, turn, t)
+
+        link.deliver = noted
+        return link
+
+
 def assert_as_simulated(net):
     """Every model and every row has the bits of the simulation, every ledger what was planned, once."""
     setting = net.federation.setting
-    facts, said = setting.facts, {}
+    facts, overheard = setting.facts, Overheard()
     problem = tacit.Problem(PARTS, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
-
-    def overheard(t, turn, release):
-        said.update({(t, int(i)): row.copy() for i, row in zip(turn.speakers, release.value, strict=True)})
 
     run = tacit.simulate(
         setting.algorithm,
@@ -36,10 +52,10 @@ def assert_as_simulated(net):
         net.federation.graph,
         rounds=setting.rounds,
         noise=tacit.SeededNoise(SEED),
-        overheard=overheard,
+        exchange=overheard,
     )
     np.testing.assert_array_equal(net.models(), run.estimate)
-    heard = net.said()
+    heard, said = net.said(), overheard.said
     assert heard.keys() == said.keys()
     for key, row in said.items():
         np.testing.assert_array_equal(heard[key], row)

@@ -65,7 +65,7 @@ def test_three_hospitals_share_their_noise(hospitals, tacit):
         (["--method", "shared-descent"], "say how many members may collude (--colluders 1)"),
         (["--colluders", "1", "--method", "mr-admm"], "mr-admm does not share its noise"),
         (["--colluders", "-1"], "colluders"),
-        (["--colluders", "1", "--robust", "clipping"], "secret-shared totals hide them"),
+        (["--colluders", "1", "--robust", "clipping"], "members that share their noise see sums alone"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(hospitals, tacit, more, reason):

@@ -337,6 +337,10 @@ class AgentLoop:
                 f"{self.doing} for {linger:g} s, and they have not finished. If they come back later, start this agent "
                 "again: they need its messages"
             )
+        if self.follows():  # at once: the others wait for this agent, and it need not tell a member that is away
+            for call in calls:
+                call.cancel()
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_TIMEOUT):
                 await asyncio.gather(*calls)

@@ -15,7 +15,6 @@ from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing, writable
-from tacit.workflows.graphs import auto_graph
 from tacit.workflows.losses import LOSSES, usual
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
 
@@ -38,11 +37,6 @@ _GRAPH = (
     "ring (the default), star, path, complete, random:EDGES, or a CSV file with the columns from and to; auto (the "
     "default with --colluders): complete for up to 20 members, else random with as many neighbours as are needed."
 )
-_COLLUDERS = (
-    "With --epsilon: the members share the noise of a secret-shared sum over all of them (shared-descent). The "
-    "guarantee holds against any so many members together."
-)
-_DROPOUTS = "With --colluders and --go-on-after: so many members may go away, and the run goes on where it was."
 _GO_ON = (
     "If a member is silent for so many seconds, the others start again without it, or with --dropouts go on where they "
     "are; 0: they wait for it."
@@ -65,8 +59,8 @@ def new(
     loss: Annotated[str | None, typer.Option(help=_LOSS)] = None,
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
-    colluders: Annotated[int | None, typer.Option(help=_COLLUDERS)] = None,
-    dropouts: Annotated[int, typer.Option(help=_DROPOUTS)] = 0,
+    colluders: options.Colluders = None,
+    dropouts: options.Dropouts = 0,
     robust: options.Robust = None,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
@@ -85,14 +79,14 @@ def new(
     from tacit.agent.method import ExactMethod, PrivateMethod
     from tacit.agent.participant import check_sums
 
-    reserve = _reserve(colluders, dropouts, epsilon, method)
+    reserve = names.reserve(colluders, dropouts, robust=robust)
+    _check_shared(reserve, epsilon, method)
 
     writable(out, [schema, *(text.split(",")[-1] for text in member)])
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
     graph = graph or ("ring" if reserve is None else "auto")
-    chosen = auto_graph(len(called), reserve) if graph == "auto" else names.graph(graph, len(called), called, 0)
-    edges = [(called[a], called[b]) for a, b in chosen.edges]
+    edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0, reserve).edges]
     agreed: PrivateMethod | ExactMethod
     used = Schema.from_toml(schema)
     if epsilon is None:
@@ -100,8 +94,7 @@ def new(
     elif rounds is not None:
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
-        usual_method = recommended(used.label) if reserve is None else "shared-descent"
-        agreed = PrivateMethod(method or usual_method, epsilon, delta)
+        agreed = PrivateMethod(method or recommended(used.label, reserve=reserve), epsilon, delta)
     made = Federation(
         title=title,
         members=tuple(members),
@@ -165,17 +158,12 @@ def verify(
     screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
 
 
-def _reserve(colluders: int | None, dropouts: int, epsilon: float | None, method: str | None) -> Reserve | None:
-    """Whose share of the noise is not counted on; None if every member adds all of its noise."""
-    if colluders is None:
-        if dropouts:
-            raise InputError("--dropouts is for members that share their noise: give --colluders, too")
-        if method == "shared-descent":
-            raise InputError("shared-descent: say how many members may collude (--colluders 1)")
-        return None
-    if epsilon is None:
+def _check_shared(reserve: Reserve | None, epsilon: float | None, method: str | None) -> None:
+    """Refuses shared noise without a budget, and the method that needs it without colluders."""
+    if reserve is None and method == "shared-descent":
+        raise InputError("shared-descent: say how many members may collude (--colluders 1)")
+    if reserve is not None and epsilon is None:
         raise InputError("--colluders is about noise that members share: give --epsilon, too")
-    return Reserve(colluders, dropouts)
 
 
 def _parts(text: str) -> tuple[str, str, int, str]:

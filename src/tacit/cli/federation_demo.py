@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from tacit.cli import names
+from tacit.cli import names, options
 from tacit.cli.console import err
 from tacit.cli.console import out as screen
 from tacit.core.graph import Graph
@@ -32,13 +32,12 @@ if TYPE_CHECKING:
     from tacit.agent.method import ExactMethod, PrivateMethod
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
-_COLLUDERS = "In the private run the members share their noise; it is private against any so many members together."
 
 
 def demo(
     agents: Annotated[int, typer.Option(help="How many organisations.")] = 5,
     epsilon: Annotated[float, typer.Option(help="The total epsilon of the private run.")] = 1.0,
-    colluders: Annotated[int | None, typer.Option(help=_COLLUDERS)] = None,
+    colluders: options.Colluders = None,
     out: Annotated[Path, typer.Option(help="A new folder for keys, data, ledgers, models.")] = Path("out/federation"),
 ) -> None:
     """Run a federation on this machine: each organisation is a process, and they talk over mutually authenticated TLS.
@@ -50,6 +49,7 @@ def demo(
     Example: `tacit federation demo --agents 3 --out out/federation`
     """
     names.require_agent()
+    reserve = names.reserve(colluders, 0)
     if agents < 2:
         raise InputError(f"a federation needs two agents or more, not {agents}")
     if out.exists():
@@ -63,8 +63,7 @@ def demo(
     order = np.random.default_rng(0).permutation(len(data))
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
-    reserve = None if colluders is None else Reserve(colluders)
-    private = recommended(schema.label) if reserve is None else "shared-descent"
+    private = recommended(schema.label, reserve=reserve)
     for title, method in (
         ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
         ("private", PrivateMethod(private, epsilon, _DELTA)),
