@@ -389,7 +389,8 @@ def test_training_on_another_record(run, change, who):
 )
 def test_training_of_another_kind_of_label(run, schema, method, changes, how):
     """The label itself is replaced, and a feature."""
-    args = [*TRAIN, "--schema", f"{schema}.toml", "--algorithm", method, *how]
+    shared = ["--colluders", 1] if RECIPES[method].shared else []
+    args = [*TRAIN, "--schema", f"{schema}.toml", "--algorithm", method, *shared, *how]
     assert leaks(run, args, {"": changes | {"age": "33"}}) == {}
 
 

@@ -53,6 +53,13 @@ def test_a_ledger_pays_for_shared_noise(tmp_path):
             model.fit(X, Y, sites=SITES)
 
 
+def test_a_noisy_count_is_paid_against_all(tmp_path):
+    """Its noise is local: against four of five members the fit costs more than the count, and the count is in it."""
+    model = FederatedClassifier(epsilon=1.0, colluders=1, positive_share="noisy", **PUBLIC).fit(X, Y, sites=SITES)
+    assert {type(event).__name__ for event in model.privacy_.events} == {"SharedGaussian", "Gaussian"}
+    assert 0.99 < model.privacy_.epsilon <= 1
+
+
 def test_the_worst_share_is_paid():
     small, large = (SharedGaussian(m, members=5, colluders=1) for m in (2.0, 3.0))
     assert worst([[small], [large]]) == [small]
