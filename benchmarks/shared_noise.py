@@ -1,6 +1,7 @@
 """What shared noise gains: error against the number of organisations, on Adult.
 
     python benchmarks/shared_noise.py [SEEDS]
+    python benchmarks/shared_noise.py draw    # the picture alone, from the numbers that are there
 
 40,000 records in all, shared out among 5, 10, 20, 50 and 100 organisations, and 5,222 to test; public schema, total
 (1, 1e-5) and (0.1, 1e-5). Four lines: local noise (the method that `tacit train --epsilon` takes by default), shared
@@ -36,6 +37,7 @@ LINES: dict[str, tuple[str, str]] = {
     "a centre with all records": ("#555555", ""),
 }
 LOCAL, THIRD, ONE, CENTRE = LINES
+PLACES = {LOCAL: 0, THIRD: 30, CENTRE: 0, ONE: -30}  # of the names, in points above the end of a line
 
 
 def measured(members: int, epsilon: float, seeds: int) -> dict[str, tuple[str, list[float]]]:
@@ -61,9 +63,9 @@ def measured(members: int, epsilon: float, seeds: int) -> dict[str, tuple[str, l
 
 def draw(rows: list[dict[str, Any]]) -> None:
     """The picture: a panel for each budget, each line with its name beside it."""
-    figure = Figure(figsize=(9.2, 4.3), layout="constrained")
+    figure = Figure(figsize=(7.8, 4.0), layout="constrained")
     figure.suptitle("Adult, 40,000 records in all: test error against the number of organisations", fontsize=12)
-    for axes, epsilon in zip(figure.subplots(1, 2, width_ratios=[1, 1.0]), BUDGETS, strict=True):
+    for axes, epsilon in zip(figure.subplots(1, 2), BUDGETS, strict=True):
         for line, (colour, marker) in LINES.items():
             found = [row for row in rows if row["line"] == line and row["epsilon"] == epsilon]
             x, y = [row["members"] for row in found], [row["error"] for row in found]
@@ -72,11 +74,11 @@ def draw(rows: list[dict[str, Any]]) -> None:
             axes.fill_between(
                 x, [r["least"] for r in found], [r["largest"] for r in found], color=colour, alpha=0.12, lw=0
             )
-            if epsilon == BUDGETS[-1]:
+            if epsilon == BUDGETS[-1]:  # three of the lines lie close together: their names stand one above the other
                 axes.annotate(
-                    line.replace(": ", ":\n").replace(", ", ",\n").replace("centre with", "centre with\n"),
+                    line.replace(": ", ":\n").replace(", ", ",\n").replace(" with ", "\nwith "),
                     (x[-1], y[-1]),
-                    xytext=(8, 0),
+                    xytext=(10, PLACES[line]),
                     textcoords="offset points",
                     color=colour,
                     va="center",
@@ -91,14 +93,20 @@ def draw(rows: list[dict[str, Any]]) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25)
     figure.axes[0].set_ylabel("test error")
-    figure.set_dpi(110)
+    figure.set_dpi(120)
     FigureCanvasAgg(figure).print_png(str(OUT.with_suffix(".png")))
 
 
 def main() -> None:
     """Measures, writes the numbers, and draws."""
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     rows: list[dict[str, Any]] = []
+    if sys.argv[1:] == ["draw"]:
+        with OUT.with_suffix(".csv").open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                numbers = {name: float(row[name]) for name in ("epsilon", "error", "least", "largest")}
+                rows.append(row | numbers | {"members": int(row["members"])})
+        return draw(rows)
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     for epsilon in BUDGETS:
         for members in MEMBERS:
             for line, (method, errors) in measured(members, epsilon, seeds).items():

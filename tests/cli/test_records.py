@@ -248,11 +248,11 @@ OPTIONS = {
             for how in (["--site", "hospital"], ["--agents", 3, "--graph", "complete", "--holdout", 0, "--json"])
         ],
         "colluders": [
-            [*TRAIN, *who, "--colluders", 1, *how]
+            [*TRAIN, *who, "--algorithm", "shared-descent", "--colluders", 1, *how]
             for who in (["--site", "hospital"], ["--agents", 5])
             for how in ([], ["--json"], ["--positive-share", "noisy"])
         ],
-        "dropouts": [[*TRAIN, "--agents", 5, "--colluders", 2, "--dropouts", 1]],
+        "dropouts": [[*TRAIN, "--agents", 5, "--algorithm", "shared-descent", "--colluders", 2, "--dropouts", 1]],
         "positive_share": [
             [*TRAIN, "--algorithm", method, *who, "--positive-share", share, *how]
             for method in ("mr-admm", "gradient-descent")
@@ -286,6 +286,8 @@ OPTIONS = {
         "graph": [[*PLAN, "--graph", "path"]],
         "epsilon": ALL,
         "delta": [[*PLAN, "--delta", 1e-3]],
+        "colluders": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 2]],
+        "dropouts": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 1, "--dropouts", 1]],
         "penalty": [[*PLAN, *OWN]],
         "rounds": [[*PLAN, *OWN, "--rounds", 5]],
         "loss": [[*PLAN, *OWN, "--loss", "huber"]],
@@ -387,7 +389,8 @@ def test_training_on_another_record(run, change, who):
 )
 def test_training_of_another_kind_of_label(run, schema, method, changes, how):
     """The label itself is replaced, and a feature."""
-    args = [*TRAIN, "--schema", f"{schema}.toml", "--algorithm", method, *how]
+    shared = ["--colluders", 1] if RECIPES[method].shared else []
+    args = [*TRAIN, "--schema", f"{schema}.toml", "--algorithm", method, *shared, *how]
     assert leaks(run, args, {"": changes | {"age": "33"}}) == {}
 
 
