@@ -9,8 +9,10 @@ The others leave the run for the run without the member (`Federation.without`), 
 and the tick in doubt is said once more with *fresh* noise: a further release, which was paid for from the start.
 
 **Where the new run starts.** Let a member have committed its row of tick s. It has then heard s totals. Every member
-signs this number when members meet in the new run (`tacit.agent.meeting`). A total needs all members, so the numbers of
-honest members differ by one at most. The new run starts at the largest of them, T. A member that is one behind asks its
+signs this number when members meet in the new run (`tacit.agent.meeting`). A total needs all members, so if all are
+honest their numbers differ by one at most. (A liar that hands on false totals can keep honest members farther apart.
+Then they do not believe each other, and wait: it can hold up a run, as always.) The new run starts at the largest of
+the numbers, T. A member that is one behind asks its
 neighbours for the state after T totals. That state is made of totals alone, so it costs nothing.
 
 **What it costs.** Before the first release, a member pays for R + q releases: those of the plan, and one for each of q
@@ -21,7 +23,7 @@ member is absent, of at most q. The agent counts the releases in its stores, and
 **The noise** of a total stays the same for the largest coalition: N - absent members, q - absent dropouts, the same
 shares. Step, deviation and the weights of the members are those of the agreed run.
 
-**A member that lies** about the number can move the start by one tick, since other numbers are refused. It can give a
+**A member that lies** about the number can move the start by one tick, since other numbers do not count. It can give a
 member that is behind a false state, as it could have given it a false total; the numbers are bounded. If it says
 different numbers to different members, they wait for each other: like every member, it can hold up a run.
 """

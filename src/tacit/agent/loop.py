@@ -213,7 +213,7 @@ class AgentLoop:
         """Lets what is committed leave; the ledger gets the first bytes before anybody else can."""
         first = min(self.participant.events, default=-1)
         if self.participant.ledger is not None and self._published < first <= self._spoken:
-            self.participant.ledger.store(self.participant.paid[0], *self.participant.said()[0])
+            self.participant.ledger.store(self.participant.paid[0], *self.participant.first_said())
         self._published = self._spoken
         self.changed.notify()
 

@@ -20,6 +20,7 @@ from tacit.agent.dropout import goes_on, reached
 from tacit.agent.federation import Federation
 from tacit.agent.identity import signed_by
 from tacit.agent.participant import Participant
+from tacit.agent.transport import log
 from tacit.agent.wire import BadMessage, parsed
 from tacit.agent.wire_pb2 import Met
 
@@ -34,6 +35,7 @@ class Meeting:
         self._participant = participant
         self._known = {i: parsed(Met, raw) for i, raw in participant.store.met().items()}
         going_on, me = goes_on(participant.federation), participant.me
+        self._disbelieved: set[int] = set()
         self._slack = 1 if going_on else 0  # how far the numbers of honest members can lie apart
         self._heard = self._known[me].heard if me in self._known else reached(participant)[0] if going_on else 0
 
@@ -55,7 +57,7 @@ class Meeting:
             self._keep(Met(member=me, heard=heard, signature=signature))
 
     def take(self, statements: Collection[Met]) -> None:
-        """Notes what others have signed; refuses statements that are wrong."""
+        """Notes what others have signed; refuses statements that nobody has signed, or that say nothing."""
         members = self._participant.federation.members
         if len(statements) > len(members):
             rule = "{} statements that members have met their neighbours; there are {} members"
@@ -67,11 +69,17 @@ class Meeting:
             if i in self._known:
                 continue
             heard, federation = statement.heard, self._participant.federation
-            if abs(heard - self._heard) > self._slack or heard > federation.rounds:
-                rule = "{} says that it has heard {} totals; {} has heard {}"
-                raise BadMessage(rule, members[i].name, heard, self._participant.name, self._heard)
             if not signed_by(members[i].certificate, _signed(federation, i, heard), statement.signature):
                 raise BadMessage("{} has not signed that it has met all its neighbours", members[i].name)
+            if abs(heard - self._heard) > self._slack or heard > federation.rounds:
+                # It does not count, but whoever passes it on may be honest, and must not be taken for away.
+                if i not in self._disbelieved:
+                    self._disbelieved.add(i)
+                    log.warning(
+                        f"{members[i].name} says that it has heard {heard} totals; {self._participant.name} has heard "
+                        f"{self._heard}: not believed"
+                    )
+                continue
             self._keep(Met(member=i, heard=heard, signature=statement.signature))  # unknown fields are not passed on
 
     def for_greeting(self) -> list[Met]:

@@ -80,6 +80,11 @@ class Participant:
         runs = [*reversed(self.earlier()), self]
         return list(enumerate(message for each in runs for _, message, _ in each.store.releases()))
 
+    def first_said(self) -> tuple[int, bytes]:
+        """The first of these that was said in this run and not in one before."""
+        before = self.earlier() if self.federation.exchange == TOTALS else []
+        return self.said()[sum(len(each.store.releases()) for each in before)]
+
     def check(self) -> None:
         """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that the
         ledger does not allow, that has failed, or whose store is lost."""
@@ -95,10 +100,11 @@ class Participant:
             )
         reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
         ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
-        if ledger.payload(run, min(events, default=0)) is not None and not self.said():
+        sent = {entry.tick for entry in ledger.entries() if entry.kind == "payload" and entry.run == run}
+        if sent.difference(tick for tick, _ in self.said()):
             raise TacitError(
-                f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} has none of "
-                "them: put the newest copy of that file back, or agree on a new run under another title"
+                f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} does not have "
+                "all of them: put the newest copy of that file back, or agree on a new run under another title"
             )
 
     def without(self, names: Iterable[str]) -> Participant:

@@ -70,9 +70,9 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         "before": [_released(each) for each in participant.earlier()],
     }
     if isinstance(method, PrivateMethod) and method.shared:
-        runs = (participant, *participant.earlier())
-        events = Counter(event for each in runs for _, _, event in each.store.releases())
-        report["epsilon"] = rounded_up(totals(events, method.delta).best)
+        # Of all that was paid for. How many releases there are in the end is decided by who drops out, and that by
+        # members that have seen what was released before: only the cost of the whole plan holds then.
+        report["epsilon"] = rounded_up(totals(Counter(participant.paid[1].values()), method.delta).best)
     signature = base64.b64encode(participant.identity.sign(canonical(report))).decode()
     with replacing(path) as draft:
         draft.write_text(json.dumps({"report": report, "signature": signature}, indent=1) + "\n", encoding="utf-8")
