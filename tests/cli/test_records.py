@@ -218,6 +218,7 @@ MEMBERS = [
 ]
 NEW = ["federation", "new", "--title", "spring", "--schema", "schema.toml", *MEMBERS]
 PRIVATE = [*NEW, "--epsilon", 1, "--delta", 1e-3, "--method", "one-shot"]
+SHARED = [*NEW, "--epsilon", 1, "--delta", 1e-3, "--secret-shared"]
 ALL = "every case has it"
 REFUSED = "--epsilon refuses it before the file is read"
 EMBEDDED = "reads no file: the embedded records are public"
@@ -319,6 +320,8 @@ OPTIONS = {
         "loss": [[*NEW, "--loss", "huber"]],
         "rounds": [[*NEW, "--rounds", 7]],
         "secret_shared": [[*PRIVATE, "--secret-shared"]],
+        "colluders": [[*SHARED, "--colluders", 1]],
+        "dropouts": [[*SHARED, "--colluders", 1, "--dropouts", 1, "--go-on-after", 60]],
         "robust": [[*PRIVATE, "--robust", "clipping"]],
         "go_on_after": [[*PRIVATE, "--go-on-after", 60]],
         "quorum": [[*PRIVATE, "--go-on-after", 60, "--quorum", 2]],
@@ -326,7 +329,7 @@ OPTIONS = {
     },
     ("federation", "show"): {"file": AGENTS},
     ("federation", "verify"): {"file": AGENTS, "report": AGENTS},
-    ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "out"), EMBEDDED),
+    ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "colluders", "out"), EMBEDDED),
     ("agent", "run"): dict.fromkeys(
         ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact"), AGENTS
     ),
