@@ -28,8 +28,8 @@ app.command()(demo)
 
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
 _METHOD = (
-    f"With --epsilon one of: {', '.join(RECIPES)} (by default mr-admm for two classes, gradient-descent for more, "
-    "pvp for numbers); without it admm (the default) or i-admm."
+    f"With --epsilon one of: {', '.join(RECIPES)}; by default the one that fits the label, the numbers of rows and "
+    "--colluders. Without --epsilon admm (the default) or i-admm."
 )
 _LOSS = f"Without --epsilon one of: {', '.join(LOSSES)}. By default the one that fits the label."
 _SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
@@ -86,7 +86,8 @@ def new(
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
     graph = graph or ("ring" if reserve is None else "auto")
-    edges = [(called[a], called[b]) for a, b in names.graph(graph, len(called), called, 0, reserve).edges]
+    talk = names.graph(graph, len(called), called, 0, reserve)
+    edges = [(called[a], called[b]) for a, b in talk.edges]
     agreed: PrivateMethod | ExactMethod
     used = Schema.from_toml(schema)
     if epsilon is None:
@@ -94,7 +95,9 @@ def new(
     elif rounds is not None:
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
-        agreed = PrivateMethod(method or recommended(used.label, reserve=reserve), epsilon, delta)
+        sizes = [each.rows for each in members]
+        usual_method = recommended(used.label, sizes, talk, epsilon, delta, reserve)
+        agreed = PrivateMethod(method or usual_method, epsilon, delta)
     made = Federation(
         title=title,
         members=tuple(members),

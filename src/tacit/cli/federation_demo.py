@@ -63,7 +63,7 @@ def demo(
     order = np.random.default_rng(0).permutation(len(data))
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
-    private = recommended(schema.label, reserve=reserve)
+    private = recommended(schema.label, list(map(len, parts)), reserve=reserve)
     for title, method in (
         ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
         ("private", PrivateMethod(private, epsilon, _DELTA)),
