@@ -15,6 +15,7 @@ from tacit.cli import names, options
 from tacit.cli.console import can_plot, err, rounds_bar, tell, warn, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.schema import draft_without, require_site
+from tacit.core.solvers import ahead
 from tacit.data import Classes, Dataset, Schema, Sites, Table, adult_schema, partition
 from tacit.data.public import require_public
 from tacit.errors import GraphError, InputError, whole
@@ -113,6 +114,7 @@ def train(
     if rounds is not None:
         whole("--rounds", rounds, 1)
     check_robust(robust)
+    ahead.start()
     asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, json)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
