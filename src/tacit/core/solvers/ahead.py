@@ -1,8 +1,8 @@
 """The first training on a machine waits for the compiler. A second process runs it while the first reads the data.
 
-The second process, `python -m tacit.core.solvers.ahead`, solves a tiny problem. numba keeps the compiled kernel in its
-cache on disk, where the first process finds it. That is the kernel of most trainings: sparse rows, more of them than
-features. If another one is needed, or if the second process fails, the first process compiles for itself, as always.
+The second process, `python -P -m tacit.core.solvers.ahead`, solves a tiny problem. numba keeps the compiled kernel in
+its cache on disk, where the first process finds it. That is the kernel of most trainings: sparse rows, more of them
+than features. If another one is needed, or if the second process fails, the first process compiles for itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def start() -> None:
         return
     if not any(Path(folder).glob("quasi_newton.minimise-*.nbc")):
         nothing = subprocess.DEVNULL
-        command = [sys.executable, "-m", "tacit.core.solvers.ahead"]
+        command = [sys.executable, "-P", "-m", "tacit.core.solvers.ahead"]  # -P: imports nothing from this folder
         _compiling.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing))
 
 
