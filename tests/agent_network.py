@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from agent_worker import NAMES, PROCESSES, SEED, SETTINGS, D
 from conftest import SIZES, make_parts
+from patience import waited
 
 import tacit
 from tacit.agent.identity import Identity
@@ -122,11 +123,7 @@ class Network:
         return ticks, doors, [len(self.log(i)) for i in range(5)], [life.exitcode for life in self.lives.values()]
 
     def _waited(self):
-        """For how many seconds the agent that waited longest has waited for a processor, where the system says so."""
-        found = [Path(f"/proc/{life.pid}/schedstat") for life in self.lives.values() if life.exitcode is None]
-        with suppress(OSError):
-            return max((int(each.read_text().split()[1]) for each in found), default=0) / 1e9
-        return 0.0
+        return waited(life.pid for life in self.lives.values() if life.exitcode is None)
 
     def stop(self):
         for life in self.lives.values():
