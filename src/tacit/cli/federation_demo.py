@@ -130,6 +130,7 @@ def _run(home: Path, federation: Federation) -> np.ndarray:
         finally:
             for one in processes:
                 one.kill()
+                one.wait()
     if failed:
         last = (home / f"{failed[0]}.log").read_text().strip().splitlines()[-1:]
         raise InputError(f"{failed[0]} failed: {' '.join(last)}; see {home / failed[0]}.log")
