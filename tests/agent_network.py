@@ -8,12 +8,15 @@ import time
 from collections import Counter
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import agent_worker as worker
 import numpy as np
 import pytest
 from agent_worker import NAMES, PROCESSES, SEED, SETTINGS, D
 from conftest import SIZES, make_parts
+from patience import waited
 
 import tacit
 from tacit.agent.identity import Identity
@@ -37,6 +40,13 @@ def identities(tmp_path_factory):
     return folder
 
 
+class Loading(NamedTuple):
+    """Agents that wait until all of them have loaded: a file that lets them begin, and who they are."""
+
+    door: Path
+    agents: list[int]
+
+
 class Network:
     """Five agents that can be started, killed and started again."""
 
@@ -50,13 +60,44 @@ class Network:
             for name in NAMES:
                 with Ledger.new(folder / f"{name}.ledger", dataset=name, cost=filters.epsilon) as ledger:
                     ledger.set_cap(Cap(10.0, 1e-5))
-        self.lives = {}
+        self.lives, self._doors, self._loading = {}, itertools.count(), None
 
     def start(self, *agents, fault=None, slow=0.0, life=0, listen=None):
-        for i in agents:
-            arguments = (self.folder, self.kind, i, self.identities, fault, slow, life, listen)
-            self.lives[i] = PROCESSES.Process(target=worker.agent, args=arguments)
-            self.lives[i].start()
+        """Starts agents, and returns when all of them have loaded what they need and begin."""
+        with self.together():
+            for i in agents:
+                arguments = (self.folder, self.kind, i, self.identities, fault, slow, life, listen, self._loading.door)
+                self.lives[i] = PROCESSES.Process(target=worker.agent, args=arguments)
+                self.lives[i].start()
+                self._loading.agents.append(i)
+
+    @contextmanager
+    def together(self):
+        """Agents that are started in here begin at the same moment. A busy machine may take longer to load one of them
+        than the others wait for it."""
+        if self._loading is not None:
+            yield
+            return
+        self._loading = loading = Loading(self.folder / f"door{next(self._doors)}", [])
+        try:
+            yield
+        finally:
+            self._loading = None
+        for i in loading.agents:
+            self.wait(partial(self._at_the_door, loading.door, i), 120, f"{NAMES[i]} does not load", i)
+        loading.door.touch()
+
+    def _at_the_door(self, door, i):
+        return door.with_suffix(f".{NAMES[i]}").exists() or self.lives[i].exitcode is not None
+
+    def restart(self, i, **options):
+        """Kills an agent, and lets a new process, which has loaded by then, go on in its place."""
+        old = self.lives[i]
+        with self.together():
+            self.start(i, **options)
+            self.wait(partial(self._at_the_door, self._loading.door, i), 120, f"{NAMES[i]} does not load", i)
+            old.kill()
+            old.join()
 
     def ended(self, i, within=120):
         """The exit code of an agent. Fails if no agent makes progress for so many seconds: a busy machine is slow."""
@@ -64,19 +105,25 @@ class Network:
         return self.lives[i].exitcode
 
     def wait(self, condition, within, complaint, i):
-        """Until a condition holds; fails if no agent speaks, says a line or ends for so many seconds."""
-        before, deadline = None, 0.0
+        """Until a condition holds; fails if no agent speaks, says a line, loads or ends for so many seconds. Time in
+        which the agents wait for a processor does not count."""
+        before, moved, waited = None, 0.0, 0.0
         for look in itertools.count():
             if condition():
                 return
             if look % 20 == 0 and (now := self._moved()) != before:  # it reads five stores
-                before, deadline = now, time.monotonic() + within
-            assert time.monotonic() < deadline, f"{complaint}:\n{self.log(i)}"
+                before, moved, waited = now, time.monotonic(), self._waited()
+            if time.monotonic() > moved + within:
+                assert time.monotonic() <= moved + within + self._waited() - waited, f"{complaint}:\n{self.log(i)}"
             time.sleep(0.05)
 
     def _moved(self):
         ticks = {path: self._tick(path) for path in sorted(self.folder.glob("*.store"))}
-        return ticks, [len(self.log(i)) for i in range(5)], [life.exitcode for life in self.lives.values()]
+        doors = sorted(self.folder.glob("door*"))
+        return ticks, doors, [len(self.log(i)) for i in range(5)], [life.exitcode for life in self.lives.values()]
+
+    def _waited(self):
+        return waited(life.pid for life in self.lives.values() if life.exitcode is None)
 
     def stop(self):
         for life in self.lives.values():
@@ -159,7 +206,7 @@ class Intermediary:
         return self
 
     def _run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     async def _end(self):
         await self._close()
@@ -177,10 +224,11 @@ class Intermediary:
 
 class Relay(Intermediary):
     """A bad connection to an agent. It can be cut, so that connections break and nobody answers; or held, so that
-    connections stay but nothing passes. It is never faster than one piece in 20 ms. It records the first connection."""
+    connections stay but nothing passes. It is never faster than one piece in `pace` seconds. It records the first
+    connection."""
 
-    def __init__(self, address, hidden):
-        self._address, self._hidden, self._writers = address.split(":"), hidden.split(":"), set()
+    def __init__(self, address, hidden, pace=0.02):
+        self._address, self._hidden, self._pace, self._writers = address.split(":"), hidden.split(":"), pace, set()
         self.recorded, self._recorder = b"", None
 
     async def _open(self):
@@ -202,7 +250,7 @@ class Relay(Intermediary):
         with suppress(ConnectionError):
             while raw := await reader.read(65536):
                 self.recorded += raw if reader is self._recorder else b""
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(self._pace)
                 await self._flowing.wait()
                 writer.write(raw)
                 await writer.drain()

@@ -201,11 +201,16 @@ def agent(
     slow: float = 0.0,
     life: int = 0,
     listen: str | None = None,
+    door: Path | None = None,
 ) -> None:
-    """One life. `fault` is a moment at which the process kills itself: the n-th time that it passes a point; or it is
-    "cut off from" a neighbour, which it does not call while there is a file `cut`; or it dies after it "gave its sum"
-    or "gave the total" of tick n to one neighbour. `slow` is the time that it takes to compute. Every number of a life
-    has its own noise."""
+    """One life. Once it has loaded what it needs, it waits for the file `door`. `fault` is
+
+    - a moment at which the process kills itself: the n-th time that it passes a point;
+    - or it is "cut off from" a neighbour, which it does not call while there is a file `cut`;
+    - or it "calibrates for" so many seconds, if the others go on without somebody;
+    - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour.
+
+    `slow` is the time that it takes to compute. Every number of a life has its own noise."""
     from tacit.agent import handshakes
 
     assert "agent_warm" in sys.modules  # the server has it ready
@@ -214,6 +219,7 @@ def agent(
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
     from tacit.agent import report
+    from tacit.agent.federation import Federation
     from tacit.agent.loop import AgentLoop
     from tacit.agent.run import take_part
     from tacit.agent.store import Store
@@ -276,6 +282,14 @@ def agent(
             return await until(self, *question)
 
         Peer._until = cut_off  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "calibrates for":
+        reduced = Federation._without
+
+        def at_length(self: Any, absent: Any) -> Any:
+            time.sleep(fault[1])
+            return reduced(self, absent)
+
+        Federation._without = at_length  # type: ignore[method-assign]
     elif fault is not None and fault[0] not in ("answering", "answered", "gave its sum", "gave the total"):
         point, at = fault
         owner, method = {
@@ -288,6 +302,10 @@ def agent(
             "finished": (Store, "finish"),
         }[point]
         _fatal(owner, method, at)
+    if door is not None:
+        door.with_suffix(f".{NAMES[me]}").touch()
+        while not door.exists():
+            time.sleep(0.02)
     taken = participant(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
 
     def finished(participant: Any, model: Any) -> None:

@@ -24,6 +24,7 @@ import agent_worker as worker
 import numpy as np
 from adversary import GRAPH, ME, Said, neighbours_in_one_record, two_data_sets
 from agent_worker import PROCESSES
+from patience import all_ended
 
 import tacit
 from tacit.core.release import Inbox
@@ -378,7 +379,7 @@ def guesses(
     try:
         with old_code() if old else nullcontext():  # the neighbours know which code the victim runs
             right = asyncio.run(_attacked(made, identities, FAR if old else federation.radius, progress))
-        process.join(60)
+        all_ended([process], 60)
         assert process.exitcode == 0, (folder / "victims.log").read_text()
     finally:
         process.kill()

@@ -35,6 +35,7 @@ import hostile
 import numpy as np
 from agent_worker import PROCESSES
 from hostile import NAMES, Hostile, Identities, Refused, charged, new_ledger, plan_of
+from patience import all_ended
 
 from tacit.agent import report
 from tacit.agent.absence import _signed
@@ -518,9 +519,7 @@ def fuzz(folder: Path, messages: int, seed: int, verbose: bool = False) -> tuple
     async def everything() -> None:
         await enemy.send_all(at)
         await enemy.end()
-        deadline = time.monotonic() + 180
-        while any(life.exitcode is None for life in honest.lives.values()) and time.monotonic() < deadline:
-            await asyncio.sleep(0.1)
+        await asyncio.to_thread(all_ended, honest.lives.values(), 180)
         await enemy.close()
 
     begin = time.monotonic()

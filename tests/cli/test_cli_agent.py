@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import all_ended
 from patients import SCHEMA
 
 from tacit.agent import identity
@@ -90,7 +91,8 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
         )
         for name in ROWS
     ]
-    said = [agent.communicate(timeout=240)[0] for agent in agents]
+    assert all_ended(agents, 240)
+    said = [agent.communicate()[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0, 0], said
     assert "65 releases, 64 with noise: epsilon = 2 at delta = 1e-05" in said[0].replace("\n", " ")
     for name in ROWS:
@@ -140,7 +142,8 @@ def test_several_classes_over_the_wire(hospitals, tacit):
         )
         for name in ROWS
     ]
-    said = [agent.communicate(timeout=240)[0] for agent in agents]
+    assert all_ended(agents, 240)
+    said = [agent.communicate()[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0, 0], said
     models = [Model.load(f"{name}.json").weights for name in ROWS]
     assert models[0].shape == (3, 4)

@@ -13,6 +13,7 @@ from importlib import import_module
 
 import pytest
 from agent_worker import PROCESSES, command, free_ports
+from patience import all_ended
 
 from tacit import cli
 from tacit.agent.federation import Federation
@@ -500,11 +501,11 @@ def take_part(folder, addresses):
             ledger.set_cap(Cap(1.0, 1e-3))
         words = ["agent", "run", "--federation", "federation.toml", "--identity", name, "--data", f"{name}.csv"]
         words += ["--ledger", f"{name}.ledger", "--out", f"{name}.json", "--store", f"{name}.store"]
-        words += ["--listen", addresses[name], "--patience", "60"]
+        words += ["--listen", addresses[name], "--patience", "600"]
         processes[name] = PROCESSES.Process(target=command, args=(folder, name, *words))
         processes[name].start()
+    all_ended(processes.values(), 120)
     for name, process in processes.items():
-        process.join(120)
         out, err = ((folder / f"{name}.{kind}") for kind in ("out", "err"))
         shown[name] = process.exitcode, out.read_text(), err.read_text()
         process.kill()

@@ -92,16 +92,16 @@ def test_refusals(graph, message):
 
 def test_a_search_that_finds_nothing_ends():
     """Three large parts that hang together by agents 0 and 1 alone: a cycle can visit two of them. That is hard to see
-    edge by edge, so the search gives up, in six seconds of a quiet machine; a minute is allowed."""
+    edge by edge, so the search gives up, in six seconds of a processor; a minute is allowed."""
     edges = []
     for part in range(3):
         shift = 2 + 100 * part
         edges += [(a + shift, b + shift) for a, b in Graph.random_with_cycle(100, 400, part).edges]
         edges += [(0, shift), (0, shift + 3), (1, shift + 1), (1, shift + 2)]
-    began = time.perf_counter()
+    began = time.process_time()  # not by the clock: a busy machine has other things to do
     with pytest.raises(GraphError, match="no Hamiltonian cycle was found among 302 agents"):
         hamiltonian_cycle(Graph.from_edges(edges))
-    assert time.perf_counter() - began < 60
+    assert time.process_time() - began < 60
 
 
 def test_random_with_cycle_refuses_what_cannot_be():

@@ -212,7 +212,18 @@ class Federation:
         The two runs have different hashes, so no message of one is valid in the other. Refuses a federation that cannot
         run without these members.
         """
-        agreed, absent = self.agreed or self, {*self.absent, *names}
+        absent = frozenset({*self.absent, *names})
+        if absent not in self._reduced:
+            self._reduced[absent] = self._without(absent)
+        return self._reduced[absent]
+
+    @cached_property
+    def _reduced(self) -> dict[frozenset[str], Federation]:
+        """By absent members: computed once, because a calibration takes seconds."""
+        return {}
+
+    def _without(self, absent: frozenset[str]) -> Federation:
+        agreed = self.agreed or self
         if unknown := absent - set(agreed.names):
             raise InputError(f"{', '.join(sorted(unknown))}: not a member of this federation")
         remaining = tuple(member for member in agreed.members if member.name not in absent)

@@ -14,6 +14,9 @@ that the other is away, neither reaches a quorum, and the run waits until the co
 **A sign of life** is a call that shows the neighbour's certificate, or its answer. A greeting counts only if it is
 about this run, a run that this agent has left, or a run that this agent has a proof for. A member that has left without
 proof counts as away.
+
+**Only time in which this agent runs counts.** If its machine sleeps, or has no time for it, the agent cannot hear
+anybody. Such a gap says nothing about the neighbours: it counts as two heartbeats, however long it was.
 """
 
 from __future__ import annotations
@@ -48,28 +51,32 @@ class Liveness:
         self.absences = Absences(participant, tick, begun)
         self.away: asyncio.Future[MembersAway] = asyncio.get_running_loop().create_future()
         self._federation, self._neighbours = participant.federation, tuple(neighbours)
-        self._started = time.monotonic()
-        self._contacts: dict[str, float] = {}  # by neighbour: when it last gave a sign of life
+        self._gaps = 0.0  # seconds in which this agent did not run, but for two heartbeats of each gap
+        self._beat = time.monotonic()  # when this agent was last seen to run
+        self._started = self._now()
+        self._contacts: dict[str, float] = {}  # by neighbour: when it last gave a sign of life, as `_now` counts
+        self._seen: dict[str, float] = {}  # the same by the clock on the wall
 
     def contact(self, name: str) -> None:
         """There was a sign of life."""
-        self._contacts[name] = time.monotonic()
+        self._contacts[name], self._seen[name] = self._now(), time.time()
         self.absences.withdraw(name)
 
     def contacts(self) -> dict[str, float | None]:
         """The time of the last sign of life of each neighbour, by name."""
-        clock = time.time() - time.monotonic()
-        return {name: self._contacts[name] + clock if name in self._contacts else None for name in self._neighbours}
+        return {name: self._seen.get(name) for name in self._neighbours}
 
     async def watch(self, name: str, greet: Callable[[], Awaitable[None]], needed: Callable[[], bool]) -> None:
         """Greets a neighbour that has been quiet, and signs that it is away if it stays quiet and is still needed."""
         limit = self._federation.go_on_after
         while True:
             await asyncio.sleep(HEARTBEAT)
+            self._runs()
             if self._quiet(name) > HEARTBEAT:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(HEARTBEAT):
                         await greet()
+                self._runs()
             if limit and (quiet := self._quiet(name)) > limit and needed() and self.absences.sign(name):
                 log.warning(
                     f"{name} has given no sign of life for {quiet:.0f} s; the others go on without it if "
@@ -90,4 +97,14 @@ class Liveness:
 
     def _quiet(self, name: str) -> float:
         """Seconds since the last sign of life of a neighbour."""
-        return time.monotonic() - self._contacts.get(name, self._started)
+        return self._now() - self._contacts.get(name, self._started)
+
+    def _now(self) -> float:
+        """A clock that stands still while this agent does not run."""
+        return min(time.monotonic(), self._beat + 2 * HEARTBEAT) - self._gaps
+
+    def _runs(self) -> None:
+        """Notes that this agent runs. The watch of every neighbour calls it once in a heartbeat, or twice."""
+        now = time.monotonic()
+        self._gaps += max(0.0, now - self._beat - 2 * HEARTBEAT)
+        self._beat = now

@@ -266,6 +266,7 @@ class AgentLoop:
 
         def same(answer: Greeting) -> None:
             self.greeted(peer.name, answer)
+            self.contact(peer.name)  # also if it is still in a run that this agent has left, and calibrates the next
             if set(answer.without) != set(self.participant.federation.absent):
                 raise BadMessage("it is in another run, with other absent members")
             if answer.heard > self.rounds:

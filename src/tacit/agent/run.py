@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,13 @@ async def _take_part(
             for task in endless:
                 if task.done():  # it failed: an agent that cannot notice absences would wait for ever
                     task.result()
-            raise loop.liveness.away.result()
+            away = loop.liveness.away.result()
+            work.cancel()
+            if participant.name not in away.names:
+                # A calibration takes seconds. This agent answers meanwhile, so that nobody takes it to be away, too.
+                with suppress(TacitError):  # `_reduced` says why it cannot go on
+                    await asyncio.to_thread(federation.without, away.names)
+            raise away
         model = work.result()
         finished(participant, model)
         await loop.leave(linger)

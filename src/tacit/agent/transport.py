@@ -270,7 +270,9 @@ class Peer:
             ("grpc.ssl_target_name_override", member.name),
             ("grpc.max_receive_message_length", largest_answer(federation)),
             ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 100),
+            # How long one attempt may take, whatever its name says. gRPC gives up an attempt that takes longer: with a
+            # short time, agents on a slow link or a busy machine would begin the handshake again and again.
+            ("grpc.min_reconnect_backoff_ms", _HANDSHAKE),
             ("grpc.max_reconnect_backoff_ms", 2000),
             ("grpc.enable_http_proxy", 0),
             *_KEEPALIVE,

@@ -6,6 +6,7 @@ import csv
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tacit.agent.method import ExactMethod, PrivateMethod
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
+_PATIENCE = 600  # seconds that an agent waits for a neighbour in one tick: a busy machine is slow, but it moves
 
 
 def demo(
@@ -137,16 +139,19 @@ def _run(home: Path, federation: Federation) -> np.ndarray:
     for name in federation.names:
         own = ["--ledger", f"{name}.ledger"] if isinstance(federation.method, PrivateMethod) else ["--exact"]
         command = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml", "--identity", name]
-        command += ["--data", f"{name}.csv", "--out", f"{name}.json", *own]
+        command += ["--data", f"{name}.csv", "--out", f"{name}.json", "--patience", str(_PATIENCE), *own]
         log = (home / f"{name}.log").open("w")
         processes.append(subprocess.Popen(command, cwd=home, stdout=log, stderr=log))
         log.close()
     with err.status(f"{federation.title}: {len(processes)} processes, {federation.rounds} rounds"):
         try:
-            failed = [name for name, one in zip(federation.names, processes, strict=True) if one.wait(timeout=600)]
+            while None in (codes := [one.poll() for one in processes]) and not any(codes):  # until one fails
+                time.sleep(0.05)
+            failed = [name for name, one in zip(federation.names, processes, strict=True) if one.returncode]
         finally:
             for one in processes:
                 one.kill()
+                one.wait()
     if failed:
         last = (home / f"{failed[0]}.log").read_text().strip().splitlines()[-1:]
         raise InputError(f"{failed[0]} failed: {' '.join(last)}; see {home / failed[0]}.log")
