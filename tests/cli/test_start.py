@@ -3,14 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import tacit
 from tacit import cli
-from tacit.core.solvers import ahead
 
 HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint", "narwhals", "pyarrow")
 
@@ -69,42 +66,3 @@ def test_the_shell_completes_commands_and_options(words, offered):
         [sys.executable, "-c", script], env=os.environ | asked, capture_output=True, text=True, timeout=600
     )
     assert offered in ended.stdout.split(), ended.stderr
-
-
-def test_the_kernel_that_is_compiled_ahead_is_the_one_that_training_uses():
-    """On sparse rows, such as those of Adult. In a process of its own: other tests have loaded other kernels here."""
-    script = (
-        "import tacit\n"
-        "from conftest import make_parts\n"
-        "from tacit.core.solvers import ahead, quasi_newton\n"
-        "ahead.main()\n"
-        "before = quasi_newton.minimise.signatures\n"
-        "problem = tacit.Problem(make_parts(sizes=(40, 61, 23), sparse=True), l2=0.5)\n"
-        "tacit.simulate(tacit.algorithms.ConsensusADMM(penalty=1.0), problem, tacit.Graph.ring(3), rounds=1)\n"
-        "problem.optimum()\n"
-        "print(len(before), quasi_newton.minimise.signatures == before)\n"
-    )
-    search = os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])
-    command, where = [sys.executable, "-c", script], os.environ | {"PYTHONPATH": search}
-    ended = subprocess.run(command, env=where, capture_output=True, text=True, timeout=600)
-    assert ended.stdout.split() == ["1", "True"], ended.stderr
-
-
-@pytest.mark.parametrize(("cached", "cores", "started"), [(False, 2, 1), (True, 2, 0), (False, 1, 0)])
-def test_a_machine_that_has_never_compiled_begins_at_once(monkeypatch, tmp_path, cached, cores, started):
-    """In a second process, if there is a second core; the solver waits for it once."""
-    begun, waited = [], []
-    process = SimpleNamespace(wait=lambda: waited.append(1))
-    monkeypatch.setattr(ahead.subprocess, "Popen", lambda command, **_: begun.append(command) or process)
-    monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda _: set(range(cores)))
-    minimise = SimpleNamespace(stats=SimpleNamespace(cache_path=str(tmp_path)))
-    monkeypatch.setattr(ahead, "quasi_newton", SimpleNamespace(minimise=minimise))
-    if cached:
-        (tmp_path / "quasi_newton.minimise-117.py311.1.nbc").touch()
-    ahead.start()
-    ahead.start()
-    assert len(begun) == started
-    assert ahead.running() == bool(started)
-    ahead.wait()
-    ahead.wait()
-    assert len(waited) == started

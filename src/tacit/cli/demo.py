@@ -16,7 +16,6 @@ from tacit.cli.console import out as screen
 from tacit.cli.train import run, show
 from tacit.core.graph import Graph
 from tacit.core.losses import Logistic
-from tacit.core.solvers import ahead
 from tacit.data import adult_schema, adult_table, partition
 from tacit.workflows.comparison import lines, recommended
 from tacit.workflows.graphs import auto_graph
@@ -37,7 +36,6 @@ def demo(
     Example: `tacit demo --out out/demo`
     """
     names.folder(out)
-    ahead.start()
     schema = adult_schema()
     data = schema.encode(adult_table())
     assert data.y is not None

@@ -15,7 +15,7 @@ import scipy.sparse.linalg
 
 from tacit.core import jit, losses
 from tacit.core.jit import drop_stale_kernels, entry
-from tacit.core.solvers import ahead, gram, quasi_newton
+from tacit.core.solvers import gram, quasi_newton
 from tacit.core.solvers.dense import combine
 from tacit.core.solvers.rows import Rows, SparseRows, add_transposed_times, sparse_inner_products, times
 
@@ -190,9 +190,6 @@ class RowStore:
             )
             rest = np.flatnonzero(~(norms <= tolerance))  # or rho is so small that row space ran out of digits
         blocked = quasi_newton.blocked(self.dimension)
-        if ahead.running():
-            self.values(ids, f), self.gradients(ids, f)  # to compile them meanwhile: they are needed soon
-            ahead.wait()
         self._share_out(
             rest, ids, lambda k: quasi_newton.minimise(k, ids, blocked, *self.data, rho, b, f, tolerance, norms)
         )
