@@ -100,7 +100,10 @@ PRIVATE = {
     "random coordinates": RandomCoordinateDescent(beta=2.0),
     "summed descent": SummedGradientDescent(step=0.3, momentum=0.5, deviation=0.1, colluders=1),
     "summed dp-admm": SummedDPADMM(
-        method=DPADMM(term=generalised_lasso(15, 0.05), step=0.3, penalty=0.1, average=True), deviation=0.1, dropouts=1
+        method=DPADMM(term=generalised_lasso(15, 0.05), step=0.3, penalty=0.1, average=True),
+        deviation=0.1,
+        colluders=0,
+        dropouts=1,
     ),
     "summed dp-accadmm": SummedDPADMM(
         method=AcceleratedDPADMM(term=lasso(15, 0.05), step=0.3, penalty=0.1), deviation=0.1, colluders=1

@@ -193,7 +193,8 @@ def rare(n=6000):
 @pytest.mark.parametrize("share", [0.06, "noisy"])
 def test_rare_events_are_ranked_and_have_probabilities(share):
     rows, y, sites = rare()
-    model = FederatedClassifier(1.0, bounds=(-4, 4), classes=[0, 1], positive_share=share, random_state=0)
+    settings = {"bounds": (-4, 4), "classes": [0, 1], "positive_share": share, "method": "mr-admm"}
+    model = FederatedClassifier(1.0, **settings, random_state=0)
     model.fit(rows[:5000], y[:5000], sites=sites[:5000])
     exact = FederatedClassifier().fit(rows[:5000], y[:5000])
     found, best = (roc_auc_score(y[5000:], m.predict_proba(rows[5000:])[:, 1]) for m in (model, exact))
