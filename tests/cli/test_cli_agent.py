@@ -105,6 +105,21 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
         assert "labelled records:\n  error 0." in tacit("predict", f"{name}.json", f"{name}.csv")[1]
         assert tacit("ledger", "verify", f"{name}.ledger")[0] == 0
     assert "signed by alder: 65 releases as planned; epsilon = 2 at delta = 1e-05" in tacit(*verify[1:])[1]
+    whole = json.loads(Path("alder.report.json").read_text())["report"]
+    forged = [
+        ("epsilon", 0.001),
+        ("epsilon", "abc"),
+        ("epsilon", None),
+        ("delta", 1e-30),
+        ("rounds", 1),
+        ("title", "x"),
+    ]
+    for key, value in forged:  # signed by its member, and false
+        report = whole | {key: value}
+        signature = base64.b64encode(Identity.load(Path("alder")).sign(canonical(report))).decode()
+        Path("forged.json").write_text(json.dumps({"report": report, "signature": signature}))
+        code, _, err = tacit("federation", "verify", "federation.toml", "forged.json")
+        assert (code, f"claims that {key} is {value!r}" in err, err.count("\n")) == (2, True, 1), err
     report = Path("alder.report.json")
     report.write_text(report.read_text().replace('"rounds": 65', '"rounds": 64'))
     assert "was changed, or alder has not signed it" in tacit(*verify[1:])[2]

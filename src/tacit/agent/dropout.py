@@ -25,7 +25,8 @@ shares. Step, deviation and the weights of the members are those of the agreed r
 
 **A member that lies** about the number can move the start by one tick, since other numbers do not count. It can give a
 member that is behind a false state, as it could have given it a false total; the numbers are bounded. If it says
-different numbers to different members, they wait for each other: like every member, it can hold up a run.
+different numbers to different members, they wait for each other, for good: like every member, it can hold up a run.
+Members that see both numbers name it in their log.
 """
 
 from __future__ import annotations

@@ -66,21 +66,26 @@ class Meeting:
             i = statement.member
             if i >= len(members) or len(statement.signature) > _SIGNATURE:
                 raise BadMessage("a statement by a member that does not exist, or with a signature that is too long")
-            if i in self._known:
-                continue
             heard, federation = statement.heard, self._participant.federation
+            if i in self._known and self._known[i].heard == heard:
+                continue
             if not signed_by(members[i].certificate, _signed(federation, i, heard), statement.signature):
                 raise BadMessage("{} has not signed that it has met all its neighbours", members[i].name)
+            if i in self._known:
+                self._disbelieve(i, f"{members[i].name} has signed two numbers of totals: one of them is a lie")
+                continue
             if abs(heard - self._heard) > self._slack or heard > federation.rounds:
                 # It does not count, but whoever passes it on may be honest, and must not be taken for away.
-                if i not in self._disbelieved:
-                    self._disbelieved.add(i)
-                    log.warning(
-                        f"{members[i].name} says that it has heard {heard} totals; {self._participant.name} has heard "
-                        f"{self._heard}: not believed"
-                    )
+                own = f"{self._participant.name} has heard {self._heard}"
+                self._disbelieve(i, f"{members[i].name} says that it has heard {heard} totals; {own}: not believed")
                 continue
             self._keep(Met(member=i, heard=heard, signature=statement.signature))  # unknown fields are not passed on
+
+    def _disbelieve(self, member: int, reason: str) -> None:
+        """One line in the log for each member."""
+        if member not in self._disbelieved:
+            self._disbelieved.add(member)
+            log.warning(reason)
 
     def for_greeting(self) -> list[Met]:
         """The statements for a greeting."""

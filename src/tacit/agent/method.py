@@ -16,6 +16,8 @@ EXACT_METHODS: dict[str, Callable[[float], Algorithm]] = {
     "i-admm": lambda penalty: IncrementalADMM(penalty=penalty),
 }
 
+_LARGEST_EPSILON = 1e3  # the number of rounds grows with epsilon, and a file must not keep its readers busy for hours
+
 
 @dataclass(frozen=True)
 class PrivateMethod:
@@ -29,6 +31,10 @@ class PrivateMethod:
         if self.name not in RECIPES:
             raise InputError(f"a private method is one of {', '.join(RECIPES)}; not {self.name!r}")
         number("epsilon", self.epsilon)
+        if self.epsilon > _LARGEST_EPSILON:
+            raise InputError(
+                f"an epsilon of {self.epsilon:g} protects nothing: it must be {_LARGEST_EPSILON:g} at most"
+            )
         if not 0 < self.delta < 1:
             raise InputError(f"delta must lie between 0 and 1, not at {self.delta}")
 

@@ -36,14 +36,14 @@ from tacit.agent.absence import check_left
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.identity import signed_by
 from tacit.agent.method import PrivateMethod
-from tacit.agent.participant import Participant, planned
+from tacit.agent.participant import Participant, planned, reserved
 from tacit.agent.reading import listened
 from tacit.agent.wire import BadMessage
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing
 from tacit.privacy.accounting import rounded_up, totals
-from tacit.privacy.events import to_plain
+from tacit.privacy.events import from_plain, to_plain
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
 
@@ -108,6 +108,12 @@ def _released(participant: Participant) -> dict[str, Any]:
     }
 
 
+def _tick(number: object) -> int:
+    if type(number) is not int:
+        raise TypeError
+    return number
+
+
 def _name(text: object) -> str:
     if not isinstance(text, str):
         raise TypeError
@@ -137,6 +143,21 @@ def _goes_on_as_planned(released: list[Released], plans: list[Released], dropout
     return rounds in starts and sum(map(len, released)) <= rounds + dropouts
 
 
+def _check_claims(path: Path, report: dict[str, Any], federation: Federation, rounds: int, plan: Released) -> None:
+    """Refuses what a report claims and anybody can compute from the federation file: above all the cost."""
+    method, member = federation.method, report["member"]
+    wanted: dict[str, Any] = {"title": federation.title, "rounds": rounds, "delta": None, "epsilon": None}
+    if isinstance(method, PrivateMethod):
+        paid = Counter(from_plain(event) for _, event in plan)
+        if method.shared:
+            paid = Counter(reserved(federation, federation.names.index(member)).values())
+        wanted |= {"delta": method.delta, "epsilon": rounded_up(totals(paid, method.delta).best)}
+    for key, value in wanted.items():
+        claimed = report.get(key)
+        if claimed != value or type(claimed) is bool:
+            raise InputError(f"{path} claims that {key} is {claimed!r}; by the federation file it is {value!r}")
+
+
 def verified(path: Path, federation: Federation) -> dict[str, Any]:
     """The report in a file. Refuses it unless its member has signed it, it is about this federation, and the member
     released what was planned; in runs that were left, no more than that."""
@@ -148,7 +169,7 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
             (
                 part["run"],
                 list(map(_name, part["without"])),
-                [(release["tick"], release["event"]) for release in part["releases"]],
+                [(_tick(release["tick"]), release["event"]) for release in part["releases"]],
                 list(map(base64.b64decode, part["absences"])),
             )
             for part in (report, *report["before"])
@@ -162,7 +183,7 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
         raise InputError(f"{path} was changed, or {member} has not signed it")
     if {key: report[key] for key in ("colluders", "dropouts") if key in report} != _reserve(federation):
         raise InputError(f"{path} names other colluders or dropouts than the federation file")
-    plans = []
+    plans, rounds = [], []
     for run, without, _, _ in parts:
         if without and not federation.go_on_after:
             raise InputError(
@@ -173,10 +194,12 @@ def verified(path: Path, federation: Federation) -> dict[str, Any]:
             raise InputError(f"{path} is about the run {str(run)[:12]}, the federation file about {own.run[:12]}")
         if member not in own.names:
             raise InputError(f"{path} is by {member!r}, but the others went on without it")
+        rounds.append(own.rounds)
         plans.append([(tick, to_plain(event)) for tick, event in planned(own, own.names.index(member)).items()])
     as_planned = _goes_on_as_planned if federation.exchange == TOTALS else _as_planned
     if not as_planned([released for _, _, released, _ in parts], plans, federation.dropouts):
         raise InputError(f"{path} is signed, but {member} did not release what was planned")
+    _check_claims(path, report, federation, rounds[0], plans[0])
     try:
         for (_, after, _, _), (_, before, _, absences) in pairwise([*parts, ("", [], [], [])]):
             check_left(federation, before, after, absences)

@@ -76,7 +76,7 @@ def train(
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --delta 1e-6`
 
     With --colluders the members share the noise: less of it, so a better model, if no more members than that put
-    together what they know. The result says what holds against every other number of them.
+    together what they know. The model file says what holds against every other number of them.
 
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --colluders 1`
 

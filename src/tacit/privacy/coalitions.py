@@ -46,7 +46,8 @@ class Guarantee(NamedTuple):
 
     @property
     def against(self) -> str:
-        """Against whom it holds, and what holds against the largest coalition.
+        """Against whom it holds, and what holds against the largest coalition, and all others that can do as much: on a
+        graph that few members can cut in two, a coalition just above the assumed one may be as strong as the largest.
 
         >>> curve = [Coalition(0, 0.7), Coalition(1, 0.8), Coalition(2, 1.0), Coalition(3, 1.4), Coalition(4, 2.3)]
         >>> Guarantee(1.0, 1e-5, 5, 2, 0, curve).against
@@ -60,9 +61,11 @@ class Guarantee(NamedTuple):
         if self.dropouts:
             whom += f", while at most {self.dropouts} {'is' if self.dropouts == 1 else 'are'} away"
         largest = self.curve[-1]
-        if largest.colluders == self.colluders:
+        as_strong = next(size for size, cost in self.curve if cost == largest.epsilon)
+        if as_strong <= self.colluders:
             return f"against {whom}"
-        return f"against {whom}; against {largest.colluders}: ({largest.epsilon:g}, {self.delta:g})"
+        more = f"{as_strong}{' or more' * (as_strong < largest.colluders)}"
+        return f"against {whom}; against {more}: ({largest.epsilon:g}, {self.delta:g})"
 
     def as_plain(self) -> dict[str, Any]:
         """Data that JSON can carry: the assumption, and the whole curve."""
