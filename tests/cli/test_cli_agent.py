@@ -31,7 +31,7 @@ from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
 from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES, Reserve
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
 
@@ -338,7 +338,11 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         ("BEGIN CERTIFICATE", "BEGIN", "not one certificate"),
         ("penalty = 0.001", "penalty = -1", "penalty must be"),
         ("[method]", "[[method]]", "method is a table"),
-        ('exchange = "rows"', 'exchange = "pigeons"', "the exchange is 'rows' or 'secret-shared sums'"),
+        (
+            'exchange = "rows"',
+            'exchange = "pigeons"',
+            "the exchange is 'rows', 'secret-shared sums' or 'secret-shared totals'",
+        ),
         ("go_on_after = 0", "go_on_after = 3", "go_on_after is 0, or 10 seconds or more"),
         ("go_on_after = 0", 'go_on_after = "soon"', "a number of seconds"),
         ("quorum = 0", "quorum = -1", "quorum is a whole number, 0 or more, not -1"),
@@ -419,7 +423,7 @@ def test_which_methods_have_a_token():
     """The file is refused before the settings are known: by name."""
     graph, rows = Graph.complete(3), np.array([400, 250, 150])
     for name, recipe in RECIPES.items():
-        setting = recipe.setting(rows, 4, graph, 2.0, 1e-5)
+        setting = recipe.setting(rows, 4, graph, 2.0, 1e-5, reserve=Reserve(1) if recipe.shared else None)
         assert PrivateMethod(name, 2.0, 1e-5).token != isinstance(setting.algorithm.schedule(graph), Broadcast)
     for name, made in EXACT_METHODS.items():
         assert ExactMethod(name, 1.0, 1.0, "logistic").token != isinstance(made(1.0).schedule(graph), Broadcast)

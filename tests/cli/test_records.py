@@ -38,7 +38,8 @@ NOISY = re.compile(
 )
 # And these where the share of positives is a noisy count: the share, and what follows from it.
 COUNTED = re.compile(
-    r"model\.json: (schema\.label\.positive_share|loss\.offset|training\.radius)|standard output: positive_share"
+    r"model\.json: (schema\.label\.positive_share|loss\.offset|training\.radius|training\.parameters\.deviation)"
+    r"|standard output: positive_share"
 )
 COUNTED_LINE = "share of positives, by a noisy count that the budget paid for: "
 NOT_COVERED = re.compile("not.covered.by.the.guarantee")  # in the line, or in the name of the field
