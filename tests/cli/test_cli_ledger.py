@@ -13,8 +13,9 @@ from ledger_worker import RUN, cost, open_ledger
 
 from tacit import cli
 from tacit.cli import ledger as ledger_command
-from tacit.privacy.events import Pure
-from tacit.privacy.ledger import Ledger
+from tacit.privacy import filters
+from tacit.privacy.events import Gaussian, Pure, SharedGaussian
+from tacit.privacy.ledger import Cap, Ledger
 
 
 @pytest.fixture
@@ -172,3 +173,25 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
     code, out, err = tacit("check", "ledger", "--event", "pure:1", "--rounds", 1)
     assert (code, out) == (2, "")
     assert "row 3: its content is not what was written" in err
+
+
+def test_a_total_of_shared_noise_says_against_whom_it_holds(tmp_path, capsys):
+    with Ledger.new(tmp_path / "ledger", dataset="ward 7", cost=filters.epsilon) as ledger:
+        ledger.set_cap(Cap(4.0, 1e-5))
+        ledger.reserve_run("local", {0: Gaussian(40.0)})
+    shown = [show_of(tmp_path, capsys)]
+    with Ledger(tmp_path / "ledger", cost=filters.epsilon) as ledger:
+        ledger.reserve_run("spring", {0: SharedGaussian(20.0, members=5, colluders=3)})
+        ledger.reserve_run("autumn", {0: SharedGaussian(20.0, members=5, colluders=1)})
+    shown.append(show_of(tmp_path, capsys))
+    assert [json.loads(found)["colluders"] for _, found in shown] == [None, 1]
+    assert ["holds if at most 1 of their other members" in text for text, _ in shown] == [False, True]
+
+
+def show_of(folder, capsys):
+    """What `tacit ledger show` prints, and with --json."""
+    found = []
+    for json_wanted in (False, True):
+        ledger_command.show(folder / "ledger", json=json_wanted)
+        found.append(capsys.readouterr().out)
+    return [found[0].replace("\n", " "), found[1]]

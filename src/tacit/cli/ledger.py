@@ -137,7 +137,9 @@ def show(file: File, json: Json = False) -> None:
             }
             for run in ledger.runs()
         ]
+        colluders = _colluders(ledger)
         result = _budget(limit, ledger.epsilon()) | {"dataset": ledger.dataset, "created": ledger.created, "runs": runs}
+        result["colluders"] = colluders
     if json:
         typer.echo(json_format.dumps(result))
         return
@@ -152,6 +154,12 @@ def show(file: File, json: Json = False) -> None:
         )
     screen.print(table)
     _tell_budget(result)
+    if colluders is not None:
+        screen.print(
+            f"some of these runs share their noise: the epsilon holds if at most {colluders} of their other members "
+            "put together what they know; against more of them it is larger (tacit plan --colluders says how much)",
+            soft_wrap=True,
+        )
 
 
 @app.command()
@@ -198,6 +206,13 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
         typer.echo(json_format.dumps(result))
     else:
         _tell_budget(result)
+
+
+def _colluders(ledger: Ledger) -> int | None:
+    """Against how many members together the total holds, if noise was shared; None if it was not."""
+    from tacit.privacy.events import SharedGaussian
+
+    return min((event.colluders for event in ledger.spent() if isinstance(event, SharedGaussian)), default=None)
 
 
 def _cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
