@@ -31,7 +31,7 @@ from tacit.exchange.sharing import Group, Sharer
 Own = Callable[[], Awaitable[bytes]]  # what this agent says at the tick, once it is committed
 Heard = Callable[[int], None]  # called with a neighbour that was heard
 
-SEAL = 16  # bytes
+_SEAL = 16  # bytes
 _SHARES, _PARTIAL = 0, 1  # phases
 _USE = b"secret-shared sums"  # of the keys
 
@@ -182,7 +182,7 @@ class Sums:
         shares = {me: sharing.shares(row, t)}
 
         def take_shares(j: int, message: Message) -> None:
-            sizes = {i: KEY_BYTES * (1 + (i == me)) + SEAL for i in group.members if i != j}  # a listener's has a key
+            sizes = {i: KEY_BYTES * (1 + (i == me)) + _SEAL for i in group.members if i != j}  # a listener's has a key
             ends = np.cumsum(list(sizes.values()))
             if len(message.payload) != ends[-1]:
                 raise BadMessage("its shares have {} bytes, not {}", len(message.payload), ends[-1])

@@ -12,8 +12,8 @@ and the tick in doubt is said once more with *fresh* noise: a further release, w
 signs this number when members meet in the new run (`tacit.agent.meeting`). A total needs all members, so if all are
 honest their numbers differ by one at most. (A liar that hands on false totals can keep honest members farther apart.
 Then they do not believe each other, and wait: it can hold up a run, as always.) The new run starts at the largest of
-the numbers, T. A member that is one behind asks its
-neighbours for the state after T totals. That state is made of totals alone, so it costs nothing.
+the numbers, T. A member that is one behind asks its neighbours for the state after T totals. That state is made of
+totals alone, so it costs nothing.
 
 **What it costs.** Before the first release, a member pays for R + q releases: those of the plan, and one for each of q
 dropouts. If it had heard s totals when it left, it had released s + 1 rows at most, and releases at most R - T more,
@@ -66,9 +66,8 @@ def reached(participant: Participant) -> tuple[int, Arrays]:
 
 def check_count(participant: Participant, start: int) -> None:
     """Refuses to begin at this tick if there could then be more releases than were paid for."""
-    federation, before = participant.federation, participant.earlier()
+    federation, said = participant.federation, participant.said_before()
     agreed = federation.agreed or federation
-    said = sum(len(each.store.releases()) for each in before)
     most = agreed.rounds + agreed.dropouts
     if said + federation.rounds - start > most:
         raise TacitError(

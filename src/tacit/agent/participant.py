@@ -82,8 +82,11 @@ class Participant:
 
     def first_said(self) -> tuple[int, bytes]:
         """The first of these that was said in this run and not in one before."""
-        before = self.earlier() if self.federation.exchange == TOTALS else []
-        return self.said()[sum(len(each.store.releases()) for each in before)]
+        return self.said()[self.said_before() if self.federation.exchange == TOTALS else 0]
+
+    def said_before(self) -> int:
+        """How many rows this member has said in the runs that were left."""
+        return sum(len(each.store.releases()) for each in self.earlier())
 
     def check(self) -> None:
         """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that the
@@ -98,10 +101,9 @@ class Participant:
                 f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and "
                 "trying again would be a second look at the records; agree on a new run under another title"
             )
-        reserved = {entry.tick for entry in ledger.entries() if entry.kind == "reserve" and entry.run == run}
-        ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved))
-        sent = {entry.tick for entry in ledger.entries() if entry.kind == "payload" and entry.run == run}
-        if sent.difference(tick for tick, _ in self.said()):
+        entries = {(entry.kind, entry.tick) for entry in ledger.entries() if entry.run == run}
+        ledger.check_run(Counter(event for tick, event in events.items() if ("reserve", tick) not in entries))
+        if {tick for kind, tick in entries if kind == "payload"}.difference(tick for tick, _ in self.said()):
             raise TacitError(
                 f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} does not have "
                 "all of them: put the newest copy of that file back, or agree on a new run under another title"

@@ -131,7 +131,7 @@ class SecretSharedTotalsLink(_Link):
                 sums[parent] = sums[parent] + sums[i]
         total = sums[tree.order[0]]
         self._count(rows.shape[1])
-        return _inbox(totals_point(len(rows)).decode(total), len(rows))
+        return _inbox(self.members[0].point.decode(total), len(rows))
 
 
 def _inbox(total: np.ndarray, members: int) -> TotalInbox:
