@@ -17,6 +17,7 @@ import pytest
 from agent_worker import NAMES, PROCESSES, SEED, SETTINGS, D
 from conftest import SIZES, make_parts
 from patience import waited
+from ports import free_ports
 
 import tacit
 from tacit.agent.identity import Identity
@@ -52,7 +53,7 @@ class Network:
 
     def __init__(self, folder, kind, identities):
         self.folder, self.kind, self.identities = folder, kind, identities
-        self.federation = worker.federation(folder, kind, worker.free_ports(5), list(SIZES), identities)
+        self.federation = worker.federation(folder, kind, free_ports(5), list(SIZES), identities)
         np.savez(
             folder / "data.npz", **{f"{v}{i}": part[k] for i, part in enumerate(PARTS) for k, v in enumerate("Xy")}
         )

@@ -10,7 +10,6 @@ import logging
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -333,14 +332,3 @@ def _fatal(owner: Any, method: str, at: int) -> None:
         return found
 
     setattr(owner, method, fatal)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses just now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

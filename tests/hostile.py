@@ -20,11 +20,11 @@ from typing import Any
 from unittest.mock import patch
 
 import adversary
-import agent_worker as worker
 import numpy as np
 from adversary import GRAPH, ME, Said, neighbours_in_one_record, two_data_sets
 from agent_worker import PROCESSES
 from patience import all_ended
+from ports import free_ports
 
 import tacit
 from tacit.core.release import Inbox
@@ -73,7 +73,7 @@ def agreed(identities: Identities, method: str, *, epsilon: float = EPSILON, row
 
 def elsewhere(federation: Any, title: str) -> Any:
     """The same under another title, at ports that are free now."""
-    ports = worker.free_ports(len(federation.members))
+    ports = free_ports(len(federation.members))
     members = tuple(replace(m, address=f"127.0.0.1:{p}") for m, p in zip(federation.members, ports, strict=True))
     moved = replace(federation, title=title, members=members)
     moved.__dict__["setting"] = federation.setting  # depends on neither, and takes a second to compute

@@ -12,7 +12,8 @@ import grpc
 import numpy as np
 import pytest
 from agent_network import Relay, assert_as_simulated
-from agent_worker import D, free_ports
+from agent_worker import D
+from ports import free_ports
 
 import tacit
 from tacit.agent import transport

@@ -7,7 +7,8 @@ import time
 import agent_network
 import pytest
 from agent_network import Meddler, Relay, assert_as_simulated
-from agent_worker import NAMES, free_ports
+from agent_worker import NAMES
+from ports import free_ports
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 BIRCH = 1

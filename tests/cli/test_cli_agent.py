@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from patience import all_ended
 from patients import SCHEMA
+from ports import free_ports
 
 from tacit.agent import identity
 from tacit.agent.federation import Federation, difference
@@ -60,12 +61,7 @@ def hospitals(tmp_path, monkeypatch):
 
 def with_free_ports(command):
     """The ports in the docs may be in use on this machine."""
-    sockets = [socket.socket() for _ in ROWS]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = {f"{7441 + k}": str(each.getsockname()[1]) for k, each in enumerate(sockets)}
-    for each in sockets:
-        each.close()
+    ports = {f"{7441 + k}": str(port) for k, port in enumerate(free_ports(len(ROWS)))}
     return [re.sub(r"127\.0\.0\.1:(\d+)", lambda found: f"127.0.0.1:{ports[found[1]]}", word) for word in command]
 
 

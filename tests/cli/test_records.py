@@ -12,8 +12,9 @@ import shutil
 from importlib import import_module
 
 import pytest
-from agent_worker import PROCESSES, command, free_ports
+from agent_worker import PROCESSES, command
 from patience import all_ended
+from ports import free_ports
 
 from tacit import cli
 from tacit.agent.federation import Federation

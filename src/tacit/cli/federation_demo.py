@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import random
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from tacit.agent.method import ExactMethod, PrivateMethod
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
+_PORTS = range(20_000, 32_000)
 _PATIENCE = 600  # seconds that an agent waits for a neighbour in one tick: a busy machine is slow, but it moves
 
 
@@ -196,11 +199,13 @@ def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, 
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Ports that nobody uses. Below those of outgoing connections, one of which could take a port before its agent
+    does."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
