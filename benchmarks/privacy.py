@@ -45,7 +45,7 @@ def main() -> None:
 
     rounds = 300
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        ledger = Ledger.open(Path(folder) / "ledger", dataset="benchmark", cost=epsilon)
+        ledger = Ledger.open(Path(folder) / "ledger", population="benchmark", cost=epsilon)
         ledger.set_cap(Cap(1e3, 1e-6))
         tick = 0
 

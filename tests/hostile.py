@@ -281,7 +281,7 @@ class Swallower:
 
 def new_ledger(path: Path, dataset: str, epsilon: float = 1.0) -> None:
     """With a cap."""
-    with Ledger.new(path, dataset=dataset, cost=filters.epsilon) as ledger:
+    with Ledger.new(path, population=dataset, cost=filters.epsilon) as ledger:
         ledger.set_cap(Cap(epsilon, 1e-5))
 
 

@@ -37,7 +37,7 @@ def cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
 
 
 def open_ledger(folder: Path) -> Ledger:
-    return Ledger.open(folder / "ledger", dataset="ward 7", cost=cost)
+    return Ledger.open(folder / "ledger", population="ward 7", cost=cost)
 
 
 def send(folder: Path, tick: int, payload: bytes) -> None:

@@ -42,7 +42,6 @@ from tacit.agent.absence import _signed
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import packed, packed_row
 from tacit.agent.wire_pb2 import Absence, Greeting, Key, Met, Nothing, Question
-from tacit.cli import names as cli_names
 
 HONEST, ENEMY = NAMES[:3], NAMES[3]
 ROWS = 300
@@ -446,7 +445,7 @@ class Honest:
                 writer.writerow([*(f"x{k}" for k in range(hostile.D)), "ill"])
                 for row in rng.random((ROWS, hostile.D)):
                     writer.writerow([*row.round(3), "yes" if row.sum() > 1.5 else "no"])
-            new_ledger(folder / f"{name}.ledger", cli_names.dataset(str(records)), 2.0)
+            new_ledger(folder / f"{name}.ledger", name, 2.0)
         self.lives: dict[str, Any] = {}
 
     def start(self) -> None:

@@ -1,9 +1,9 @@
 """`tacit ledger`, as a user sees it."""
 
 import json
+import re
 import sys
 import types
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,8 @@ from tacit.cli import ledger as ledger_command
 from tacit.privacy import filters
 from tacit.privacy.events import Gaussian, Pure, SharedGaussian
 from tacit.privacy.ledger import Cap, Ledger
+
+SMALL = ("--epsilon", 1, "--delta", 1e-6)
 
 
 @pytest.fixture
@@ -46,18 +48,25 @@ def test_cap_then_show_then_verify(tacit, tmp_path):
         assert (code, json.loads(out)) == (0, {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.0})
         released(ledger, 3)
         ledger.reserve("[red]autumn", 0, Pure(0.25))
-        head = ledger.head()
+        head = ledger.head().head
     code, out, _ = tacit("show", "ledger")
     assert code == 0
-    assert [line.split() for line in out.splitlines()[2:4]] == [
-        ["spring", "3", "3", "1.5", "3", "x", "Pure(epsilon=0.5)"],
-        ["[red]autumn", "1", "0", "0.25", "1", "x", "Pure(epsilon=0.25)"],
+    lines = out.splitlines()
+    assert lines[0].startswith("ward 7, since ")
+    assert re.fullmatch(r"cap epsilon = 2 at delta = 1e-06, set \S+ by \S.*, without a reason", lines[1])
+    assert [line.split() for line in lines[2:5]] == [
+        ["when", "run", "what", "epsilon", "total", "left"],
+        ["spring", "1.5", "1.5", "0.5"],
+        ["[red]autumn", "0.25", "1.75", "0.25"],
     ]
     assert "spent: epsilon = 1.75; cap: epsilon = 2 at delta = 1e-06" in out
+    assert "room for one more run like the last one" in out
+    assert "  3 x Pure(epsilon=0.5)" in tacit("show", "ledger", "--events")[1].splitlines()
     shown = json.loads(tacit("show", "ledger", "--json")[1])
-    assert shown["spent"] == 1.75
-    events = {"Pure(epsilon=0.5)": 3}
-    assert shown["runs"][0] == {"run": "spring", "rounds": 3, "stored": 3, "events": events, "epsilon": 1.5}
+    assert (shown["spent"], shown["left"], shown["forecast"]["more"]) == (1.75, 0.25, 1)
+    spring = {"run": "spring", "when": "", "method": "", "title": "", "cohorts": None, "rounds": 3, "stored": 3}
+    spring |= {"epsilon": 1.5, "total": 1.5, "left": 0.5, "events": {"Pure(epsilon=0.5)": 3}}
+    assert shown["runs"][0] == spring
     code, out, _ = tacit("verify", "ledger", "--head", head)
     assert code == 0
     assert "adds up: 4 reservations, 3 payloads" in out
@@ -90,12 +99,11 @@ def test_errors_are_one_line_and_exit_code_2(tacit, tmp_path):
 
 def test_new_then_check(tacit, tmp_path):
     (tmp_path / "ward-7.csv").write_bytes(b"age\n44\n")
-    fingerprint = "sha256:" + sha256(b"age\n44\n").hexdigest()
-    code, out, _ = tacit("new", "w.ledger", "--data", "ward-7.csv", "--epsilon", 2, "--delta", 1e-6)
+    code, out, _ = tacit("new", "w.ledger", "--population", "patients of ward 7", "--epsilon", 2, "--delta", 1e-6)
     assert code == 0
-    assert out.splitlines()[0] == f"w.ledger: the ledger of {fingerprint}"
+    assert out.splitlines()[0] == "w.ledger: the ledger of patients of ward 7"
     assert "spent: epsilon = 0; cap: epsilon = 2 at delta = 1e-06" in out
-    with Ledger.open(tmp_path / "w.ledger", dataset=fingerprint, cost=cost) as ledger:
+    with Ledger(tmp_path / "w.ledger", cost=cost) as ledger:
         ledger.reserve_run(RUN, {0: Pure(0.25)})
         head = ledger.head()
     code, out, _ = tacit("check", "w.ledger", "--event", "pure:0.25", "--event", "pure:0.1", "--rounds", 5)
@@ -117,11 +125,13 @@ def test_new_then_check(tacit, tmp_path):
         ledger.store(RUN, 0, b"payload")
     shown = json.loads(tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 7, "--json")[1])
     assert (shown["fits"], shown["counted_by"]) == (True, "filter")
-    code, out, _ = tacit("new", "named", "--dataset", "ward 8", "--json")
-    assert (code, json.loads(out)["dataset"], json.loads(out)["cap"]) == (0, "ward 8", None)
+    code, out, _ = tacit("new", "named", "--population", "ward 8", "--json")
+    assert (code, json.loads(out)["population"], json.loads(out)["cap"]) == (0, "ward 8", None)
     code, out, _ = tacit("check", "named", "--event", "pure:0.25", "--rounds", 7)
     assert (code, out) == (1, "the run is refused: named has no cap; set one with: tacit ledger cap\n")
-    assert json.loads(tacit("new", "a", "--data", "adult", "--json")[1])["dataset"] == "adult"
+    code, out, err = tacit("new", "a", "--data", "ward-7.csv", "--json")  # the old way
+    assert (code, json.loads(out)["population"]) == (0, "records of ward-7.csv")
+    assert "the old way to name a population" in err
 
 
 def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
@@ -130,28 +140,35 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
         released(ledger, 3)
         head = ledger.head()
     (tmp_path / "text").write_text("no database " * 100)
+    (tmp_path / "ward-7.csv").write_bytes(b"age\n44\n")
     for args, reason in [
-        (("new", "ledger", "--dataset", "ward 7"), "exists and is not changed"),
-        (("new", "text", "--dataset", "ward 7"), "exists and is not changed"),
-        (("new", "x"), "either --data FILE or --dataset NAME"),
-        (("new", "x", "--data", "text", "--dataset", "ward 7"), "either --data FILE or --dataset NAME"),
-        (("new", "x", "--data", "absent"), "absent does not exist"),
-        (("new", "x", "--data", "."), "does not exist or is not a file"),
-        (("new", "x", "--dataset", ""), "needs a name"),
-        (("new", "x", "--dataset", "two\nlines"), "needs a name"),
-        (("new", "no/x", "--dataset", "ward 7"), "does not exist; create it first"),
-        (("new", "x", "--dataset", "ward 7", "--epsilon", 1), "give both or neither"),
-        (("new", "x", "--dataset", "ward 7", "--delta", 0.1), "give both or neither"),
-        (("new", "x", "--dataset", "ward 7", "--epsilon", 0, "--delta", 0.1), "positive"),
-        (("new", "x", "--dataset", "ward 7", "--epsilon", "nan", "--delta", 0.1), "positive"),
-        (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 1), "between 0 and 1"),
-        (("new", "x", "--dataset", "ward 7", "--epsilon", 1, "--delta", 0), "between 0 and 1"),
+        (("new", "ledger", "--population", "ward 7"), "exists and is not changed"),
+        (("new", "text", "--population", "ward 7"), "exists and is not changed"),
+        (("new", "x"), "say whose records the ledger is about"),
+        (("new", "x", "--population", "ward 7", "--from", "ledger"), "--from needs a cap"),
+        (("new", "x", "--population", "w", *SMALL, "--from", "ledger"), "ledger is not a ledger of format 1"),
+        (("new", "x", "--population", "w", *SMALL, "--who", "a\nb"), "whoever sets a cap needs a name"),
+        (("new", "x", "--population", ""), "needs a name"),
+        (("new", "x", "--population", "two\nlines"), "needs a name"),
+        (("new", "no/x", "--population", "ward 7"), "does not exist; create it first"),
+        (("new", "x", "--population", "ward 7", "--epsilon", 1), "give both or neither"),
+        (("new", "x", "--population", "ward 7", "--delta", 0.1), "give both or neither"),
+        (("new", "x", "--population", "ward 7", "--epsilon", 0, "--delta", 0.1), "positive"),
+        (("new", "x", "--population", "ward 7", "--epsilon", "nan", "--delta", 0.1), "positive"),
+        (("new", "x", "--population", "ward 7", "--epsilon", 1, "--delta", 1), "between 0 and 1"),
+        (("new", "x", "--population", "ward 7", "--epsilon", 1, "--delta", 0), "between 0 and 1"),
         (("check", "absent", "--event", "pure:1", "--rounds", 1), "does not exist"),
         (("check", "text", "--event", "pure:1", "--rounds", 1), "not a database"),
-        (("check", "ledger", "--event", "pure:1", "--rounds", 1, "--data", "text"), "is the ledger of the data set"),
-        (("verify", "ledger", "--data", "text"), "is the ledger of the data set 'ward 7', not of 'sha256:"),
+        (
+            ("check", "ledger", "--event", "pure:1", "--rounds", 1, "--data", "absent"),
+            "the file must exist; absent",
+        ),
+        (("check", "ledger"), "say which run to check"),
+        (("check", "ledger", "--event", "pure:1"), "--rounds must lie between"),
+        (("check", "ledger", "--plan", "text"), "is not a plan"),
+        (("verify", "ledger", "--data", "ward-7.csv"), "no run in ledger has used the records of ward-7.csv"),
         (("check", "ledger", "--event", "pure:1", "--rounds", 0), "between 1 and 100,000, not 0"),
-        (("check", "ledger", "--event", "pure:1", "--rounds", 100_001), "between 1 and 100,000, not 100,001"),
+        (("check", "ledger", "--event", "pure:1", "--rounds", 100_001), "between 1 and 100,000, not 100001"),
         (("check", "ledger", "--event", "pure:0", "--rounds", 1), "positive, finite epsilon, not 0"),
         (("check", "ledger", "--event", "pure:-1", "--rounds", 1), "positive, finite epsilon, not -1"),
         (("check", "ledger", "--event", "gaussian:inf", "--rounds", 1), "positive, finite multiplier, not inf"),
@@ -166,9 +183,9 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
         assert (code, out) == (2, ""), args
         assert reason in err
         assert err.count("\n") == 1
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger", "text"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger", "text", "ward-7.csv"]
     with open_ledger(tmp_path) as ledger:
-        assert ledger.verify(head).head == head
+        assert ledger.verify(head.head).head == head
     tamper(Path("ledger"), "UPDATE entries SET body = x'00' WHERE number = 3")
     code, out, err = tacit("check", "ledger", "--event", "pure:1", "--rounds", 1)
     assert (code, out) == (2, "")
@@ -176,7 +193,7 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
 
 
 def test_a_total_of_shared_noise_says_against_whom_it_holds(tmp_path, capsys):
-    with Ledger.new(tmp_path / "ledger", dataset="ward 7", cost=filters.epsilon) as ledger:
+    with Ledger.new(tmp_path / "ledger", population="ward 7", cost=filters.epsilon) as ledger:
         ledger.set_cap(Cap(4.0, 1e-5))
         ledger.reserve_run("local", {0: Gaussian(40.0)})
     shown = [show_of(tmp_path, capsys)]

@@ -21,7 +21,6 @@ from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store
 from tacit.data import partition
-from tacit.files import fingerprint
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.workflows import training
@@ -499,7 +498,7 @@ def take_part(folder, addresses):
     """All three agents, each in a process of its own: what they print, and the sizes of what they send."""
     agreed, shown, processes = Federation.load(folder / "federation.toml"), {}, {}
     for name in HOSPITALS:
-        with Ledger.new(folder / f"{name}.ledger", dataset=fingerprint(folder / f"{name}.csv"), cost=epsilon) as ledger:
+        with Ledger.new(folder / f"{name}.ledger", population=name, cost=epsilon) as ledger:
             ledger.set_cap(Cap(1.0, 1e-3))
         words = ["agent", "run", "--federation", "federation.toml", "--identity", name, "--data", f"{name}.csv"]
         words += ["--ledger", f"{name}.ledger", "--out", f"{name}.json", "--store", f"{name}.store"]

@@ -6,10 +6,10 @@ import pytest
 from tacit.core.graph import Graph
 from tacit.errors import GraphError, InputError
 from tacit.estimators import FederatedClassifier, FederatedRegressor
-from tacit.estimators.spending import worst
 from tacit.privacy import filters
 from tacit.privacy.events import SharedGaussian
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger
+from tacit.workflows.spending import worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:some of these records were fitted")  # by another of these tests
 
@@ -44,7 +44,7 @@ def test_numbers_too():
 
 def test_a_ledger_pays_for_shared_noise(tmp_path):
     path = tmp_path / "ward.ledger"
-    with Ledger.new(path, dataset="ward", cost=filters.epsilon) as ledger:
+    with Ledger.new(path, population="ward", cost=filters.epsilon) as ledger:
         ledger.set_cap(Cap(1.2, 1e-5))
         model = FederatedClassifier(epsilon=1.0, colluders=1, ledger=ledger, **PUBLIC).fit(X, Y, sites=SITES)
         assert ledger.spent() == model.privacy_.events

@@ -18,11 +18,11 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import tacit
 from tacit.estimators import FederatedClassifier, FederatedRegressor, RefitWarning
-from tacit.estimators.spending import worst
 from tacit.privacy.accounting import epsilon, rounded_up
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure
 from tacit.workflows.recipes import RECIPES
 from tacit.workflows.share import share_event
+from tacit.workflows.spending import worst
 
 rng = np.random.default_rng(0)
 N, D = 900, 3
@@ -260,7 +260,7 @@ def ledger(tmp_path):
     from tacit.privacy.filters import epsilon as cost
     from tacit.privacy.ledger import Cap, Ledger
 
-    with Ledger.new(tmp_path / "ward.ledger", dataset="ward", cost=cost) as made:
+    with Ledger.new(tmp_path / "ward.ledger", population="ward", cost=cost) as made:
         made.set_cap(Cap(1.0, 1e-5))
         yield made
 

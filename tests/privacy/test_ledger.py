@@ -192,7 +192,9 @@ def test_a_reservation_above_the_cap_writes_nothing(ledger):
 
 
 def test_a_cost_that_is_no_number_is_refused(tmp_path):
-    with Ledger.open(tmp_path / "ledger", dataset="ward 7", cost=lambda planned, later, cap: planned.total()) as made:
+    with Ledger.open(
+        tmp_path / "ledger", population="ward 7", cost=lambda planned, later, cap: planned.total()
+    ) as made:
         made.set_cap(CAP)
     with Ledger(tmp_path / "ledger", cost=lambda planned, later, cap: float("nan")) as ledger:
         with pytest.raises(BudgetExceeded):
@@ -377,16 +379,16 @@ def test_a_run_without_a_cap_is_refused(tmp_path):
         "DELETE FROM entries WHERE number = 2",
         "INSERT OR REPLACE INTO entries SELECT 2, kind, run, tick, x'00', previous, hash FROM entries WHERE number = 2",
         "INSERT OR REPLACE INTO entries SELECT 9, kind, run, tick, x'00', previous, hash FROM entries WHERE number = 3",
-        "UPDATE meta SET dataset = 'ward 8'",
+        "UPDATE meta SET population = 'ward 8'",
         "DELETE FROM meta",
-        "INSERT INTO meta VALUES (1, 'ward 8', 'today')",
+        "INSERT INTO meta VALUES (2, 'ward 8', 'today', 'b', x'00', '')",
     ],
 )
 def test_rows_are_only_ever_appended(ledger, tmp_path, change):
     released(ledger, 3)
     assert len(list(ledger.entries())) == 7
     other = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
-    with pytest.raises(sqlite3.IntegrityError, match=r"append-only|one data set"):
+    with pytest.raises(sqlite3.IntegrityError, match=r"append-only|one population"):
         other.execute(change.replace("SELECT 9", "SELECT 8"))
     other.close()
     ledger.verify()
@@ -409,7 +411,7 @@ def test_rows_are_only_ever_appended(ledger, tmp_path, change):
         ),
         (["DELETE FROM entries WHERE number = 4"], 5),
         (["DELETE FROM entries WHERE number = 1"], 2),
-        (["UPDATE meta SET dataset = 'ward 8'"], 1),
+        (["UPDATE meta SET population = 'ward 8'"], 1),
         (["UPDATE meta SET created = 'yesterday'"], 1),
         (["UPDATE entries SET hash = previous WHERE number = 7"], 7),
     ],
@@ -439,6 +441,11 @@ def test_a_row_before_the_first_is_found(ledger, tmp_path):
         ledger.verify()
 
 
+def cap_of(epsilon, delta=1e-6):
+    """The body of a cap."""
+    return json.dumps({"epsilon": epsilon, "delta": delta, "when": "today", "who": "me", "why": ""}).encode()
+
+
 def forge(path, *rows):
     """Appends rows whose hashes are right and whose content breaks a rule."""
     with Ledger(path, cost=cost) as forger:
@@ -452,16 +459,16 @@ def forge(path, *rows):
         ([("payload", RUN, 5, b"unpaid")], "row 8: its round was not reserved"),
         ([("reserve", RUN, 9, b'{"epsilon":8.6,"event":"Pure"}')], "row 8: more is spent than the cap"),
         (
-            [("reserve", RUN, 9, b'{"epsilon":0.5,"event":"Pure"}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":1.9}')],
+            [("reserve", RUN, 9, b'{"epsilon":0.5,"event":"Pure"}'), ("cap", "", 0, cap_of(1.9))],
             "row 9: more is spent than the cap",
         ),
-        ([("cap", "", 0, b'{"delta":1e-6,"epsilon":1.9}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":9.0}')], None),
+        ([("cap", "", 0, cap_of(1.9)), ("cap", "", 0, cap_of(9.0))], None),
         (
-            [("cap", "", 0, b'{"delta":1e-6,"epsilon":1.4}'), ("cap", "", 0, b'{"delta":1e-6,"epsilon":9.0}')],
+            [("cap", "", 0, cap_of(1.4)), ("cap", "", 0, cap_of(9.0))],
             "row 8: more is spent than the cap",
         ),
         ([("reserve", RUN, 9, b'{"epsilon":0.5,"event":"Pur"}')], "row 8: it cannot be read"),
-        ([("cap", "", 0, b'{"delta":2,"epsilon":9.0}')], "row 8: it cannot be read"),
+        ([("cap", "", 0, cap_of(9.0, 2))], "row 8: it cannot be read"),
     ],
 )
 def test_a_broken_rule_is_found_though_the_chain_is_whole(ledger, tmp_path, rows, fault):
@@ -521,10 +528,10 @@ def test_a_changed_byte_of_the_file_is_found(ledger, tmp_path, target):
 
 def test_lost_last_rows_are_found_with_a_kept_head_only(ledger, tmp_path):
     released(ledger, 3)
-    kept = ledger.head()
+    kept = ledger.head().head
     released(ledger, 5)
     assert ledger.verify(kept).payloads == 5
-    newest = ledger.head()
+    newest = ledger.head().head
     tamper(tmp_path / "ledger", "DELETE FROM entries WHERE number > 9")
     with Ledger(tmp_path / "ledger", cost=cost) as shortened:
         shortened.verify()
@@ -537,7 +544,7 @@ def test_verify_reports_what_it_found(ledger):
     released(ledger, 3)
     ledger.reserve(RUN, 3, Pure(1.0))
     found = ledger.verify()
-    assert (found.dataset, found.reservations, found.payloads) == ("ward 7", 4, 3)
+    assert (found.population, found.reservations, found.payloads) == ("ward 7", 4, 3)
     assert (found.cap, found.epsilon, found.head) == (CAP, 2.5, ledger.head())
 
 
@@ -567,9 +574,9 @@ def test_a_ledger_is_found_again(ledger, tmp_path):
         assert again.cap() == CAP
 
 
-def test_the_ledger_of_another_data_set_is_refused(ledger, tmp_path):
-    with pytest.raises(LedgerError, match="is the ledger of the data set 'ward 7', not of 'ward 8'"):
-        Ledger.open(tmp_path / "ledger", dataset="ward 8", cost=cost)
+def test_the_ledger_of_another_population_is_refused(ledger, tmp_path):
+    with pytest.raises(LedgerError, match="is the ledger of 'ward 7', not of 'ward 8'"):
+        Ledger.open(tmp_path / "ledger", population="ward 8", cost=cost)
 
 
 def test_a_new_ledger_takes_the_place_of_no_file(ledger, tmp_path):
@@ -577,13 +584,13 @@ def test_a_new_ledger_takes_the_place_of_no_file(ledger, tmp_path):
     (tmp_path / "text").write_text("precious")
     for name in ("ledger", "text"):
         with pytest.raises(LedgerError, match="exists and is not changed"):
-            Ledger.new(tmp_path / name, dataset="ward 7", cost=cost)
+            Ledger.new(tmp_path / name, population="ward 7", cost=cost)
     assert (tmp_path / "text").read_text() == "precious"
     assert ledger.verify().payloads == 1
     with pytest.raises(InputError, match="needs a name"):
-        Ledger.new(tmp_path / "new", dataset="", cost=cost)
-    with Ledger.new(tmp_path / "new", dataset="ward 8", cost=cost) as made:
-        assert (made.dataset, made.cap(), list(made.entries())) == ("ward 8", None, [])
+        Ledger.new(tmp_path / "new", population="", cost=cost)
+    with Ledger.new(tmp_path / "new", population="ward 8", cost=cost) as made:
+        assert (made.population, made.cap(), list(made.entries())) == ("ward 8", None, [])
 
 
 def test_what_is_no_ledger_is_refused(tmp_path):
@@ -592,18 +599,18 @@ def test_what_is_no_ledger_is_refused(tmp_path):
     sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (x)").connection.close()
     for name, reason in [("text", "not a database"), ("empty", "not a ledger"), ("other", "not a ledger")]:
         with pytest.raises(LedgerError, match=reason):
-            Ledger.open(tmp_path / name, dataset="ward 7", cost=cost)
+            Ledger.open(tmp_path / name, population="ward 7", cost=cost)
     with pytest.raises(InputError, match="it is a folder"):
-        Ledger.open(tmp_path, dataset="ward 7", cost=cost)
+        Ledger.open(tmp_path, population="ward 7", cost=cost)
     with pytest.raises(InputError, match="does not exist"):
-        Ledger.open(tmp_path / "no" / "ledger", dataset="ward 7", cost=cost)
+        Ledger.open(tmp_path / "no" / "ledger", population="ward 7", cost=cost)
     with pytest.raises(LedgerError, match="does not exist"):
         Ledger(tmp_path / "absent", cost=cost)
 
 
 def test_another_format_is_refused(ledger, tmp_path):
-    tamper(tmp_path / "ledger", "UPDATE meta SET format = 2")
-    with pytest.raises(LedgerError, match="not a ledger of format 1"):
+    tamper(tmp_path / "ledger", "UPDATE meta SET format = 3")
+    with pytest.raises(LedgerError, match="not a ledger of format 2"):
         open_ledger(tmp_path)
 
 

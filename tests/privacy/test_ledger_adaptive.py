@@ -19,7 +19,7 @@ def real(tmp_path):
     """A ledger with the real accountant, and the function that opens it once more."""
 
     def again():
-        return Ledger.open(tmp_path / "real", dataset="ward 7", cost=filters.epsilon)
+        return Ledger.open(tmp_path / "real", population="ward 7", cost=filters.epsilon)
 
     with again() as made:
         made.set_cap(Cap(1.0, 1e-6))
@@ -121,7 +121,7 @@ def test_a_checked_second_run_does_not_ask_again(tmp_path):
         asked.append((planned, later))
         return cost(planned, later, cap)
 
-    with Ledger.open(tmp_path / "ledger", dataset="ward 7", cost=slow) as ledger:
+    with Ledger.open(tmp_path / "ledger", population="ward 7", cost=slow) as ledger:
         ledger.set_cap(CAP)
         released(ledger, 2)
         ledger.check_run(Counter({ROUND: 10}))

@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from tacit.agent import dropout
+from tacit.agent.books import Heads
 from tacit.agent.delivery import Rows, Sums
 from tacit.agent.federation import SUMS, TOTALS, difference
 from tacit.agent.liveness import HEARTBEAT, Liveness
@@ -80,6 +81,7 @@ class AgentLoop:
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
         self._meeting = Meeting(participant)
+        self._heads = Heads(participant)
         self.liveness = Liveness(participant, near, self._totals, self._spoken >= 0)
         self._absences = self.liveness.absences
 
@@ -107,6 +109,8 @@ class AgentLoop:
             key=self._delivery.own_key,
             keys=self._delivery.keys,
             absences=self._absences.for_greeting(),
+            ledger=self._heads.own(),
+            seen=self._heads.seen(name),
         )
 
     def greeted(self, name: str, greeting: Greeting) -> None:
@@ -126,6 +130,8 @@ class AgentLoop:
             if not any(map(self._absences.proven, more)):
                 raise BadMessage("it goes on without {}, but too few neighbours have signed that: not believed", names)
         if without == set(federation.absent):  # it is in the same run
+            if line := self._heads.take(name, greeting):
+                log.warning(line)
             self._meeting.take(greeting.met)
             for key in (greeting.key, *greeting.keys):
                 self._delivery.take_key(key)
@@ -285,8 +291,9 @@ class AgentLoop:
         """Pays for the whole run before its first noise is drawn; after a restart this costs nothing more."""
         if dropout.goes_on(self.participant.federation):
             dropout.check_count(self.participant, self._meeting.start)
+        self._heads.require_current()
         if self.participant.ledger is not None:
-            self.participant.ledger.reserve_run(*self.participant.paid)
+            self.participant.ledger.reserve_run(*self.participant.paid, self.participant.about)
 
     async def _catch_up(self) -> None:
         """If a run goes on where another was left, and this agent has missed its last total: gets the state after it
@@ -323,6 +330,8 @@ class AgentLoop:
         store, names = self.participant.store, {self.participant.federation.names[j] for j in self.neighbours}
 
         async def notify(peer: Peer) -> None:
+            if self.participant.books is not None:  # the neighbour keeps the ledger's head as of now
+                await peer.greet(self.greeting(peer.name), lambda answer: None)
             await peer.leave()
             store.mark_notified(peer.name)
 

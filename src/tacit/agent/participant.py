@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tacit.agent.books import Books
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.method import PrivateMethod
@@ -21,7 +22,7 @@ from tacit.data import Dataset
 from tacit.errors import InputError, TacitError
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.privacy.events import Event
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import About, Ledger, Records
 from tacit.privacy.noise import Noise
 from tacit.privacy.plan import plan
 
@@ -38,6 +39,8 @@ class Participant:
     ledger: Ledger | None  # None only where exact values are exchanged, which no budget can pay for
     noise: Noise
     previous: Participant | None = None  # in the run that was left because members were away
+    records: Records | None = None  # what the ledger has to know about the data
+    books: Books | None = None  # what is known of ledgers; None: heads are neither shown nor kept
 
     @property
     def name(self) -> str:
@@ -72,6 +75,11 @@ class Participant:
         agreed = self.federation.agreed or self.federation
         return agreed.run, reserved(agreed, agreed.names.index(self.name))
 
+    @property
+    def about(self) -> About:
+        """What the ledger says about the run."""
+        return About(self.federation.method.name, self.federation.title, self.records)
+
     def said(self) -> list[tuple[int, bytes]]:
         """What has left or may leave of that, by the ticks under which it is paid for: the ticks of the run, or if the
         run goes on where others were left, the number of the release."""
@@ -102,7 +110,8 @@ class Participant:
                 "trying again would be a second look at the records; agree on a new run under another title"
             )
         entries = {(entry.kind, entry.tick) for entry in ledger.entries() if entry.run == run}
-        ledger.check_run(Counter(event for tick, event in events.items() if ("reserve", tick) not in entries))
+        missing = Counter(event for tick, event in events.items() if ("reserve", tick) not in entries)
+        ledger.check_run(missing, records=self.records)
         if {tick for kind, tick in entries if kind == "payload"}.difference(tick for tick, _ in self.said()):
             raise TacitError(
                 f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} does not have "

@@ -8,8 +8,9 @@ A JSON file with two fields: `report`, and `signature`, the ECDSA signature (bas
 - `before` is what was released in the runs that were left for that. Each run has its epsilon; the total, with other
   runs on the same records, is in the ledger. Where the members share their noise, the run goes on where the others
   were left, and the report's own epsilon is that of all of them together;
-- `ledger` is a salted hash of the ledger's head. It tells a reader nothing, but the member cannot show an auditor
-  another ledger later;
+- `ledger` is the head of the ledger that paid (`tacit.privacy.ledger`). It tells a reader nothing, but the member
+  cannot show an auditor another ledger later;
+- `ledgers` are the heads that neighbours have shown and signed (`tacit.agent.books`);
 - `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.absence`, base64);
 - `colluders` and `dropouts`, where the members share their noise, are those of the federation file: the costs hold
   against so many members together, while so many are away;
@@ -33,6 +34,7 @@ import numpy as np
 
 from tacit import __version__
 from tacit.agent.absence import check_left
+from tacit.agent.books import population_tag
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.identity import signed_by
 from tacit.agent.method import PrivateMethod
@@ -62,7 +64,8 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         "rounds": federation.rounds,
         "private": isinstance(method, PrivateMethod) and participant.noise.private,
         "delta": method.delta if isinstance(method, PrivateMethod) else None,
-        "ledger": None if ledger is None else _committed(participant, ledger),
+        "ledger": None if ledger is None else _head(participant, ledger),
+        "ledgers": _seen(participant),
         "model": sha256(np.ascontiguousarray(model, dtype="<f8").tobytes()).hexdigest(),
         "listening": listened(participant),
         **_reserve(federation),
@@ -83,10 +86,24 @@ def _reserve(federation: Federation) -> dict[str, int]:
     return dict((federation.agreed or federation).reserve._asdict()) if federation.exchange == TOTALS else {}
 
 
-def _committed(participant: Participant, ledger: Ledger) -> str:
-    """The salted hash of the ledger's head. The chain begins with the fingerprint of the records: without salt, whoever
-    knows all records but one could find that one by trying. An auditor gets ledger and store, and computes it again."""
-    return sha256(b"ledger" + participant.store.secret + ledger.head().encode()).hexdigest()
+def _head(participant: Participant, ledger: Ledger) -> dict[str, Any]:
+    """Which ledger paid, and its head: an auditor who gets the ledger finds it there (`Ledger.contains`)."""
+    if participant.books is not None:
+        participant.books.note_own(ledger)
+    return {"population": population_tag(participant.identity, ledger.population), **ledger.head()._asdict()}
+
+
+def _seen(participant: Participant) -> dict[str, list[dict[str, Any]]]:
+    """The heads that neighbours have shown and signed; of one whose heads contradict each other, all of them."""
+    books, federation = participant.books, participant.federation
+    if books is None:
+        return {}
+    names = [federation.names[j] for j in federation.graph.neighbours(participant.me)]
+    found = {
+        name: books.of_run(federation.members[federation.names.index(name)].certificate, federation.run)
+        for name in names
+    }
+    return {name: [each.plain() for each in heads] for name, heads in found.items()}
 
 
 def _released(participant: Participant) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from typing import Any, Protocol, TypeVar
 import grpc
 
 from tacit.agent.absence import most_absences
+from tacit.agent.books import HEAD_SIZE
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, read_certificate
 from tacit.agent.wire import ENVELOPE, BadMessage, parsed, unpacked
@@ -335,7 +336,8 @@ def largest_question(federation: Federation) -> int:
     members = federation.agreed.members if federation.agreed is not None else federation.members
     greeting = sum(64 + len(part) for part in federation.parts) + sum(8 + len(member.name) for member in members)
     absences = most_absences(federation) * (_KEY_SIZE + 5 * len(members))  # a member's number has at most five bytes
-    return 512 + greeting + 2 * _KEY_SIZE * len(members) + absences  # keys, and signatures of the meeting
+    # keys, and signatures of the meeting; the heads of ledgers
+    return 512 + greeting + 2 * _KEY_SIZE * len(members) + absences + 2 * HEAD_SIZE
 
 
 def largest_answer(federation: Federation) -> int:

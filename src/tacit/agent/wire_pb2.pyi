@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Greeting(_message.Message):
-    __slots__ = ("name", "parts", "without", "met", "heard", "key", "keys", "absences")
+    __slots__ = ("name", "parts", "without", "met", "heard", "key", "keys", "absences", "ledger", "seen")
     class PartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,8 @@ class Greeting(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     ABSENCES_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     name: str
     parts: _containers.ScalarMap[str, bytes]
     without: _containers.RepeatedScalarFieldContainer[str]
@@ -31,7 +33,23 @@ class Greeting(_message.Message):
     key: Key
     keys: _containers.RepeatedCompositeFieldContainer[Key]
     absences: _containers.RepeatedCompositeFieldContainer[Absence]
-    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., met: _Optional[_Iterable[_Union[Met, _Mapping]]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ..., absences: _Optional[_Iterable[_Union[Absence, _Mapping]]] = ...) -> None: ...
+    ledger: LedgerHead
+    seen: LedgerHead
+    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., met: _Optional[_Iterable[_Union[Met, _Mapping]]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ..., absences: _Optional[_Iterable[_Union[Absence, _Mapping]]] = ..., ledger: _Optional[_Union[LedgerHead, _Mapping]] = ..., seen: _Optional[_Union[LedgerHead, _Mapping]] = ...) -> None: ...
+
+class LedgerHead(_message.Message):
+    __slots__ = ("population", "book", "rows", "head", "signature")
+    POPULATION_FIELD_NUMBER: _ClassVar[int]
+    BOOK_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    population: bytes
+    book: bytes
+    rows: int
+    head: bytes
+    signature: bytes
+    def __init__(self, population: _Optional[bytes] = ..., book: _Optional[bytes] = ..., rows: _Optional[int] = ..., head: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class Absence(_message.Message):
     __slots__ = ("witness", "absent", "without", "tick", "signature")

@@ -16,7 +16,7 @@ from tacit.cli import names
 from tacit.cli.console import err, rounds_bar, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
-from tacit.cli.records import NOT_COVERED, encoded
+from tacit.cli.records import NOT_COVERED, encoded, records_of
 from tacit.errors import InputError, TacitError, number
 from tacit.files import writable
 from tacit.privacy.noise import SecureNoise
@@ -159,6 +159,7 @@ def _participant(
     federation: Path, identity: Path, data: str, ledger: Path | None, store: Path | None, exact: bool
 ) -> Participant:
     """Reads and checks everything that the agent needs."""
+    from tacit.agent.books import Books
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
     from tacit.agent.method import PrivateMethod
@@ -179,10 +180,18 @@ def _participant(
         raise InputError("this federation is private; leave out --exact")
     if private == (ledger is None):
         raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
-    records = encoded(names.records(data), agreed.schema, NOT_COVERED if private else "")
-    opened = None if ledger is None else Ledger(ledger, cost=epsilon, dataset=names.dataset(data))
+    table = names.records(data)
+    records = encoded(table, agreed.schema, NOT_COVERED if private else "")
+    opened = None if ledger is None else Ledger(ledger, cost=epsilon)
     kept = Store(_store_path(store, identity, agreed), agreed.run, own.name, agreed.rounds)
-    participant = Participant(agreed, me, own, records, kept, opened, SecureNoise()).present()
+    charged = None if opened is None else records_of(table, opened)
+    books = None if opened is None else Books(identity)
+    if opened is not None and books is not None:
+        books.require_current(opened)
+        books.note_own(opened)
+    participant = Participant(
+        agreed, me, own, records, kept, opened, SecureNoise(), records=charged, books=books
+    ).present()
     _ = participant.problem  # checked
     return participant
 

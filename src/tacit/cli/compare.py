@@ -13,7 +13,7 @@ import typer
 
 from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
-from tacit.cli.console import can_plot, err, warn_of
+from tacit.cli.console import can_plot, check_total, err
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, rare, read, share_out
 from tacit.core.graph import Graph
@@ -40,6 +40,7 @@ def compare(
     graph: options.GraphText = "auto",
     epsilon: options.Epsilon = 1.0,
     delta: options.Delta = 1e-5,
+    allow_delta: options.AllowDelta = None,
     colluders: options.Colluders = None,
     dropouts: options.Dropouts = 0,
     seeds: Annotated[
@@ -84,7 +85,9 @@ def compare(
         names.folder(out)
         for name in ("comparison.png", "comparison.csv"):
             writable(out / name, [data])
+    check_total(epsilon, delta, 2, allow_delta)  # what no number of rows would allow
     table, used_schema = read(data, label, site, schema)
+    check_total(None, delta, len(table), allow_delta)
     used_schema = rare(used_schema, positive_share, class_weight)
     encoded = used_schema.encode(table)
     division = Division(site, agents, skew)
@@ -104,6 +107,11 @@ def compare(
     liars = names.hostile(hostile, talk.agents)
     results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared)
     best = recommended(results)
+    if data != "adult":
+        err.print(
+            "a comparison spends nothing from a ledger, and is not private: keep what it prints to yourself",
+            soft_wrap=True,
+        )
     if json:
         listened = {"robust": robust, "hostile": hostile}
         listened = {name: text for name, text in listened.items() if text is not None}
@@ -144,7 +152,6 @@ def run(
     shared : for which numbers of colluders to show shared noise, and on which graph
     """
     trials = [trial(data, schema, divide, seed) for seed in range(seeds)]
-    warn_of(delta, max(len(y) for _, y in trials[0].parts))
     with err.status("preparing (the first run on a machine compiles the solver: some seconds)") as status:
 
         def progress(name: str) -> None:

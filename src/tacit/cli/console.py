@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from tacit.cli import names
-from tacit.privacy.accounting import delta_warning
+from tacit.privacy.accounting import delta_warning, epsilon_warning, require_small_delta
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -29,11 +29,13 @@ def can_plot() -> bool:
     return why is None
 
 
-def warn_of(delta: float, rows: int) -> None:
-    """Warns if delta is too large for so many rows."""
-    message = delta_warning(delta, rows)
-    if message is not None:
-        warn(message)
+def check_total(epsilon: float | None, delta: float, rows: int, allowed: str | None) -> None:
+    """Refuses a delta that is too large for so many rows, unless --allow-delta says why; warns of a total that protects
+    hardly anybody."""
+    require_small_delta(delta, rows, allowed)
+    for message in (delta_warning(delta, rows), None if epsilon is None else epsilon_warning(epsilon)):
+        if message is not None:
+            warn(message)
 
 
 def tell(notes: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli import names, options
-from tacit.cli.console import err
+from tacit.cli.console import check_total, err
 from tacit.cli.console import out as screen
 from tacit.cli.federation_demo import demo
 from tacit.data import Schema
@@ -53,6 +53,7 @@ def new(
     graph: Annotated[str | None, typer.Option(help=_GRAPH)] = None,
     epsilon: Annotated[float | None, typer.Option(help="Private run: the total epsilon for every record.")] = None,
     delta: options.Delta = 1e-5,
+    allow_delta: options.AllowDelta = None,
     method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
     penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull together.")] = 1e-3,
     l2: Annotated[float, typer.Option(help="Without --epsilon: the regularisation of each member.")] = 3e-5,
@@ -96,6 +97,7 @@ def new(
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
         sizes = [each.rows for each in members]
+        check_total(epsilon, delta, sum(sizes), allow_delta)
         usual_method = recommended(used.label, sizes, talk, epsilon, delta, reserve)
         agreed = PrivateMethod(method or usual_method, epsilon, delta)
     made = Federation(

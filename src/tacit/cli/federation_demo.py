@@ -23,7 +23,6 @@ from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partition
 from tacit.errors import InputError
-from tacit.files import fingerprint
 from tacit.privacy.noise import SecureNoise
 from tacit.simulation.simulate import simulate
 from tacit.workflows.graphs import auto_graph
@@ -114,7 +113,7 @@ def _prepared(
             )
         if isinstance(method, PrivateMethod):
             file = home / f"{name}.ledger"
-            with Ledger.new(file, dataset=fingerprint(home / f"{name}.csv"), cost=epsilon) as ledger:
+            with Ledger.new(file, population=f"records of {name}", cost=epsilon) as ledger:
                 ledger.set_cap(Cap(method.epsilon, method.delta))
         members.append(Member(name, f"127.0.0.1:{port}", len(rows), made.certificate))
     graph = Graph.ring(len(called)) if reserve is None else auto_graph(len(called), reserve)

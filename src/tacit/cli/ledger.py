@@ -1,4 +1,4 @@
-"""`tacit ledger`: what all runs on a data set have spent, and how much they may spend."""
+"""`tacit ledger`: what all runs on the records of some people have spent, and how much they may spend."""
 
 from __future__ import annotations
 
@@ -14,99 +14,158 @@ from rich.table import Table
 
 from tacit.cli import names
 from tacit.cli.console import out as screen
+from tacit.cli.console import warn
 from tacit.cli.options import Json
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.privacy.events import Event
-    from tacit.privacy.ledger import Cap, Ledger
+    from tacit.privacy.ledger import Cap, Ledger, Records
 
 app = typer.Typer(
-    help="Keep the privacy ledger of a data set: create it, set its cap, check a run, see what was spent.",
+    help="Keep the privacy ledger of a population: create it, set its cap, check a run, see what was spent.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
 )
 
-File = Annotated[Path, typer.Argument(help="The ledger of one data set.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="The ledger of one population.", show_default=False)]
 Head = Annotated[str | None, typer.Option(help="A head that verify printed before: nothing since then may be missing.")]
 Epsilon = Annotated[float, typer.Option(help="The cap: all releases together cost at most this.", show_default=False)]
 Delta = Annotated[float, typer.Option(help="The cap's delta, smaller than one over the records.", show_default=False)]
 NewFile = Annotated[Path, typer.Argument(help="The ledger to create; it must not exist yet.", show_default=False)]
-Data = Annotated[str | None, typer.Option(help="The records: a file, identified by its SHA-256, or **adult**.")]
-Dataset = Annotated[str | None, typer.Option(help="Instead of --data: a name for the records.")]
+_POPULATION = "Whose records the ledger is about, in words: 'patients of alder, admitted since 2019'."
+_COHORTS = (
+    "A public column that says when a record came (2024, 2024-03; of a day, the month counts). A record then pays only "
+    "for runs since it came."
+)
+_FROM = "Charge what this ledger of an older tacit has spent. May be repeated."
+_OLD_DATA = "The old way to name a population: by a file of its records."
 NewEpsilon = Annotated[float | None, typer.Option(help="Set the cap, too: all releases together cost at most this.")]
 NewDelta = Annotated[
     float | None, typer.Option(help="With --epsilon: the cap's delta, smaller than one over the records.")
 ]
-Records = Annotated[str | None, typer.Option("--data", help="Refuse the ledger if it is not the ledger of this file.")]
+Why = Annotated[str, typer.Option(help="Why the cap is set: it stays in the ledger for everybody who reads it.")]
+Who = Annotated[str | None, typer.Option(help="Who sets the cap; by default the user of this machine.")]
 _EVENT = f"What a round releases: {'; '.join(form for _, _, form in names.EVENTS.values())}. May be repeated."
-Events = Annotated[list[str], typer.Option("--event", help=_EVENT, show_default=False)]
-Rounds = Annotated[int, typer.Option(help="How many rounds the run has.", show_default=False)]
+Events = Annotated[list[str] | None, typer.Option("--event", help=_EVENT, show_default=False)]
+Rounds = Annotated[int | None, typer.Option(help="With --event: how many rounds the run has.")]
 MOST_ROUNDS = 100_000  # the accountant's work grows with the rounds
 
 
 @app.command()
 def new(
     file: NewFile,
-    data: Data = None,
-    dataset: Dataset = None,
+    population: Annotated[str | None, typer.Option(help=_POPULATION, show_default=False)] = None,
     epsilon: NewEpsilon = None,
     delta: NewDelta = None,
+    cohorts: Annotated[str, typer.Option(help=_COHORTS)] = "",
+    why: Why = "",
+    who: Who = None,
+    identity: Annotated[
+        Path | None, typer.Option(help="The folder of your key: refuse a population that has a ledger already.")
+    ] = None,
+    old: Annotated[list[Path] | None, typer.Option("--from", help=_FROM)] = None,
+    data: Annotated[str | None, typer.Option(help=_OLD_DATA, hidden=True)] = None,
     json: Json = False,
 ) -> None:
-    """Create the ledger of a data set, with a cap if you give one.
+    """Create the ledger of a population, with a cap if you give one.
 
-    The ledger identifies the records by the SHA-256 of their file, or by a name. Without a cap nothing can be spent.
+    A ledger belongs to people, not to a file: next month's file of the same people is charged to the same ledger.
+    Without a cap nothing can be spent.
 
-    Example: `tacit ledger new ward-7.ledger --data ward-7.csv --epsilon 1 --delta 1e-6`
+    Example: `tacit ledger new alder.ledger --population 'patients of alder since 2019' --epsilon 1 --delta 1e-6`
     """
     from tacit.privacy.ledger import Cap, Ledger
 
-    if (data is None) == (dataset is None):
-        raise InputError("say which records the ledger is for: give either --data FILE or --dataset NAME")
+    if population is None and data is not None:
+        population = "records of adult" if data == "adult" else f"records of {Path(data).name}"
+        warn(f"--data is the old way to name a population; this one is called {population!r}")
+    if population is None:
+        raise InputError("say whose records the ledger is about: --population 'patients of alder since 2019'")
     if (epsilon is None) != (delta is None):
         raise InputError("a cap needs both --epsilon and --delta; give both or neither")
+    if old and epsilon is None:
+        raise InputError("--from needs a cap, which is not below what was spent: give --epsilon and --delta")
     limit = None if epsilon is None or delta is None else Cap(epsilon, delta)
-    name = names.dataset(data) if data is not None else dataset or ""
-    with Ledger.new(file, dataset=name, cost=_cost) as ledger:
-        if limit is not None:
-            ledger.set_cap(limit)
-        result = _budget(ledger.cap(), ledger.epsilon()) | {"dataset": ledger.dataset, "created": ledger.created}
+    if identity is not None:
+        names.require_agent()
+        from tacit.agent.books import Books
+
+        Books(identity).require_new(population)
+    ledger = Ledger.new(file, population=population, cost=_cost, cohorts=cohorts)
+    try:
+        with ledger:
+            if limit is not None:
+                ledger.set_cap(limit, who=who, why=why)
+            for each in old or []:
+                ledger.take_over(each)
+            result = _budget(ledger.cap(), ledger.epsilon())
+            result |= {"population": population, "created": ledger.created, "book": ledger.book}
+    except BaseException:
+        file.unlink(missing_ok=True)  # nobody has spent from it
+        raise
     if json:
         typer.echo(json_format.dumps(result))
         return
-    screen.print(f"{file}: the ledger of {result['dataset']}", markup=False, soft_wrap=True)
+    screen.print(f"{file}: the ledger of {population}", markup=False, soft_wrap=True)
     _tell_budget(result)
 
 
 @app.command()
-def check(file: File, event: Events, rounds: Rounds, data: Records = None, json: Json = False) -> None:
+def check(
+    file: File,
+    event: Events = None,
+    rounds: Rounds = None,
+    federation: Annotated[Path | None, typer.Option(help="Check the run of this federation file.")] = None,
+    member: Annotated[str | None, typer.Option(help="With --federation: whose ledger this is.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="Check a plan: what `tacit plan --json` printed.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The records of the run: only their cohorts would be charged.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """Check whether a run fits under the cap, and what it would cost in total. Nothing is spent.
 
     The exit code is 0 if the run fits, and 1 if it would be refused; then the command prints how many rounds would fit.
 
-    Example: `tacit ledger check ward-7.ledger --event gaussian:20 --rounds 50`
+    Example: `tacit ledger check alder.ledger --federation federation.toml --member alder`
+
+    Example: `tacit plan --rows 4000,9000,2500 --epsilon 1 --json > plan.json` and then
+    `tacit ledger check alder.ledger --plan plan.json`
+
+    Example: `tacit ledger check alder.ledger --event gaussian:20 --rounds 50`
     """
     from tacit.privacy.ledger import BudgetExceeded
 
-    one_round = [names.event(text) for text in event]
-    if not 1 <= rounds <= MOST_ROUNDS:
-        raise InputError(f"--rounds must lie between 1 and {MOST_ROUNDS:,}, not {rounds:,}")
-    events = Counter(one_round * rounds)
+    if (event is not None) + (federation is not None) + (plan is not None) != 1:
+        raise InputError("say which run to check: --event and --rounds, or --federation and --member, or --plan")
+    one_round: list[Event] = []
+    if event is not None:
+        one_round = [names.event(text) for text in event]
+        if rounds is None or not 1 <= rounds <= MOST_ROUNDS:
+            raise InputError(f"--rounds must lie between 1 and {MOST_ROUNDS:,}, not {rounds}")
+        runs = [Counter(one_round * rounds)]
+    else:
+        runs = [_of_federation(federation, member)] if federation is not None else _of_plan(plan or Path())
     refusal = None
-    with _open(file, data) as ledger:
+    with _open(file) as ledger:
+        records = _records(data, ledger)
         try:
-            ledger.check_run(events, one_round)
+            for events in runs:
+                ledger.check_run(events, one_round, records)
         except BudgetExceeded as refused:
             refusal = str(refused)
-        fit = rounds if refusal is None else ledger.remaining_rounds(one_round, at_most=rounds)
+        would = [ledger.epsilon(events, records) for events in runs]
         result = _budget(ledger.cap(), ledger.epsilon()) | {
-            "would": ledger.epsilon(events),
+            "would": None if None in would else max(each for each in would if each is not None),
             "fits": refusal is None,
-            "rounds_that_fit": fit,
             "counted_by": "filter" if ledger.told() else "accountant",
         }
+        if one_round:
+            cohorts = None if records is None else records.cohorts
+            fit = rounds if refusal is None else ledger.remaining_rounds(one_round, rounds or 0, cohorts)
+            result["rounds_that_fit"] = fit
     if json:
         endless = result["would"] == math.inf  # JSON has no infinity
         typer.echo(json_format.dumps(result | {"would": None} if endless else result))
@@ -120,87 +179,98 @@ def check(file: File, event: Events, rounds: Rounds, data: Records = None, json:
 
 
 @app.command()
-def show(file: File, json: Json = False) -> None:
-    """Show the runs, what each would cost alone, and what all have spent together.
+def show(
+    file: File,
+    events: Annotated[bool, typer.Option("--events", help="Also what each run released.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the runs, what each would cost alone, what all have spent together, and what is left.
 
-    Example: `tacit ledger show ward-7.ledger`
+    Example: `tacit ledger show alder.ledger`
     """
+    from tacit.privacy.ledger.statement import statement
+
     with _open(file) as ledger:
-        limit = ledger.cap()
-        runs: list[dict[str, Any]] = [
-            {
-                "run": run.run,
-                "rounds": run.events.total(),
-                "stored": run.payloads,
-                "events": {str(event): count for event, count in run.events.items()},
-                "epsilon": None if limit is None else _cost(run.events, Counter(), limit),  # on its own
-            }
-            for run in ledger.runs()
-        ]
-        colluders = _colluders(ledger)
-        result = _budget(limit, ledger.epsilon()) | {"dataset": ledger.dataset, "created": ledger.created, "runs": runs}
-        result["colluders"] = colluders
+        result = statement(ledger)
     if json:
         typer.echo(json_format.dumps(result))
         return
-    screen.print(f"{result['dataset']}, since {result['created']}", markup=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("run", "rounds", "stored", "epsilon", "events"):
-        table.add_column(name, justify="left" if name in ("run", "events") else "right")
-    for run in runs:
-        events = ", ".join(f"{count:,} x {event}" for event, count in run["events"].items())
-        table.add_row(
-            escape(run["run"]), f"{run['rounds']:,}", f"{run['stored']:,}", _number(run["epsilon"]), escape(events)
-        )
-    screen.print(table)
-    _tell_budget(result)
-    if colluders is not None:
+    screen.print(f"{result['population']}, since {result['created']}", markup=False, soft_wrap=True)
+    for cap_ in result["caps"]:
+        why = f": {cap_['why']}" if cap_["why"] else ", without a reason"
+        limits = f"epsilon = {cap_['epsilon']:.6g} at delta = {cap_['delta']:.6g}"
+        screen.print(f"cap {limits}, set {cap_['when']} by {cap_['who']}{why}", markup=False, soft_wrap=True)
+    if result["runs"]:
+        screen.print(_runs(result["runs"]))
+    for run in result["runs"] if events else []:
+        screen.print(f"{run['run']}:", markup=False, soft_wrap=True)
+        for event, count in run["events"].items():
+            screen.print(f"  {count:,} x {event}", markup=False, soft_wrap=True)
+    for cohort in result["cohorts"] or []:
         screen.print(
-            f"some of these runs share their noise: the epsilon holds if at most {colluders} of their other members "
-            "put together what they know; against more of them it is larger (tacit plan --colluders says how much)",
+            f"cohort {cohort['cohort']}: epsilon = {_number(cohort['spent'])}, in {cohort['runs']} runs", markup=False
+        )
+    _tell_budget(result)
+    if (ahead := result["forecast"]) is not None:
+        screen.print(f"room for {_more(ahead)} like the last one")
+    if result["colluders"] is not None:
+        screen.print(
+            f"some of these runs share their noise: the epsilon holds if at most {result['colluders']} of their other "
+            "members put together what they know; against more of them it is larger (tacit plan --colluders says how "
+            "much)",
             soft_wrap=True,
         )
 
 
 @app.command()
-def verify(file: File, head: Head = None, data: Records = None, json: Json = False) -> None:
+def verify(
+    file: File,
+    head: Head = None,
+    data: Annotated[str | None, typer.Option(help="Refuse the ledger if no run in it used these records.")] = None,
+    json: Json = False,
+) -> None:
     """Check that a ledger adds up: that no row was changed, and that every rule was kept.
 
     An old copy of a ledger adds up, too. To notice that, keep the head that this command prints in another place, and
-    give it with --head next time.
+    give it with --head next time. Agents give theirs to their neighbours.
 
-    Example: `tacit ledger verify ward-7.ledger`
+    Example: `tacit ledger verify alder.ledger`
     """
-    with _open(file, data) as ledger:
+    with _open(file) as ledger:
         found = ledger.verify(head)
+        if data is not None and not ledger.knows(_records_of(data, ledger)):
+            raise InputError(f"no run in {file} has used the records of {data}")
     result = _budget(found.cap, found.epsilon) | {
-        "dataset": found.dataset,
+        "population": found.population,
         "created": found.created,
         "reservations": found.reservations,
         "payloads": found.payloads,
-        "head": found.head,
+        "book": found.head.book,
+        "rows": found.head.rows,
+        "head": found.head.head,
     }
     if json:
         typer.echo(json_format.dumps(result))
         return
     screen.print(f"adds up: {found.reservations:,} reservations, {found.payloads:,} payloads")
     _tell_budget(result)
-    typer.echo(f"head: {found.head}")
+    typer.echo(f"head: {found.head.head}")
 
 
 @app.command()
-def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
+def cap(file: File, epsilon: Epsilon, delta: Delta, why: Why = "", who: Who = None, json: Json = False) -> None:
     """Set the cap: what all releases, past and future, may cost together.
 
-    You can raise the cap, or lower it down to what is spent. Decide it without looking at what was released.
+    You can raise the cap, or lower it down to what is spent. Decide it without looking at what was released. The ledger
+    keeps who changed it, when and why.
 
-    Example: `tacit ledger cap ward-7.ledger --epsilon 1 --delta 1e-6`
+    Example: `tacit ledger cap alder.ledger --epsilon 1 --delta 1e-6 --why 'ethics board, 12 March'`
     """
     from tacit.privacy.ledger import Cap
 
     limit = Cap(epsilon, delta)
     with _open(file) as ledger:
-        ledger.set_cap(limit)
+        ledger.set_cap(limit, who=who, why=why)
         result = _budget(ledger.cap(), ledger.epsilon())
     if json:
         typer.echo(json_format.dumps(result))
@@ -208,11 +278,61 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, json: Json = False) -> None:
         _tell_budget(result)
 
 
-def _colluders(ledger: Ledger) -> int | None:
-    """Against how many members together the total holds, if noise was shared; None if it was not."""
-    from tacit.privacy.events import SharedGaussian
+def _runs(runs: list[dict[str, Any]]) -> Table:
+    """One line a run."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("when", "run", "what", "epsilon", "total", "left"):
+        table.add_column(name, justify="right" if name in ("epsilon", "total", "left") else "left")
+    for run in runs:
+        what = " ".join(text for text in (run["method"], run["title"]) if text)
+        when = run["when"][:16].replace("T", " ")
+        numbers = (_number(run[name]) for name in ("epsilon", "total", "left"))
+        table.add_row(when, escape(_short(run["run"])), escape(what), *numbers)
+    return table
 
-    return min((event.colluders for event in ledger.spent() if isinstance(event, SharedGaussian)), default=None)
+
+def _short(run: str) -> str:
+    """A run's name, short enough for a line: of a hash, its beginning."""
+    return run if len(run) <= 20 else f"{run[:12]}…"
+
+
+def _more(ahead: dict[str, Any]) -> str:
+    """How many runs, in words."""
+    more = ahead["more"]
+    if more == 1:
+        return "one more run"
+    return f"{'no' if not more else 'more than' if more >= ahead['at_most'] else ''} {more or ''} more runs".strip()
+
+
+def _of_federation(path: Path, member: str | None) -> Counter[Event]:
+    """What a member of a federation pays for."""
+    names.require_agent()
+    from tacit.agent.federation import TOTALS, Federation
+    from tacit.agent.method import PrivateMethod
+    from tacit.agent.participant import planned, reserved
+
+    agreed = Federation.load(path)
+    if member not in agreed.names:
+        raise InputError(f"--member is whose ledger this is: one of {', '.join(agreed.names)}; not {member!r}")
+    if not isinstance(agreed.method, PrivateMethod):
+        raise InputError("this federation exchanges exact values: no ledger can pay for that")
+    plan = reserved if agreed.exchange == TOTALS else planned
+    return Counter(plan(agreed, agreed.names.index(member)).values())
+
+
+def _of_plan(path: Path) -> list[Counter[Event]]:
+    """What each agent of a plan pays for."""
+    from tacit.data.text import read_text
+    from tacit.privacy.events import from_plain
+
+    try:
+        agents = json_format.loads(read_text(path))["agents"]
+        return [
+            Counter({from_plain(event): int(times) for event, times in zip(each["round"], each["times"], strict=True)})
+            for each in agents
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path} is not a plan: save what tacit plan --json prints") from None
 
 
 def _cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
@@ -221,10 +341,20 @@ def _cost(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
     return epsilon(planned, later, cap)
 
 
-def _open(file: Path, data: str | None = None) -> Ledger:
+def _open(file: Path) -> Ledger:
     from tacit.privacy.ledger import Ledger
 
-    return Ledger(file, cost=_cost, dataset=None if data is None else names.dataset(data))
+    return Ledger(file, cost=_cost)
+
+
+def _records(data: str | None, ledger: Ledger) -> Records | None:
+    return None if data is None else _records_of(data, ledger)
+
+
+def _records_of(data: str, ledger: Ledger) -> Records:
+    from tacit.cli.records import records_of
+
+    return records_of(names.records(data), ledger)
 
 
 def _budget(cap: Cap | None, spent: float | None) -> dict[str, Any]:

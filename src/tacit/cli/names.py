@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from tacit.core.graph import Graph
 from tacit.data import Table, adult_table, read_csv, read_table
 from tacit.errors import InputError, NotConnected, whole
-from tacit.files import fingerprint
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 from tacit.workflows.graphs import auto_graph
 from tacit.workflows.recipes import Reserve
@@ -79,11 +78,6 @@ def hostile(text: str | None, agents: int, seed: int = 0) -> Hostile | None:
     from tacit.attacks.poisoning import Hostile  # slow to import
 
     return Hostile.parse(text, agents, seed)
-
-
-def dataset(file: str) -> str:
-    """What a ledger calls these records: the embedded data by its name, a file by its fingerprint."""
-    return "adult" if file == "adult" else fingerprint(file)
 
 
 def event(text: str) -> Event:

@@ -32,6 +32,8 @@ _WEIGHT = (
     "How much a negative and a positive record count: two numbers such as 1,5; or `balanced`, from the positive share. "
     "A private run needs as many times more noise as the larger of them. By default what the schema says."
 )
+_ALLOW_DELTA = "Allow a delta of one over the rows or more, and say why: the reason is written into the model file."
+_LEDGER = "With --epsilon: pay from this ledger before any noise is drawn, or be refused by its cap."
 _COLLUDERS = (
     "Share the noise, for a better model: every member adds only a part of it, and only the sum over all is ever seen. "
     "T is how many members (hospitals) may secretly put together what they know: the guarantee holds against any T of "
@@ -72,6 +74,8 @@ Holdout = Annotated[float, Option(help="The share of every agent's rows that is 
 Epsilon = Annotated[float, Option(help="The total epsilon for every record.")]
 Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
 Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
+AllowDelta = Annotated[str | None, Option(help=_ALLOW_DELTA, metavar="WHY", show_default=False)]
+LedgerFile = Annotated[Path | None, Option("--ledger", help=_LEDGER, show_default=False)]
 Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from tacit.algorithms import DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPerturbedADMM, RecycledADMM
 from tacit.cli import names, options
+from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
 from tacit.cli.theory import Aim, designed, statements
 from tacit.data import Classes, Schema
@@ -50,6 +51,7 @@ def plan(
         float | None, typer.Option(help="The total to calibrate for; the noise follows from it.")
     ] = None,
     delta: options.Delta = 1e-5,
+    allow_delta: options.AllowDelta = None,
     colluders: options.Colluders = None,
     dropouts: options.Dropouts = 0,
     penalty: Annotated[float | None, typer.Option(help="eta, for a run with your own settings.")] = None,
@@ -115,6 +117,7 @@ def plan(
     if reserve is not None:
         reserve.shares(len(sizes))  # refuses more colluders and dropouts than there are others
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0, reserve)
+    check_total(epsilon, delta, int(sizes.sum()), allow_delta)
     if (epsilon is None) == (alpha is None):
         raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise parameter")
     if penalty is None and alpha is None:
@@ -195,7 +198,12 @@ def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict
         "delta": delta,
         **_finite({"epsilon": planned.epsilon(delta)}),
         "agents": [
-            {"rows": int(rows), "round": [to_plain(e) for e in dict.fromkeys(events)], "total": _finite(asdict(total))}
+            {
+                "rows": int(rows),
+                "round": [to_plain(event) for event in dict.fromkeys(events)],
+                "times": list(Counter(events).values()),
+                "total": _finite(asdict(total)),
+            }
             | ({} if planned.paper is None else {"paper": float(planned.paper[i])})
             for i, (rows, events, total) in enumerate(zip(sizes, planned.events, planned.totals(delta), strict=True))
         ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,11 @@ from tacit.cli import names
 from tacit.cli.console import tell, warn
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Sites, Table, adult_schema, partition
+from tacit.data.cohorts import cohorts_of, digest
 from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.privacy.ledger import Ledger, Records
 
 NOT_COVERED = " (not covered by the guarantee: keep this to yourself)"
 NOISY = "noisy"  # of --positive-share: measured by a noisy count
@@ -67,6 +71,14 @@ def encoded(table: Table, schema: Schema, note: str = "") -> Dataset:
     if len(data) < len(table):
         warn(f"{len(table) - len(data):,} of {len(table):,} rows lack a value and were left out{note}")
     return data
+
+
+def records_of(table: Table, ledger: Ledger) -> Records:
+    """What a ledger has to know about a file of records."""
+    from tacit.privacy.ledger import Records
+
+    cohorts = cohorts_of(table, ledger.cohorts) if ledger.cohorts else None
+    return Records(digest(table), len(table), cohorts)
 
 
 def read(file: str, label: str | None, site: str | None, schema: Path | None) -> tuple[Table, Schema]:

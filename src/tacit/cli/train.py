@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from tacit.cli import names, options, train_private
-from tacit.cli.console import can_plot, err, rounds_bar, warn
+from tacit.cli.console import can_plot, check_total, err, rounds_bar, warn
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, encoded, rare, read, share_out
 from tacit.cli.train_private import Asked, Budget
@@ -41,6 +41,8 @@ def train(
     graph: options.GraphText = "auto",
     epsilon: options.Total = None,
     delta: options.Delta = 1e-5,
+    allow_delta: options.AllowDelta = None,
+    ledger: options.LedgerFile = None,
     colluders: options.Colluders = None,
     dropouts: options.Dropouts = 0,
     algorithm: options.AlgorithmName = None,
@@ -75,6 +77,10 @@ def train(
 
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --delta 1e-6`
 
+    With --ledger the run is paid from a ledger, which adds up all that the same people's records were ever used for.
+
+    Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --ledger patients.ledger`
+
     With --colluders the members share the noise: less of it, so a better model, if no more members than that put
     together what they know. The model file says what holds against every other number of them.
 
@@ -86,7 +92,7 @@ def train(
     """
     if out.suffix == ".png":
         raise InputError(f"--out is the model file, and {out} is where its plot goes: name it .json")
-    inputs: list[str | Path] = [file, *([] if schema is None else [schema]), graph]
+    inputs: list[str | Path] = [file, graph, *(path for path in (schema, ledger) if path is not None)]
     writable(out, inputs)
     writable(out.with_suffix(".png"), inputs)
     if seed < 0:
@@ -114,12 +120,16 @@ def train(
             raise InputError(
                 "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
             )
+        check_total(epsilon, delta, 2, allow_delta)  # what no number of rows would allow
         table, used_schema = read(file, label, site, schema)
+        check_total(None, delta, len(table), allow_delta)
         used_schema = rare(used_schema, positive_share, class_weight)
         if algorithm is not None:
             RECIPES[algorithm].for_label(used_schema.label)  # refuses several classes where nothing is proved for them
-        budget = Budget(epsilon, delta, reserve)
+        budget = Budget(epsilon, delta, reserve, allow_delta, ledger)
         return train_private.train(algorithm, table, used_schema, asked, budget, count=positive_share == NOISY)
+    if ledger is not None:
+        raise InputError("no ledger can pay for a run without privacy: give --epsilon, or leave out --ledger")
     make = names.pick(exact.ALGORITHMS, algorithm or "admm", "algorithm")
     if penalty is not None:
         make(penalty=penalty)  # refuses a bad one before the file is read

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json as json_format
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar, warn_of
+from tacit.cli.console import err, rounds_bar
 from tacit.cli.console import out as screen
-from tacit.cli.records import NOT_COVERED, Division, encoded, share_out
+from tacit.cli.records import NOT_COVERED, Division, encoded, records_of, share_out
 from tacit.data import Schema, Table
 from tacit.data.public import require_public
+from tacit.privacy.ledger import About, Ledger
 from tacit.report.metrics import in_words
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
 from tacit.workflows.training import as_plain, hold_out, train_privately
@@ -37,11 +39,13 @@ class Asked(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """The total that a run may spend, and on whose noise it may count."""
+    """The total that a run may spend, on whose noise it may count, and what pays for it."""
 
     epsilon: float
     delta: float
     reserve: Reserve | None
+    allowed: str | None  # why delta may be large
+    ledger: Path | None
 
 
 def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, budget: Budget, count: bool) -> None:
@@ -56,16 +60,16 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
     data = encoded(table, schema, NOT_COVERED)
     parts, agent_names = share_out(table, data, asked.division, asked.seed, schema.sites)
     kept, held = hold_out(parts, asked.holdout, asked.seed)
-    epsilon, delta, reserve = budget
+    epsilon, delta, reserve, allowed, _ = budget
     if reserve is not None:
         reserve.shares(len(kept))  # refuses more colluders and dropouts than there are others
     graph = names.graph(asked.graph, len(kept), agent_names, asked.seed, reserve)
     name = algorithm or recommended(schema.label, list(map(len, kept)), graph, epsilon, delta, reserve)
     recipe = RECIPES[name]
     liars = names.hostile(asked.hostile, len(kept), asked.seed)
-    warn_of(delta, max(map(len, kept)))
     err.print("the first run on a machine compiles the solver: some seconds", style="dim")
-    with rounds_bar(0) as bar:
+    with rounds_bar(0) as bar, _opened(budget.ledger) as ledger:
+        charged = None if ledger is None else records_of(table, ledger)
         trained = train_privately(
             recipe,
             data,
@@ -81,9 +85,13 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
             count_positives=count,
             robust=asked.robust,
             hostile=liars,
+            ledger=ledger,
+            about=About(name, f"tacit train {Path(asked.file).name}", charged),
             prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
             progress=lambda done: bar.update(bar.task_ids[0], completed=done),
         )
+    if allowed:
+        trained.model.privacy["delta was allowed because"] = allowed
     trained.model.save(asked.out)
     if asked.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
@@ -103,6 +111,14 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         for line in in_words(trained.measured, schema.label):
             screen.print(f"  {line}", soft_wrap=True)
     err.print(f"wrote {asked.out}", markup=False, soft_wrap=True)
+
+
+def _opened(path: Path | None) -> AbstractContextManager[Ledger | None]:
+    if path is None:
+        return nullcontext()
+    from tacit.privacy.filters import epsilon  # slow to import
+
+    return Ledger(path, cost=epsilon)
 
 
 def show_liars(liars: Hostile | None) -> None:

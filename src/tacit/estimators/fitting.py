@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,10 @@ from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Loss, Multinomial
 from tacit.core.problem import Problem
 from tacit.data.columns import Label
-from tacit.errors import InputError, TacitError
-from tacit.estimators.spending import paid, worst
+from tacit.errors import InputError
 from tacit.privacy.coalitions import Guarantee, guarantee
-from tacit.privacy.events import Event, to_plain
+from tacit.privacy.events import Event
+from tacit.privacy.ledger import About, Records
 from tacit.privacy.noise import Noise
 from tacit.privacy.plan import Plan, plan
 from tacit.simulation.simulate import simulate
@@ -28,6 +28,7 @@ from tacit.workflows import exact
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, Recipe, Reserve, Setting, recommended
 from tacit.workflows.share import noisy_share, share_event
+from tacit.workflows.spending import paid, require_as_planned, worst
 from tacit.workflows.training import rounds_of, ticks_a_round
 
 Parts = Sequence[tuple[np.ndarray, np.ndarray]]  # rows and labels of each member
@@ -87,6 +88,7 @@ class Budget(NamedTuple):
 class Planned(NamedTuple):
     """A private fit, before anything is drawn or paid: what it will cost is known, from public facts alone."""
 
+    method: str
     recipe: Recipe  # with the loss for the label
     facts: tuple[tuple[int, ...], int, Graph]  # the members' numbers of rows, the features, and who talks to whom
     budget: Budget
@@ -109,7 +111,8 @@ class Planned(NamedTuple):
     def fit(self, parts: Parts, title: str) -> Fitted:
         """Pays, and fits."""
         graph, (epsilon, delta, noise, ledger, reserve) = self.facts[2], self.budget
-        with paid(ledger, title, self.events) as keep:
+        about = About(self.method, title, Records(_digest(parts), sum(len(y) for _, y in parts)))
+        with paid(ledger, about, self.events) as keep:
             recipe, messages = self.recipe, 0
             if self.before:
                 assert isinstance(recipe.loss, HuberHinge)
@@ -119,9 +122,8 @@ class Planned(NamedTuple):
             facts, rounds = setting.facts, setting.rounds
             problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
             run = simulate(setting.algorithm, problem, graph, rounds=rounds, noise=noise, measure_every=rounds)
-            if run.spent != again.spent or not _alike(run.spent, self.plan.spent):
-                # Then a proof is wrong, and nothing may leave.
-                raise TacitError("the fit did not cost what was planned; nothing of it is kept")
+            require_as_planned(run.spent, again.spent)
+            require_as_planned(run.spent, self.plan.spent)
             keep(json.dumps({"weights": run.model.tolist(), "offset": np.asarray(facts.loss.offset).tolist()}).encode())
         # The losses along a run are not protected: only what is public is told.
         history = {
@@ -131,19 +133,13 @@ class Planned(NamedTuple):
         return Fitted(run.model, facts.loss, history)
 
 
-def _alike(found: list[Counter[Event]], planned: list[Counter[Event]]) -> bool:
-    """Whether the events are the planned ones, but for the last bits of their numbers: a share of positives that was
-    measured moves the loss, and sensitivities are computed from it. Calibration leaves more room than that."""
-
-    def same(one: Event, other: Event) -> bool:
-        a, b = to_plain(one), to_plain(other)
-        return a.keys() == b.keys() and all(
-            math.isclose(v, b[k], rel_tol=1e-12) if isinstance(v, float) else v == b[k] for k, v in a.items()
-        )
-
-    return all(
-        list(a.values()) == list(b.values()) and all(map(same, a, b)) for a, b in zip(found, planned, strict=True)
-    )
+def _digest(parts: Parts) -> str:
+    """Of the rows of all members as they were given."""
+    found = sha256()
+    for part in parts:
+        for array in map(np.ascontiguousarray, part):
+            found.update(str(array.shape).encode() + array.tobytes())
+    return found.hexdigest()
 
 
 def plan_privately(
@@ -168,7 +164,7 @@ def plan_privately(
     recipe, facts = RECIPES[name].for_label(label), (tuple(sizes), features, graph)
     before = (share_event(epsilon, delta),) if count else ()
     _, planned = _setting(recipe, *facts, epsilon, delta, before, reserve)
-    return Planned(recipe, facts, budget, before, planned)
+    return Planned(name, recipe, facts, budget, before, planned)
 
 
 @lru_cache(maxsize=64)  # it takes a second, and a search for parameters asks for the same again and again

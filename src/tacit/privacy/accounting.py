@@ -43,10 +43,12 @@ __all__ = [
     "Totals",
     "delta_warning",
     "epsilon",
+    "epsilon_warning",
     "gaussian_epsilon",
     "gaussian_steps",
     "largest_parameter",
     "network_epsilon",
+    "require_small_delta",
     "rounded_up",
     "totals",
 ]
@@ -135,6 +137,35 @@ def delta_warning(delta: float, rows: int) -> str | None:
     if delta * rows <= 0.5:
         return None
     return f"delta = {delta:g} is not small beside one over {rows:,} rows: it would allow whole records to be published"
+
+
+def require_small_delta(delta: float, rows: int, allowed: str | None = None) -> None:
+    """Refuses a delta that lets a method publish a whole record, unless somebody says why (`allowed`).
+
+    >>> require_small_delta(1e-5, 1000)
+    >>> require_small_delta(0.5, 1000)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InputError: delta = 0.5 is not below one over 1,000 rows: a method that publishes whole records ...
+    """
+    if delta * rows < 1 or (allowed or "").strip():
+        return
+    smaller = f"{10.0 ** math.floor(math.log10(0.1 / rows)):.0e}"
+    raise InputError(
+        f"delta = {delta:g} is not below one over {rows:,} rows: a method that publishes whole records could promise "
+        f"that; take a smaller one, such as {smaller}, or say why this one is right (allow-delta)"
+    )
+
+
+def epsilon_warning(epsilon: float) -> str | None:
+    """Above 20, whoever guesses what a record says may be wrong once in half a billion times: no protection.
+
+    >>> epsilon_warning(20.0) is None, epsilon_warning(21.0) is None
+    (True, False)
+    """
+    if epsilon <= 20:
+        return None
+    return f"epsilon = {epsilon:g} protects nobody: it allows a guess about one record to be right nearly always"
 
 
 def network_epsilon(agents: Iterable[Counter[Event]], delta: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,13 +18,16 @@ from tacit.core.problem import Problem
 from tacit.data import Classes, Dataset, Label, Schema, Target
 from tacit.errors import InputError, whole
 from tacit.privacy.coalitions import Guarantee, guarantee
+from tacit.privacy.ledger import About, Ledger
 from tacit.privacy.noise import Noise, SecureNoise
+from tacit.privacy.plan import plan
 from tacit.simulation.run import Run
 from tacit.simulation.simulate import simulate
 from tacit.workflows.metrics import Metrics
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import Recipe, Reserve, Setting
 from tacit.workflows.share import noisy_share, share_event
+from tacit.workflows.spending import paid, require_as_planned, worst
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
@@ -213,6 +217,8 @@ def train_privately(
     count_positives: bool = False,
     robust: str | None = None,
     hostile: Hostile | None = None,
+    ledger: Ledger | None = None,
+    about: About | None = None,
     prepared: Callable[[int], None] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PrivatelyTrained:
@@ -231,6 +237,7 @@ def train_privately(
     sites : whether a column of the records decides which agent holds a record; then the guarantee is within a site
     count_positives : measure the share of positives with noise, for a part of the budget; a schema can say it instead
     robust, hostile : how members listen, and which of them lie
+    ledger, about : what pays for the run before any noise is drawn, and what it says about the run
     prepared : called with the number of ticks when the settings are known
     progress : called after each tick, with the number of ticks done
     """
@@ -265,28 +272,34 @@ def train_privately(
         )
 
     setting, count = setting_for(schema.label), None  # refuses what cannot be kept before a record is counted
-    if count_positives:
-        assert isinstance(schema.label, Classes)
-        count = noisy_share([y for _, y in rows], graph, epsilon, delta, noise)
-        schema = replace(schema, label=replace(schema.label, positive_share=count.share))
-        setting = setting_for(schema.label)
-    if prepared is not None:
-        prepared(setting.rounds)
-    facts = setting.facts
-    if hostile is not None:
-        hostile = hostile.against(setting.algorithm.schedule(graph), facts.radius, robust)
-        rows = hostile.parts(rows)
-    problem = Problem(rows, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
-    run = simulate(
-        setting.algorithm,
-        problem,
-        graph,
-        rounds=setting.rounds,
-        noise=noise,
-        robust=robust,
-        exchange=hostile,
-        progress=progress,
-    )
+    planned = None if ledger is None else plan(setting.algorithm, setting.facts, graph, setting.rounds)
+    events = [] if planned is None else [*before, *worst(planned.events)]
+    with paid(ledger, about or About("", "train"), events) as keep:
+        if count_positives:
+            assert isinstance(schema.label, Classes)
+            count = noisy_share([y for _, y in rows], graph, epsilon, delta, noise)
+            schema = replace(schema, label=replace(schema.label, positive_share=count.share))
+            setting = setting_for(schema.label)
+        if prepared is not None:
+            prepared(setting.rounds)
+        facts = setting.facts
+        if hostile is not None:
+            hostile = hostile.against(setting.algorithm.schedule(graph), facts.radius, robust)
+            rows = hostile.parts(rows)
+        problem = Problem(rows, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
+        run = simulate(
+            setting.algorithm,
+            problem,
+            graph,
+            rounds=setting.rounds,
+            noise=noise,
+            robust=robust,
+            exchange=hostile,
+            progress=progress,
+        )
+        if planned is not None:
+            require_as_planned(run.spent, planned.spent)
+        keep(json.dumps({"weights": run.model.tolist(), "offset": np.asarray(facts.loss.offset).tolist()}).encode())
     weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
     found = guarantee(
         [each + Counter(before) for each in run.spent],

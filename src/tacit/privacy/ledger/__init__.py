@@ -1,6 +1,18 @@
-"""A file that counts what one data set has spent, under a cap: see `tacit.privacy.ledger.ledger`."""
+"""A file that counts what the records of some people have spent, under a cap: see `tacit.privacy.ledger.ledger`."""
 
-from tacit.privacy.ledger.entries import Entry
-from tacit.privacy.ledger.ledger import BudgetExceeded, Cap, Cost, Ledger, LedgerError, RunSummary, Verified
+from tacit.privacy.ledger.entries import About, Entry, Records
+from tacit.privacy.ledger.ledger import BudgetExceeded, Cap, Cost, Head, Ledger, LedgerError, RunSummary, Verified
 
-__all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
+__all__ = [
+    "About",
+    "BudgetExceeded",
+    "Cap",
+    "Cost",
+    "Entry",
+    "Head",
+    "Ledger",
+    "LedgerError",
+    "Records",
+    "RunSummary",
+    "Verified",
+]

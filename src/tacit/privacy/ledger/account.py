@@ -1,10 +1,15 @@
-"""What the rows of a ledger have spent, and what more fits under its cap."""
+"""What the records of a ledger have spent, and what more fits under its cap.
+
+A ledger may have *cohorts*: a public column says when a record came, and a run is charged to the cohorts whose records
+it uses. A record has then spent what its cohort has, and the ledger's total is that of the cohort that has spent most
+(docs/privacy.md, "Cohorts", has the proof). Without cohorts all records are alike: `EVERYBODY`.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,22 +18,87 @@ from tacit.privacy.ledger.entries import BudgetExceeded, Cap, Entry, LedgerError
 
 Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
 """An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
-stored and those that were reserved since. More events never cost less, and later ones no less than earlier ones."""
+stored and those that were reserved since. More events never cost less."""
+
+Cohorts = Collection[str] | None  # that a run is charged to; None for all, present and future
+EVERYBODY = ""  # stands for the records of every cohort that no run has named yet
 
 
 class Spent(NamedTuple):
-    """Every event that was ever reserved."""
+    """Every event that was ever reserved for the records of a cohort."""
 
-    planned: Counter[Event]  # before the first payload was stored: when nothing had left
+    planned: Counter[Event]  # before the first payload about them was stored: when nothing had left
     later: Counter[Event]  # since: these may depend on what had left
+    released: bool = False  # whether a payload about them is stored, which may have left
 
-    def with_more(self, events: Counter[Event], released: bool) -> Spent:
-        """With further events, reserved after (`released`) or before the first payload was stored."""
-        return Spent(self.planned, self.later + events) if released else Spent(self.planned + events, self.later)
+    def copied(self) -> Spent:
+        """The same, with counters of its own."""
+        return Spent(self.planned.copy(), self.later.copy(), self.released)
+
+    def with_more(self, events: Counter[Event]) -> Spent:
+        """With further events, reserved now."""
+        if self.released:
+            return self._replace(later=self.later + events)
+        return self._replace(planned=self.planned + events)
 
     def part_of(self, other: Spent) -> bool:
         """Whether the other has each of these events at least as often."""
         return self.planned <= other.planned and self.later <= other.later
+
+
+class Standings:
+    """What each cohort has spent as of some row. Never changes: `after` gives the next one."""
+
+    def __init__(self, of: Mapping[str, Spent], charged: Mapping[str, Cohorts]) -> None:
+        self.of = of
+        self._charged = charged  # the cohorts of each run
+
+    def after(self, rows: Iterable[Entry]) -> Standings:
+        """After these further rows."""
+        of = {cohort: spent.copied() for cohort, spent in self.of.items()}
+        charged = dict(self._charged)
+
+        def touched(run: str) -> list[str]:
+            cohorts = charged.get(run)
+            if cohorts is None:
+                return list(of)
+            for cohort in set(cohorts) - of.keys():
+                of[cohort] = of[EVERYBODY].copied()
+            return list(cohorts)
+
+        for entry in rows:
+            if entry.kind == "run":
+                charged[entry.run] = entry.cohorts()
+            elif entry.kind == "reserve":
+                event = entry.event()
+                for cohort in touched(entry.run):
+                    spent = of[cohort]
+                    (spent.later if spent.released else spent.planned)[event] += 1
+            elif entry.kind == "payload":
+                for cohort in touched(entry.run):
+                    of[cohort] = of[cohort]._replace(released=True)
+        return Standings(of, charged)
+
+    def with_more(self, events: Counter[Event], cohorts: Cohorts) -> Standings:
+        """If these events were reserved now, for these cohorts."""
+        named = self.of.keys() if cohorts is None else cohorts
+        more = {cohort: self.of.get(cohort, self.of[EVERYBODY]).with_more(events) for cohort in named}
+        return Standings({**self.of, **more}, self._charged)
+
+    def heaviest(self) -> list[Spent]:
+        """What cohorts have spent, without those that have spent a part of what another one has."""
+        found: list[Spent] = []
+        for spent in sorted(self.of.values(), key=lambda each: -(each.planned.total() + each.later.total())):
+            if not any(map(spent.part_of, found)):
+                found.append(spent)
+        return found
+
+    def part_of(self, other: Standings) -> bool:
+        """Whether each cohort has spent a part of what it has in the other."""
+        return all(cohort in other.of and spent.part_of(other.of[cohort]) for cohort, spent in self.of.items())
+
+
+NOTHING = Standings({EVERYBODY: Spent(Counter(), Counter())}, {})
 
 
 class Account:
@@ -37,108 +107,100 @@ class Account:
     def __init__(self, path: Path, cost: Cost) -> None:
         self._path, self.cost = path, cost
         self.number = 0
-        self.released = False  # whether a payload is stored, which may have left
         self.cap: Cap | None = None
-        self.spent = Spent(Counter(), Counter())
-        self._fitting: tuple[Cap | None, Spent] = (None, self.spent)  # a cap, and events known to fit under it
+        self.standings = NOTHING
+        self._fitting: tuple[Cap | None, Standings] = (None, NOTHING)  # a cap, and what is known to fit under it
 
-    def read(self, rows: list[Entry]) -> None:
+    def read(self, rows: Sequence[Entry]) -> None:
         """Takes note of the rows after row `number`."""
         if not rows:
             return
-        planned, later = (events.copy() for events in self.spent)  # callers may hold the old ones
+        self.standings = self.standings.after(rows)
         for entry in rows:
             if entry.kind == "cap":
                 self.cap = entry.cap()
-            elif entry.kind == "payload":
-                self.released = True
-            else:
-                (later if self.released else planned)[entry.event()] += 1
-            self.number = entry.number
-        self.spent = Spent(planned, later)
+        self.number = rows[-1].number
 
-    def epsilon(self, more: Counter[Event]) -> float | None:
-        """What is spent, at the cap's delta, with more events; None without a cap."""
-        return None if self.cap is None else self.cost(*self._with(more), self.cap)
+    def epsilon(self, more: Counter[Event], cohorts: Cohorts = None) -> float | None:
+        """What is spent, at the cap's delta, with more events for these cohorts; None without a cap."""
+        return None if self.cap is None else self.total(self.standings.with_more(more, cohorts), self.cap)
+
+    def total(self, standings: Standings, cap: Cap) -> float:
+        """What the cohort has spent that has spent most."""
+        return max(self.cost(spent.planned, spent.later, cap) for spent in standings.heaviest())
 
     def require_spent_within(self, cap: Cap) -> None:
         """Refuses a cap below what is spent."""
-        if not self._fits(cap, self.spent):
-            spent = self.cost(*self.spent, cap)
+        if not self.fits(cap, self.standings):
+            spent = self.total(self.standings, cap)
             raise BudgetExceeded(
                 f"the cap cannot be {cap}: epsilon = {spent:.6g} is spent already; choose a larger one"
             )
 
-    def require_fit(self, events: Counter[Event], what: str) -> None:
+    def require_fit(self, events: Counter[Event], what: str, cohorts: Cohorts = None) -> None:
         """Refuses events that, reserved now, would pass the cap."""
         if self.cap is None:
             raise BudgetExceeded(f"{what} is refused: {self._path} has no cap; set one with: tacit ledger cap")
-        wanted = self._with(events)
+        wanted = self.standings.with_more(events, cohorts)
         cap, fitting = self._fitting
         if cap == self.cap and wanted.part_of(fitting):
             return  # a part of what fits fits: after check_run, the slow accountant is not asked again in every round
-        would = self.cost(*wanted, self.cap)
-        if not would <= self.cap.epsilon:  # written so that NaN is refused, too
-            spent = self.cost(*self.spent, self.cap)
+        if not self.fits(self.cap, wanted):
+            spent, would = self.total(self.standings, self.cap), self.total(wanted, self.cap)
             raise BudgetExceeded(
                 f"{what} is refused: epsilon = {spent:.6g} is spent, it would be {would:.6g}; the cap is {self.cap}"
             )
         self._fitting = self.cap, wanted
 
     def require_run_fits(
-        self, events: Counter[Event], what: str, first: Callable[[int], Counter[Event]], rounds: int
+        self,
+        events: Counter[Event],
+        what: str,
+        first: Callable[[int], Counter[Event]],
+        rounds: int,
+        cohorts: Cohorts = None,
     ) -> None:
         """As `require_fit`; the refusal also says how many rounds would fit. `first(n)` has the events of n rounds."""
         try:
-            self.require_fit(events, what)
+            self.require_fit(events, what, cohorts)
         except BudgetExceeded as refusal:
             if self.cap is None or not rounds:
                 raise
-            fit = self.how_many_fit(first, rounds)
+            fit = self.how_many_fit(first, rounds, cohorts)
             raise BudgetExceeded(f"{refusal}; {fit} of its rounds would still fit") from None
 
-    def how_many_fit(self, first: Callable[[int], Counter[Event]], rounds: int) -> int:
+    def how_many_fit(self, first: Callable[[int], Counter[Event]], rounds: int, cohorts: Cohorts = None) -> int:
         """How many of the rounds fit, if reserved now; `first(n)` has the events of the first n rounds."""
         cap = self.cap
         if cap is None:
             return 0
-        return bisect_left(range(1, rounds + 1), True, key=lambda count: not self._fits(cap, self._with(first(count))))
+        return bisect_left(
+            range(1, rounds + 1),
+            True,
+            key=lambda count: not self.fits(cap, self.standings.with_more(first(count), cohorts)),
+        )
 
-    def check_caps(self, rows: Iterable[Entry]) -> None:
-        """Refuses a history in which a reservation passed the cap of its time, or a cap lay below what was spent."""
-        periods: list[list[tuple[Entry, bool]]] = []  # a cap and its reservations, each with `released` at that time
-        released = False
-        for entry in rows:
-            if entry.kind == "cap":
-                periods.append([(entry, released)])
-            elif entry.kind == "reserve":
-                periods[-1].append((entry, released))
-            released = released or entry.kind == "payload"
-        before = Spent(Counter(), Counter())
-        for period in periods:
-            before = self._check_period(before, period)
+    def check_caps(self, rows: Sequence[Entry]) -> None:
+        """Refuses a history in which a reservation passed the cap of its time, or a cap lay below what was spent.
 
-    def _check_period(self, before: Spent, period: list[tuple[Entry, bool]]) -> Spent:
-        """More events never cost less: what fits at the end of a cap's period fitted all through it, so the
-        accountant is asked once for each cap, not for each row. Returns what was spent at the end."""
-        cap, reserved = period[0][0].cap(), [(entry.event(), released) for entry, released in period[1:]]
+        More events never cost less: what fits at the end of a cap's period fitted all through it, so the accountant is
+        asked once for each cap, not for each row."""
+        starts = [k for k, entry in enumerate(rows) if entry.kind == "cap"]
+        standings = NOTHING.after(rows[: starts[0]]) if starts else NOTHING
+        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+            cap, period = rows[start].cap(), rows[start:end]
+            after = standings.after(period)
+            if not self.fits(cap, after):
+                found = self._first_too_much(standings, period, cap)
+                raise LedgerError(f"{self._path}, row {found.number}: more is spent than the cap of {cap}")
+            standings = after
 
-        def after(count: int) -> Spent:
-            planned = Counter(event for event, released in reserved[:count] if not released)
-            later = Counter(event for event, released in reserved[:count] if released)
-            return before.with_more(planned, released=False).with_more(later, released=True)
+    def _first_too_much(self, before: Standings, period: Sequence[Entry], cap: Cap) -> Entry:
+        def too_much(last: int) -> bool:
+            return not self.fits(cap, before.after(period[: last + 1]))
 
-        def too_much(count: int) -> bool:
-            return not self._fits(cap, after(count))
+        return period[bisect_left(range(len(period) - 1), True, key=too_much)]
 
-        if too_much(len(reserved)):
-            first = period[bisect_left(range(len(reserved)), True, key=too_much)][0]
-            raise LedgerError(f"{self._path}, row {first.number}: more is spent than the cap of {cap}")
-        return after(len(reserved))
-
-    def _with(self, events: Counter[Event]) -> Spent:
-        """What would be spent if these events were reserved now."""
-        return self.spent.with_more(events, self.released)
-
-    def _fits(self, cap: Cap, spent: Spent) -> bool:
-        return self.cost(*spent, cap) <= cap.epsilon
+    def fits(self, cap: Cap, standings: Standings) -> bool:
+        """Whether no cohort has spent more than the cap. Written so that a cost that is no number does not fit."""
+        return all(self.cost(spent.planned, spent.later, cap) <= cap.epsilon for spent in standings.heaviest())

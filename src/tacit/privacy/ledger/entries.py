@@ -1,4 +1,12 @@
-"""What a ledger consists of: caps, reservations and payloads, each a row that holds the hash of the row before it."""
+"""What a ledger consists of: rows, each of which holds the hash of the row before it.
+
+kind     run, tick   body
+cap      "", 0       epsilon, delta; when, who set it and why
+file     "", 0       a file of the population's records that was used first: when; digest, rows, cohorts
+run      run, 0      when; method and title; digest and cohorts of the records that it uses
+reserve  run, tick   the event that a release costs
+payload  run, tick   the bytes that leave
+"""
 
 from __future__ import annotations
 
@@ -41,6 +49,22 @@ class Cap:
         return f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g}"
 
 
+class Records(NamedTuple):
+    """A file of the population's records, as one run uses it."""
+
+    digest: str  # of the parsed records (`tacit.data`): the same file saved in another way has the same one
+    rows: int
+    cohorts: tuple[str, ...] | None = None  # of these records; None if the ledger has no cohorts
+
+
+class About(NamedTuple):
+    """What a run is, for those who read the ledger later."""
+
+    method: str
+    title: str = ""
+    records: Records | None = None  # without them, the run is charged to all cohorts, present and future
+
+
 class Entry(NamedTuple):
     """A row of the ledger."""
 
@@ -58,7 +82,29 @@ class Entry(NamedTuple):
 
     def cap(self) -> Cap:
         """The cap that a row sets."""
-        return Cap(**json.loads(self.body))
+        body = self.facts()
+        return Cap(body["epsilon"], body["delta"])
+
+    def cohorts(self) -> list[str] | None:
+        """The cohorts that a run is charged to; None for all of them."""
+        found = self.facts()["cohorts"]
+        if found is not None and not (found and all(isinstance(each, str) and each for each in found)):
+            raise InputError(f"cohorts are a list of names, not {found!r}")
+        return None if found is None else list(found)
+
+    def facts(self) -> dict[str, Any]:
+        """What a cap, a file or a run says."""
+        found: dict[str, Any] = json.loads(self.body)
+        if missing := _FACTS[self.kind] - found.keys():
+            raise InputError(f"it lacks {', '.join(sorted(missing))}")
+        return found
+
+
+_FACTS = {
+    "cap": {"epsilon", "delta", "when", "who", "why"},
+    "file": {"when", "digest", "rows", "cohorts"},
+    "run": {"when", "method", "title", "digest", "cohorts"},
+}
 
 
 def checked(run: str, tick: int) -> tuple[str, int]:
@@ -84,8 +130,14 @@ def canonical(plain: dict[str, Any]) -> bytes:
 def unreadable(entry: Entry) -> str | None:
     """Why a row cannot be read; None if it can."""
     try:
-        if entry.kind != "payload":
-            entry.cap() if entry.kind == "cap" else entry.event()
+        if entry.kind == "reserve":
+            entry.event()
+        elif entry.kind != "payload":
+            entry.facts()
+        if entry.kind == "cap":
+            entry.cap()
+        if entry.kind == "run":
+            entry.cohorts()
         return None
     except (InputError, TypeError, ValueError, AttributeError) as error:
         return f"it cannot be read ({error})"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import tempfile
 import time
@@ -17,34 +18,42 @@ from typing import Any
 
 from tacit.privacy.ledger.entries import Entry, LedgerError, hashed, unreadable
 
-FORMAT = 1
+FORMAT = 2
 PATIENCE = 30.0  # seconds to wait for another process that is writing
 _AGAIN = 0.001  # seconds between two attempts to move rows from the log into the file
 
-# Rows of entries, numbered 1, 2, 3, ...: caps (with an empty run, tick 0), reservations and payloads. The body is
-# canonical JSON, or the bytes that are sent. INSERT OR REPLACE deletes rows without asking the trigger on DELETE:
-# whatever it could replace is refused by the trigger on INSERT.
+# Rows of entries, numbered 1, 2, 3, ...: `tacit.privacy.ledger.entries` says what they hold. The body is canonical
+# JSON, or the bytes that are sent. The secret salts whatever leaves the file. INSERT OR REPLACE deletes rows without
+# asking the trigger on DELETE: whatever it could replace is refused by the trigger on INSERT.
 # Files are compared with this text to the letter: after a change it is another FORMAT.
 _SCHEMA = """
-CREATE TABLE meta (format INTEGER NOT NULL, dataset TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE meta (
+    format INTEGER NOT NULL,
+    population TEXT NOT NULL,
+    created TEXT NOT NULL,
+    book TEXT NOT NULL,
+    secret BLOB NOT NULL,
+    cohorts TEXT NOT NULL
+);
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY CHECK (number > 0),
-    kind TEXT NOT NULL CHECK (kind IN ('cap', 'reserve', 'payload')),
+    kind TEXT NOT NULL CHECK (kind IN ('cap', 'file', 'run', 'reserve', 'payload')),
     run TEXT NOT NULL,
     tick INTEGER NOT NULL CHECK (typeof(tick) = 'integer'),
     body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
     previous TEXT NOT NULL,
     hash TEXT NOT NULL
 );
-CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind != 'cap';
+CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind NOT IN ('cap', 'file');
 
 CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
-    BEGIN SELECT RAISE(ABORT, 'a ledger has one data set'); END;
+    BEGIN SELECT RAISE(ABORT, 'a ledger has one population'); END;
 CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 CREATE TRIGGER entries_insert BEFORE INSERT ON entries
     WHEN NEW.number != (SELECT ifnull(max(number), 0) + 1 FROM entries)
-    OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind AND kind != 'cap')
+    OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind
+        AND kind NOT IN ('cap', 'file'))
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
@@ -54,8 +63,11 @@ CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT,
 class LedgerFile:
     """A ledger's file that exists; it is checked when it is opened."""
 
-    dataset: str
+    population: str
     created: str
+    book: str  # names this ledger among all others; drawn at random
+    secret: bytes
+    cohorts: str  # the public column that says to which cohort a record belongs; empty without cohorts
     origin: str  # where the chain of hashes begins
 
     def __init__(self, path: Path) -> None:
@@ -138,7 +150,7 @@ class LedgerFile:
 
     def find(self, kind: str, run: str, tick: int) -> Entry | None:
         """The one row of that kind for that round."""
-        by_name = "SELECT * FROM entries WHERE run = ? AND tick = ? AND kind = ? AND kind != 'cap'"
+        by_name = "SELECT * FROM entries WHERE run = ? AND tick = ? AND kind = ? AND kind NOT IN ('cap', 'file')"
         rows = self.rows(by_name, run, tick, kind)
         return Entry(*rows[0]) if rows else None
 
@@ -146,6 +158,10 @@ class LedgerFile:
         """Number and hash of the last row."""
         rows = self.rows("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1")
         return rows[0] if rows else (0, self.origin)
+
+    def of_kind(self, kind: str) -> list[Entry]:
+        """All rows of that kind."""
+        return [Entry._make(row) for row in self.rows("SELECT * FROM entries WHERE kind = ? ORDER BY number", kind)]
 
     def append(self, kind: str, run: str, tick: int, body: bytes) -> Entry:
         """Adds a row to the chain; to be called while `writing`."""
@@ -168,13 +184,16 @@ class LedgerFile:
             raise LedgerError(f"{self.path} is not a ledger; name another file")
         meta = self.rows("SELECT * FROM meta")
         if len(meta) != 1 or meta[0][0] != FORMAT:
-            raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}; use the version of tacit that wrote it")
+            raise LedgerError(
+                f"{self.path} is not a ledger of format {FORMAT}; use the version of tacit that wrote it, or take over "
+                "what it has spent: tacit ledger new --from"
+            )
         if tables != _expected_tables():
             raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
         ((damage,),) = self.rows("PRAGMA integrity_check(1)")
         if damage != "ok":
             raise LedgerError(f"{self.path} is damaged ({' '.join(damage.split())}); do not spend from it")
-        _, self.dataset, self.created = meta[0]
+        _, self.population, self.created, self.book, self.secret, self.cohorts = meta[0]
         self.origin = hashed(*meta[0])
 
     def _check_rows(self) -> None:
@@ -201,7 +220,7 @@ class LedgerFile:
             number, previous = entry.number, entry.hash
 
 
-def create(path: Path, dataset: str) -> bool:
+def create(path: Path, population: str, cohorts: str = "") -> bool:
     """Makes the ledger in a temporary folder and moves it to its place: no process ever sees half a ledger.
 
     False if there is one already, which is not changed.
@@ -216,8 +235,8 @@ def create(path: Path, dataset: str) -> bool:
             with closing(sqlite3.connect(draft, isolation_level=None)) as db:
                 db.execute("PRAGMA journal_mode = WAL")
                 db.executescript(f"BEGIN; {_SCHEMA}")
-                now = datetime.now(UTC).isoformat(timespec="seconds")
-                db.execute("INSERT INTO meta VALUES (?, ?, ?)", (FORMAT, dataset, now))
+                meta = (FORMAT, population, now(), secrets.token_hex(16), secrets.token_bytes(32), cohorts)
+                db.execute("INSERT INTO meta VALUES (?, ?, ?, ?, ?, ?)", meta)
                 db.execute("COMMIT")
             try:
                 os.link(draft, path)
@@ -231,6 +250,11 @@ def create(path: Path, dataset: str) -> bool:
         raise _explained(path, error) from None
     except OSError as error:
         raise LedgerError(f"{path} could not be created: {error.strerror or error}; choose another folder") from None
+
+
+def now() -> str:
+    """The time of this machine's clock, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _expected_tables() -> dict[str, str]:

@@ -1,10 +1,16 @@
-"""The privacy ledger: what the runs on one data set have spent, and how much more they may spend.
+"""The privacy ledger: what the runs on the records of some people have spent, and how much more they may spend.
 
-There is one SQLite file for each data set. Its budget cannot be overspent, even by a crash or by two processes at once.
-The contract:
+There is one SQLite file for each *population*, such as "patients of alder, admitted since 2019". It is not bound to a
+file of records: next month's file has other rows, and the same people. Its budget cannot be overspent, even by a crash
+or by two processes at once. The contract:
 
-**One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...})`, all or nothing.
-(It may also pay round by round, in step 1 below; a first run that does so is charged more, see "the cap".)
+**One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...}, about)`, all or
+nothing. `about` says what the run is, and which records it uses: a digest, so that a run cannot go on with others after
+a restart. (A run may also pay round by round, in step 1 below; a first run that does so is charged more, see "the
+cap".)
+
+**Cohorts.** Everybody of the population pays for every run, unless the ledger has cohorts: a public column that says
+when a record came. Then a run is charged to the cohorts of its records alone (`tacit.privacy.ledger.account`).
 
 **One release** is one (run, tick). It takes these steps, in this order:
 
@@ -22,7 +28,8 @@ cost. If two processes meet in one round, one stores; the other is refused and h
 name for another computation: its rounds would get the old payloads.
 
 **The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
-all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent. What was reserved
+all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent; when, by whom and
+why is written down, and stays. What was reserved
 before the first payload was stored was fixed before anything could leave: it is a plan. All that is reserved later may
 depend on what has left, which costs more. The ledger keeps the two apart; the accountant (`tacit.privacy.filters`)
 has a rule for each.
@@ -33,17 +40,22 @@ not at all, and the round starts again. Every write is one BEGIN IMMEDIATE trans
 processes have written.
 
 **Append-only**: rows are added, never changed; triggers refuse the rest. Every row holds the hash of the row before it,
-the first that of the `meta` row, which names the data set: a changed, removed or inserted row breaks the chain. The
+the first that of the `meta` row, which names the population: a changed, removed or inserted row breaks the chain. The
 whole file is checked whenever it is opened, and a file with a fault is refused.
 
 The file alone cannot show that its *last* rows are missing: an old copy of a ledger is a valid ledger. The chain holds
-no secret: whoever may write the file can rewrite all of it. Against both, an auditor keeps `head()`; `verify(kept)`
-finds later whether the ledger still contains it. A copy of the file alone, without the `-wal` beside it, has at least
-all that was reserved for what had left when it was made; one that was made in the middle of a write may be refused.
+no secret: whoever may write the file can rewrite all of it. Against both, others keep `head()`; `verify(kept)` finds
+later whether the ledger still contains it. A head is the hash of a row, salted with a secret of the file: nobody can
+check a guess about the records with it. (Agents give theirs to their neighbours: `tacit.agent.books`.)
+
+A copy of the file alone, without the `-wal` beside it, has at least all that was reserved for what had left when it was
+made; one that was made in the middle of a write may be refused.
 """
 
 from __future__ import annotations
 
+import getpass
+import hmac
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,17 +69,52 @@ from typing import Any, NamedTuple
 from tacit.errors import InputError
 from tacit.files import writable
 from tacit.privacy.events import Event, to_plain
-from tacit.privacy.ledger.account import Account, Cost
-from tacit.privacy.ledger.entries import BudgetExceeded, Cap, Entry, LedgerError, canonical, check_name, checked
-from tacit.privacy.ledger.file import LedgerFile, create
+from tacit.privacy.ledger.account import NOTHING, Account, Cohorts, Cost
+from tacit.privacy.ledger.entries import (
+    About,
+    BudgetExceeded,
+    Cap,
+    Entry,
+    LedgerError,
+    Records,
+    canonical,
+    check_name,
+    checked,
+)
+from tacit.privacy.ledger.file import LedgerFile, create, now
+from tacit.privacy.ledger.format_1 import rows_of
 
-__all__ = ["BudgetExceeded", "Cap", "Cost", "Entry", "Ledger", "LedgerError", "RunSummary", "Verified"]
+__all__ = [
+    "About",
+    "BudgetExceeded",
+    "Cap",
+    "Cost",
+    "Entry",
+    "Head",
+    "Ledger",
+    "LedgerError",
+    "Records",
+    "RunSummary",
+    "Verified",
+]
+
+
+class Head(NamedTuple):
+    """What stands for a ledger and its whole history, and tells nothing about it."""
+
+    book: str  # which ledger it is
+    rows: int
+    head: str  # of the last of these rows
 
 
 class RunSummary(NamedTuple):
     """What one run has reserved and stored."""
 
     run: str
+    when: str  # it was paid for first; empty if it never said what it is
+    method: str
+    title: str
+    cohorts: Cohorts  # that it is charged to
     events: Counter[Event]
     payloads: int
     last_tick: int
@@ -76,19 +123,17 @@ class RunSummary(NamedTuple):
 class Verified(NamedTuple):
     """What a ledger without faults contains."""
 
-    dataset: str
+    population: str
     created: str
     reservations: int
     payloads: int
     cap: Cap | None
     epsilon: float | None  # spent, at the cap's delta; None without a cap
-    head: str
+    head: Head
 
 
 class Ledger:
     """The ledger in a file that exists; `Ledger.open` makes the file if it does not. Do not use it across a fork.
-
-    With `dataset`, the ledger of any other data set is refused.
 
     >>> import tempfile
     >>> from tacit.privacy.events import Pure
@@ -96,7 +141,7 @@ class Ledger:
     ...     return sum(event.epsilon * count for event, count in (planned + later).items())
     >>> with (
     ...     tempfile.TemporaryDirectory() as folder,
-    ...     Ledger.open(Path(folder) / "ward-7.ledger", dataset="ward 7, 2024", cost=cost) as ledger,
+    ...     Ledger.open(Path(folder) / "ward-7.ledger", population="ward 7, 2024", cost=cost) as ledger,
     ... ):
     ...     ledger.set_cap(Cap(epsilon=1.0, delta=1e-6))
     ...     ledger.reserve_run("spring", {0: Pure(0.25), 1: Pure(0.25)})
@@ -105,34 +150,32 @@ class Ledger:
     (b'what is sent', Counter({Pure(epsilon=0.25): 2}), 2)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, cost: Cost, dataset: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, cost: Cost) -> None:
         self.path = Path(path)
         self._file = LedgerFile(self.path)
-        if dataset is not None and self.dataset != dataset:
-            self.close()
-            raise LedgerError(
-                f"{self.path} is the ledger of the data set {self.dataset!r}, not of {dataset!r}; give each its own"
-            )
         self._account = Account(self.path, cost)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
-        """The ledger of this data set; a new one, without a cap, if the file does not exist.
-
-        `dataset` says which records these are (a fingerprint); a ledger of other records is refused.
-        """
+    def open(cls, path: str | os.PathLike[str], *, population: str, cost: Cost, cohorts: str = "") -> Ledger:
+        """The ledger of this population; a new one, without a cap, if the file does not exist. The ledger of another
+        population, or with other cohorts, is refused."""
         path = writable(path)
-        check_name(dataset, "a data set")
+        _check_names(population, cohorts)
         if not path.exists():
-            create(path, dataset)  # if another process made one a moment ago, that one is used
-        return cls(path, cost=cost, dataset=dataset)
+            create(path, population, cohorts)  # if another process made one a moment ago, that one is used
+        found = cls(path, cost=cost)
+        if (found.population, found.cohorts) != (population, cohorts):
+            found.close()
+            raise LedgerError(f"{path} is the ledger of {found.population!r}, not of {population!r}; give each its own")
+        return found
 
     @classmethod
-    def new(cls, path: str | os.PathLike[str], *, dataset: str, cost: Cost) -> Ledger:
-        """A new ledger, without a cap, for this data set; a file that exists is refused."""
+    def new(cls, path: str | os.PathLike[str], *, population: str, cost: Cost, cohorts: str = "") -> Ledger:
+        """A new ledger, without a cap, for this population; a file that exists is refused. `cohorts` names the public
+        column that says when a record came, if there is one."""
         path = writable(path)
-        check_name(dataset, "a data set")
-        if not create(path, dataset):
+        _check_names(population, cohorts)
+        if not create(path, population, cohorts):
             raise LedgerError(f"{path} exists and is not changed; name a new file, or set its cap: tacit ledger cap")
         return cls(path, cost=cost)
 
@@ -141,9 +184,19 @@ class Ledger:
         return partial(Ledger, cost=self._account.cost), (self.path,)
 
     @property
-    def dataset(self) -> str:
-        """Which records this ledger is about."""
-        return self._file.dataset
+    def population(self) -> str:
+        """Whose records this ledger is about."""
+        return self._file.population
+
+    @property
+    def cohorts(self) -> str:
+        """The public column that says to which cohort a record belongs; empty if all records are alike."""
+        return self._file.cohorts
+
+    @property
+    def book(self) -> str:
+        """Which ledger this is: a random name."""
+        return self._file.book
 
     @property
     def created(self) -> str:
@@ -164,19 +217,39 @@ class Ledger:
 
     # Writing
 
-    def set_cap(self, cap: Cap) -> None:
+    def set_cap(self, cap: Cap, *, who: str | None = None, why: str = "") -> None:
         """From now on all spending, past and future, stays within this cap. It is never below what is spent.
 
-        Choose it without looking at what was released: the guarantee is for a cap that does not depend on that.
+        Choose it without looking at what was released: the guarantee is for a cap that does not depend on that. `who`
+        is the user of this process if nobody else is named.
         """
+        who = _user() if who is None else who
+        for text, whose in ((who, "whoever sets a cap"), (why or "-", "a reason")):
+            check_name(text, whose)
         with self._writing():
             self._account.require_spent_within(cap)
-            self._file.append("cap", "", 0, canonical(asdict(cap)))
+            self._file.append("cap", "", 0, canonical(asdict(cap) | {"when": now(), "who": who, "why": why}))
 
-    def reserve_run(self, run: str, plan: Mapping[int, Event]) -> None:
+    def take_over(self, path: str | os.PathLike[str]) -> None:
+        """Charges all that a ledger of format 1 has spent, to all cohorts; all or nothing."""
+        rows = rows_of(Path(path))
+        with self._writing():
+            cap = self._account.cap
+            if cap is None:
+                raise BudgetExceeded(f"{self.path} has no cap; set one that is not below what {path} has spent")
+            for entry in rows:
+                if self._file.find(entry.kind, entry.run, entry.tick):
+                    raise LedgerError(f"{self.path} has round {entry.tick} of {entry.run!r} already; it was taken over")
+                self._file.append(entry.kind, entry.run, entry.tick, entry.body)
+            after = self._account.standings.after(rows)
+            if not self._account.fits(cap, after):
+                spent = self._account.total(after, cap)
+                raise BudgetExceeded(f"epsilon = {spent:.6g} would be spent; the cap is {cap}: choose a larger one")
+
+    def reserve_run(self, run: str, plan: Mapping[int, Event], about: About | None = None) -> None:
         """Pays for a whole run, all or nothing, before its first noise is drawn. Calling it again after a restart costs
         nothing more. The plan has the event of each round in which the run speaks; all of it is paid for, even if the
-        run stops early.
+        run stops early. A run that began with other records is refused.
         """
         rounds = {checked(run, tick)[1]: plan[tick] for tick in sorted(plan)}
         with self._writing():
@@ -185,8 +258,11 @@ class Ledger:
             def first(count: int) -> Counter[Event]:
                 return Counter(rounds[tick] for tick in new[:count])
 
+            cohorts = self._charged(run) if about is None else self._cohorts(about.records)
+            if about is not None:
+                self._begin(run, about, cohorts)
             if new:
-                self._account.require_run_fits(first(len(new)), f"the run {run!r}", first, len(new))
+                self._account.require_run_fits(first(len(new)), f"the run {run!r}", first, len(new), cohorts)
             for tick in new:
                 self._file.append("reserve", run, tick, canonical(to_plain(rounds[tick])))
 
@@ -196,7 +272,7 @@ class Ledger:
         with self._writing():
             if found := self._find_reserved(run, tick, event):
                 return found
-            self._account.require_fit(Counter([event]), f"round {tick} of {run!r}")
+            self._account.require_fit(Counter([event]), f"round {tick} of {run!r}", self._charged(run))
             return self._file.append("reserve", run, tick, canonical(to_plain(event)))
 
     def store(self, run: str, tick: int, payload: bytes) -> None:
@@ -229,25 +305,44 @@ class Ledger:
 
     def spent(self) -> Counter[Event]:
         """Every event that was ever reserved, sent or not."""
-        self._catch_up()
-        return self._account.spent.planned + self._account.spent.later
+        return Counter(entry.event() for entry in self._file.of_kind("reserve"))
 
     def told(self) -> bool:
         """Whether a payload is stored, so that what is reserved now may depend on it."""
         self._catch_up()
-        return self._account.released
+        return any(spent.released for spent in self._account.standings.of.values())
 
-    def epsilon(self, more: Counter[Event] | None = None) -> float | None:
-        """What is spent, at the cap's delta, or would be with more events; None without a cap."""
+    def epsilon(self, more: Counter[Event] | None = None, records: Records | None = None) -> float | None:
+        """What is spent, at the cap's delta, or would be with more events for these records; None without a cap."""
         self._catch_up()
-        return self._account.epsilon(more or Counter())
+        return self._account.epsilon(more or Counter(), self._cohorts(records))
 
-    def remaining_rounds(self, one_round: Sequence[Event], at_most: int) -> int:
+    def by_cohort(self) -> dict[str, float]:
+        """What the records of each cohort have spent, at the cap's delta; empty without cohorts or without a cap."""
+        self._catch_up()
+        cap = self._account.cap
+        if cap is None or not self.cohorts:
+            return {}
+        standings = self._account.standings.of
+        return {name: self._account.cost(*standings[name][:2], cap) for name in sorted(standings) if name}
+
+    def remaining_rounds(self, one_round: Sequence[Event], at_most: int, cohorts: Cohorts = None) -> int:
         """How many further rounds of these events, reserved now, fit under the cap, counted up to `at_most`."""
         self._catch_up()
-        return self._account.how_many_fit(_times(one_round), at_most)
+        return self._account.how_many_fit(_times(one_round), at_most, cohorts)
 
-    def check_run(self, events: Counter[Event], one_round: Sequence[Event] = ()) -> None:
+    def how_many_more(self, events: Counter[Event], at_most: int, cohorts: Cohorts = None) -> int:
+        """How many further runs of these events, reserved now, fit under the cap, counted up to `at_most`."""
+        return self.remaining_rounds(list(events.elements()), at_most, cohorts)
+
+    def alone(self, events: Counter[Event]) -> float | None:
+        """What these events would cost if they were all that was ever reserved; None without a cap."""
+        cap = self.cap()
+        return None if cap is None else self._account.cost(events, Counter(), cap)
+
+    def check_run(
+        self, events: Counter[Event], one_round: Sequence[Event] = (), records: Records | None = None
+    ) -> None:
         """Refuses a run whose events, besides those that it has reserved, would pass the cap if reserved now.
 
         If the run consists of identical rounds, the refusal says how many of them would still fit. After that, it is
@@ -255,27 +350,69 @@ class Ledger:
         """
         self._catch_up()
         rounds = events.total() // len(one_round) if one_round else 0
-        self._account.require_run_fits(events, "the run", _times(one_round), rounds)
+        self._account.require_run_fits(events, "the run", _times(one_round), rounds, self._cohorts(records))
 
     def entries(self) -> Iterator[Entry]:
         """All rows in order. Others may write, and so may the caller, while this is read."""
         return self._file.entries()
 
+    def caps(self) -> list[dict[str, Any]]:
+        """All caps, in order: epsilon and delta; when, who set it and why."""
+        return [entry.facts() for entry in self._file.of_kind("cap")]
+
+    def files(self) -> list[dict[str, Any]]:
+        """The files of records that were used, in order: when first; digest, rows, cohorts."""
+        return [entry.facts() for entry in self._file.of_kind("file")]
+
     def runs(self) -> list[RunSummary]:
         """The runs in the order of their first reservation."""
         events: dict[str, Counter[Event]] = {}
+        about: dict[str, dict[str, Any]] = {}
         payloads, last_tick = Counter[str](), Counter[str]()
-        for entry in self.entries():
-            if entry.kind == "reserve":
+        for entry in self._file.rows_after(0):
+            if entry.kind == "run":
+                about[entry.run] = entry.facts()
+            elif entry.kind == "reserve":
                 events.setdefault(entry.run, Counter())[entry.event()] += 1
                 last_tick[entry.run] = max(last_tick[entry.run], entry.tick)
             elif entry.kind == "payload":
                 payloads[entry.run] += 1
-        return [RunSummary(run, counted, payloads[run], last_tick[run]) for run, counted in events.items()]
+        nothing = {"when": "", "method": "", "title": "", "cohorts": None}
+        found = []
+        for run, counted in events.items():
+            said = about.get(run, nothing)
+            who = (run, said["when"], said["method"], said["title"], said["cohorts"])
+            found.append(RunSummary(*who, counted, payloads[run], last_tick[run]))
+        return found
 
-    def head(self) -> str:
-        """The hash of the last row, which stands for the whole history: keep it elsewhere, and `verify` with it."""
-        return self._file.last()[1]
+    def totals(self) -> list[float]:
+        """For each run, what all was spent when the next one began, and now, at the present cap; empty without one."""
+        cap, rows, known = self.cap(), self._file.rows_after(0), set[str]()
+        if cap is None:
+            return []
+        starts = []
+        for k, entry in enumerate(rows):
+            if entry.kind == "reserve" and entry.run not in known:
+                known.add(entry.run)
+                starts.append(k)
+        found, standings, done = [], NOTHING, 0
+        for end in [*starts[1:], len(rows)] if starts else []:
+            standings, done = standings.after(rows[done:end]), end
+            found.append(self._account.total(standings, cap))
+        return found
+
+    def head(self) -> Head:
+        """Stands for the whole history, and tells nothing about it: keep it elsewhere, and `verify` with it."""
+        rows, last = self._file.last()
+        return Head(self.book, rows, self._sealed(last))
+
+    def knows(self, records: Records) -> bool:
+        """Whether a run has used these records."""
+        return self._sealed(records.digest) in {each["digest"] for each in self.files()}
+
+    def contains(self, head: Head) -> bool:
+        """Whether this is the ledger that once had this head, with all rows that it had then."""
+        return head.book == self.book and head.head in self._heads()[head.rows : head.rows + 1]
 
     def verify(self, kept: str | None = None) -> Verified:
         """Checks the chain and every rule; with a head that was kept, also that no row up to it was lost or changed.
@@ -283,17 +420,14 @@ class Ledger:
         Raises LedgerError that names the first bad row.
         """
         self._file.check()
-        self._account.check_caps(self.entries())
-        kinds, hashes = Counter[str](), {self._file.origin}
-        for entry in self.entries():
-            kinds[entry.kind] += 1
-            hashes.add(entry.hash)
-        if kept is not None and kept not in hashes:
+        self._account.check_caps(self._file.rows_after(0))
+        kinds = Counter(entry.kind for entry in self.entries())
+        if kept is not None and kept not in self._heads():
             raise LedgerError(
                 f"{self.path} does not contain the head {kept}: rows were lost or rewritten since; do not spend from it"
             )
         return Verified(
-            self.dataset, self.created, kinds["reserve"], kinds["payload"], self.cap(), self.epsilon(), self.head()
+            self.population, self.created, kinds["reserve"], kinds["payload"], self.cap(), self.epsilon(), self.head()
         )
 
     # Inside
@@ -308,6 +442,38 @@ class Ledger:
         """Reads the rows that any process has committed since."""
         self._account.read(self._file.rows_after(self._account.number))
 
+    def _begin(self, run: str, about: About, cohorts: Cohorts) -> None:
+        """Writes down what a run is, and the file of records if it is new."""
+        records = about.records
+        digest = None if records is None else self._sealed(records.digest)
+        said = {"digest": digest, "cohorts": None if cohorts is None else sorted(cohorts)}
+        if found := self._file.find("run", run, 0):
+            before = found.facts()
+            if {key: before[key] for key in said} != said:
+                raise LedgerError(f"the run {run!r} began with other records; go on with those, or name a new run")
+            return
+        when = now()
+        if records is not None and digest not in {each["digest"] for each in self.files()}:
+            self._file.append("file", "", 0, canonical({"when": when, "rows": records.rows, **said}))
+        self._file.append(
+            "run", run, 0, canonical({"when": when, "method": about.method, "title": about.title, **said})
+        )
+
+    def _cohorts(self, records: Records | None) -> Cohorts:
+        """To whom a run with these records is charged."""
+        return records.cohorts if records is not None and self.cohorts else None
+
+    def _charged(self, run: str) -> Cohorts:
+        found = self._file.find("run", run, 0)
+        return found.cohorts() if found else None
+
+    def _heads(self) -> list[str]:
+        """The head after each number of rows."""
+        return list(map(self._sealed, [self._file.origin, *(entry.hash for entry in self.entries())]))
+
+    def _sealed(self, digest: str) -> str:
+        return hmac.digest(self._file.secret, digest.encode(), "sha256").hex()
+
     def _find_reserved(self, run: str, tick: int, event: Event) -> Entry | None:
         found = self._file.find("reserve", run, tick)
         if found and found.event() != event:
@@ -315,6 +481,19 @@ class Ledger:
                 f"round {tick} of {run!r} is reserved for {found.event()}, not for {event}; name a new run"
             )
         return found
+
+
+def _check_names(population: str, cohorts: str) -> None:
+    check_name(population, "a population")
+    if cohorts:
+        check_name(cohorts, "the column of cohorts")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"user {os.getuid()}"
 
 
 def _times(one_round: Sequence[Event]) -> Callable[[int], Counter[Event]]:

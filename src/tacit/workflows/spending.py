@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,10 +12,10 @@ from itertools import zip_longest
 from typing import Any
 from uuid import uuid4
 
-from tacit.errors import InputError
+from tacit.errors import InputError, TacitError
 from tacit.privacy import filters
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, SharedGaussian
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, SharedGaussian, to_plain
+from tacit.privacy.ledger import About, Ledger
 
 
 def worst(members: Sequence[Sequence[Event]]) -> list[Event]:
@@ -42,7 +44,7 @@ def _worst(events: set[Event]) -> list[Event]:
 
 
 @contextmanager
-def paid(ledger: Any, title: str, events: Sequence[Event]) -> Iterator[Callable[[bytes], None]]:
+def paid(ledger: Any, about: About, events: Sequence[Event]) -> Iterator[Callable[[bytes], None]]:
     """Pays for a fit from the ledger, or is refused by its cap. What it gives keeps what will leave, before it leaves.
 
     Without a ledger nothing is paid or kept. A fit that fails has paid all the same: its noise was drawn.
@@ -54,9 +56,25 @@ def paid(ledger: Any, title: str, events: Sequence[Event]) -> Iterator[Callable[
         raise InputError(f"ledger is a Ledger, or the name of its file, not {ledger!r}")
     opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger, cost=filters.epsilon)
     try:
-        run = f"{title} {uuid4().hex}"
-        opened.reserve_run(run, dict(enumerate(events)))
+        run = f"{about.title} {uuid4().hex}"  # another fit draws other noise: it is another run
+        opened.reserve_run(run, dict(enumerate(events)), about)
         yield lambda payload: opened.store(run, 0, payload)
     finally:
         if opened is not ledger:
             opened.close()
+
+
+def require_as_planned(found: list[Counter[Event]], planned: list[Counter[Event]]) -> None:
+    """Refuses a run whose events are not the planned ones, but for the last bits of their numbers: a share of positives
+    that was measured moves the loss, and sensitivities are computed from it. Calibration leaves more room than that."""
+
+    def same(one: Event, other: Event) -> bool:
+        a, b = to_plain(one), to_plain(other)
+        return a.keys() == b.keys() and all(
+            math.isclose(v, b[k], rel_tol=1e-12) if isinstance(v, float) else v == b[k] for k, v in a.items()
+        )
+
+    if not all(
+        list(a.values()) == list(b.values()) and all(map(same, a, b)) for a, b in zip(found, planned, strict=True)
+    ):  # then a proof is wrong, and nothing may leave
+        raise TacitError("the fit did not cost what was planned; nothing of it is kept")

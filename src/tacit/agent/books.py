@@ -1,0 +1,268 @@
+"""What members know of each other's ledgers, from one federation to the next.
+
+A ledger that was restored from an old copy, or made anew for the same people, has forgotten what was spent, and its
+file cannot show that. So agents show each other the heads of their ledgers when they meet (`Ledger.head`: a salted
+hash, which tells nothing about the records). Each head is signed. An agent keeps the newest head that it has seen of
+every neighbour, and shows it back when they meet again:
+
+- An agent that is shown a head which it has signed itself, and which its ledger does not contain, stops before it pays:
+  its ledger is an old copy, or a second one for the same population. (A neighbour cannot make this up: it needs the
+  agent's signature.)
+- An agent whose neighbour shows another ledger than before, or an older one, says so in its log, and puts both heads,
+  with their signatures, into its report. It goes on: the neighbour's budget is the neighbour's.
+
+A member that lies can sign what it likes. But its heads are in the reports of its neighbours and in its own, and an
+auditor who asks for the ledger finds each of them in it, or knows that there is another one.
+
+The file `ledgers.db` in the folder of an identity has the heads of neighbours, and those of the member's own ledgers:
+a second ledger for a population that the folder knows is refused at once. A population is named to neighbours by a tag
+that is made with the identity's key: they can compare it, and cannot read it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tacit.agent.identity import Identity, signed_by
+from tacit.agent.wire import BadMessage
+from tacit.agent.wire_pb2 import Greeting, LedgerHead
+from tacit.errors import InputError, TacitError
+from tacit.privacy.ledger import Head, Ledger
+
+if TYPE_CHECKING:
+    from tacit.agent.participant import Participant
+
+_DOMAIN = b"tacit: the head of my ledger"
+_SIZES = {"population": 32, "book": 16, "head": 32}  # bytes
+_SIGNATURE = 72  # bytes, at most
+HEAD_SIZE = 256  # bytes of a signed head in a greeting, at most
+_FILE = "ledgers.db"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS own (population TEXT PRIMARY KEY, book TEXT, rows INTEGER, head TEXT);
+CREATE TABLE IF NOT EXISTS seen (
+    certificate TEXT, population TEXT, contradicts INTEGER, run TEXT, book TEXT, rows INTEGER, head TEXT,
+    signature TEXT, PRIMARY KEY (certificate, population, contradicts)
+);
+"""
+
+
+class Signed(NamedTuple):
+    """A head that a member has signed."""
+
+    population: str  # the tag of the population
+    head: Head
+    signature: str
+
+    def of(self, certificate: str) -> bool:
+        """Whether the owner of this certificate has signed it."""
+        return signed_by(certificate, signed_text(self.population, self.head), bytes.fromhex(self.signature))
+
+    def plain(self) -> dict[str, Any]:
+        """For a report."""
+        return {"population": self.population, **self.head._asdict(), "signature": self.signature}
+
+
+def signed_text(population: str, head: Head) -> bytes:
+    """What a member signs about its ledger."""
+    parts = (
+        bytes.fromhex(population),
+        bytes.fromhex(head.book),
+        head.rows.to_bytes(8, "big"),
+        bytes.fromhex(head.head),
+    )
+    return _DOMAIN + b"".join(parts)
+
+
+def contradiction(before: Head, after: Head) -> str | None:
+    """Why two heads that a member showed one after the other cannot be of one ledger that only grew."""
+    if after.book != before.book:
+        return "another ledger for the same population"
+    if after.rows < before.rows:
+        return f"an old copy of its ledger: it had {before.rows:,} rows, now {after.rows:,}"
+    if after.rows == before.rows and after.head != before.head:
+        return "a ledger whose rows were rewritten"
+    return None
+
+
+class Books:
+    """The file in the folder of an identity."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / _FILE
+
+    def require_new(self, population: str) -> None:
+        """Refuses a population that has a ledger already."""
+        if self._own(population) is not None:
+            raise InputError(
+                f"{self.path.parent} knows a ledger of {population!r}: go on with that one; a second one would not "
+                "know what was spent"
+            )
+
+    def require_current(self, ledger: Ledger) -> None:
+        """Refuses another ledger for a population than the one that was used before, and an old copy of it."""
+        known = self._own(ledger.population)
+        if known is not None and not ledger.contains(known):
+            raise TacitError(
+                f"{ledger.path} is not the ledger of {ledger.population!r} that was used here before, or an old copy "
+                f"of it: that one had {known.rows:,} rows; put it back"
+            )
+
+    def note_own(self, ledger: Ledger) -> None:
+        """Keeps the head of a ledger that is about to be spent from, or was."""
+        with self._open() as db:
+            db.execute("INSERT OR REPLACE INTO own VALUES (?, ?, ?, ?)", (ledger.population, *ledger.head()))
+
+    def newest(self, certificate: str, population: str) -> Signed | None:
+        """The newest head of a neighbour's ledger that contradicts none before."""
+        found = self._seen("certificate = ? AND population = ? AND NOT contradicts", certificate, population)
+        return found[0] if found else None
+
+    def of_run(self, certificate: str, run: str) -> list[Signed]:
+        """All that a neighbour has shown in a run, and what that contradicts."""
+        shown = self._seen("certificate = ? AND run = ?", certificate, run)
+        return shown and self._seen(
+            "certificate = ? AND population IN (SELECT population FROM seen WHERE certificate = ? AND run = ?)",
+            certificate,
+            certificate,
+            run,
+        )
+
+    def keep(self, certificate: str, run: str, signed: Signed, contradicts: bool) -> None:
+        """Keeps what a neighbour has shown."""
+        row = (_named(certificate), signed.population, contradicts, run, *signed.head, signed.signature)
+        with self._open() as db:
+            db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+    def _own(self, population: str) -> Head | None:
+        with self._open() as db:
+            found = db.execute("SELECT book, rows, head FROM own WHERE population = ?", (population,)).fetchone()
+        return None if found is None else Head(*found)
+
+    def _seen(self, where: str, *values: str) -> list[Signed]:
+        named = [_named(value) if value.startswith("-----BEGIN") else value for value in values]
+        query = f"SELECT population, book, rows, head, signature FROM seen WHERE {where} ORDER BY contradicts"
+        with self._open() as db:
+            return [Signed(row[0], Head(*row[1:4]), row[4]) for row in db.execute(query, named)]
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Opened for every use: agents of several runs share the file."""
+        try:
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
+            with closing(sqlite3.connect(self.path, timeout=30)) as db, db:
+                db.executescript(_SCHEMA)
+                yield db
+        except (OSError, sqlite3.Error) as error:
+            raise TacitError(f"{self.path} cannot be used: {error}") from None
+
+
+class Heads:
+    """The heads of ledgers that an agent shows, and is shown, in one run."""
+
+    def __init__(self, participant: Participant) -> None:
+        self._participant, self._books = participant, participant.books
+        self._refused: str | None = None  # why this agent must not pay
+        self._known: dict[str, Signed] = {}  # by neighbour: what it showed last
+        self._told: set[str] = set()  # the neighbours whose contradiction is in the log
+        self._checked: set[Head] = set()  # own heads that the ledger contains
+
+    def own(self) -> LedgerHead | None:
+        """For a greeting."""
+        ledger, identity = self._participant.ledger, self._participant.identity
+        if ledger is None or self._books is None:
+            return None
+        population, head = population_tag(identity, ledger.population), ledger.head()
+        return _packed(Signed(population, head, identity.sign(signed_text(population, head)).hex()))
+
+    def seen(self, name: str) -> LedgerHead | None:
+        """What this agent knows of the ledger that a neighbour pays from now, for a greeting."""
+        if self._books is None or name not in self._known:
+            return None
+        found = self._books.newest(self._certificate(name), self._known[name].population)
+        return None if found is None else _packed(found)
+
+    def take(self, name: str, greeting: Greeting) -> str | None:
+        """Notes what a neighbour shows; gives a line for the log if it contradicts what the neighbour showed before."""
+        if self._books is None:
+            return None
+        if greeting.HasField("seen"):
+            self._shown(name, _unpacked(greeting.seen))
+        return self._note(name, _unpacked(greeting.ledger)) if greeting.HasField("ledger") else None
+
+    def require_current(self) -> None:
+        """Refuses to pay from a ledger that is not the one that neighbours know. To be called when all have met."""
+        if self._refused is not None:
+            raise TacitError(self._refused)
+
+    def _shown(self, name: str, signed: Signed) -> None:
+        participant, ledger = self._participant, self._participant.ledger
+        if signed.head in self._checked or ledger is None:
+            return
+        if not signed.of(participant.identity.certificate):
+            raise BadMessage("it shows a head of a ledger that {} has not signed", participant.name)
+        if signed.population != population_tag(participant.identity, ledger.population):
+            return
+        if ledger.contains(signed.head):
+            self._checked.add(signed.head)
+        else:
+            self._refused = (
+                f"{name} has seen {signed.head.rows:,} rows of the ledger of {ledger.population!r}, signed by "
+                f"{participant.name}; {ledger.path} does not have them: it is an old copy, or a second ledger. Nothing "
+                "is spent; put the right one back"
+            )
+
+    def _note(self, name: str, signed: Signed) -> str | None:
+        if self._known.get(name) == signed:
+            return None
+        certificate, run = self._certificate(name), self._participant.federation.run
+        if not signed.of(certificate):
+            raise BadMessage("it shows a ledger whose head it has not signed")
+        assert self._books is not None
+        before = self._books.newest(certificate, signed.population)
+        wrong = None if before is None else contradiction(before.head, signed.head)
+        self._books.keep(certificate, run, signed, wrong is not None)
+        self._known[name] = signed
+        if wrong is None or name in self._told:
+            return None
+        self._told.add(name)
+        return f"{name} shows {wrong}; both are in the report"
+
+    def _certificate(self, name: str) -> str:
+        federation = self._participant.federation
+        return federation.members[federation.names.index(name)].certificate
+
+
+def population_tag(identity: Identity, population: str) -> str:
+    """Names a population to others: always the same, and nobody else can find out which."""
+    key = sha256(b"tacit: names of populations" + identity.key).digest()
+    return hmac.digest(key, population.encode(), "sha256").hex()
+
+
+def _named(certificate: str) -> str:
+    return sha256(certificate.encode()).hexdigest()
+
+
+def _packed(signed: Signed) -> LedgerHead:
+    return LedgerHead(
+        population=bytes.fromhex(signed.population),
+        book=bytes.fromhex(signed.head.book),
+        rows=signed.head.rows,
+        head=bytes.fromhex(signed.head.head),
+        signature=bytes.fromhex(signed.signature),
+    )
+
+
+def _unpacked(raw: LedgerHead) -> Signed:
+    if any(len(getattr(raw, name)) != size for name, size in _SIZES.items()) or len(raw.signature) > _SIGNATURE:
+        raise BadMessage("it shows a head of a ledger that is not one")
+    if raw.rows >= 2**63:
+        raise BadMessage("it shows a ledger with {} rows", raw.rows)
+    return Signed(raw.population.hex(), Head(raw.book.hex(), raw.rows, raw.head.hex()), raw.signature.hex())

@@ -1,0 +1,195 @@
+"""Ledgers that are shown to neighbours: an old copy, or a second one for the same people, is noticed."""
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from tacit.agent.books import Books, Heads, Signed, contradiction, population_tag, signed_text
+from tacit.agent.identity import Identity
+from tacit.agent.wire import BadMessage
+from tacit.agent.wire_pb2 import Greeting
+from tacit.errors import InputError, TacitError
+from tacit.privacy import filters
+from tacit.privacy.events import Pure
+from tacit.privacy.ledger import About, Cap, Head, Ledger
+
+NAMES = ("alder", "birch", "cedar")
+
+
+@pytest.fixture(scope="module")
+def identities(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("identities")
+    return {name: Identity.new(name, folder) for name in NAMES}
+
+
+def new_ledger(path, population="patients", epsilon=5.0):
+    ledger = Ledger.new(path, population=population, cost=filters.epsilon)
+    ledger.set_cap(Cap(epsilon, 1e-6))
+    return ledger
+
+
+def spend(ledger, run, epsilon=0.1):
+    ledger.reserve_run(run, {0: Pure(epsilon)}, About("m"))
+    ledger.store(run, 0, b"sent")
+
+
+@pytest.fixture
+def member(identities, tmp_path):
+    """Makes an agent's place in a run, as far as the heads of ledgers are concerned. Folders stay between runs."""
+
+    def make(name, ledger, run):
+        (tmp_path / name).mkdir(exist_ok=True)
+        members = [SimpleNamespace(name=each, certificate=identities[each].certificate) for each in NAMES]
+        federation = SimpleNamespace(names=list(NAMES), members=members, run=run)
+        participant = SimpleNamespace(
+            name=name, federation=federation, identity=identities[name], ledger=ledger, books=Books(tmp_path / name)
+        )
+        return SimpleNamespace(name=name, participant=participant, heads=Heads(participant), books=participant.books)
+
+    return make
+
+
+def greet(one, other):
+    """One calls, the other answers, as in `tacit.agent.loop`; gives what each has for its log."""
+
+    def greeting(me, you):
+        return Greeting.FromString(
+            Greeting(name=me.name, ledger=me.heads.own(), seen=me.heads.seen(you.name)).SerializeToString()
+        )
+
+    heard = other.heads.take(one.name, greeting(one, other))
+    return one.heads.take(other.name, greeting(other, one)), heard
+
+
+def meet(one, other):
+    """Both call, as agents do."""
+    found = [greet(one, other), greet(other, one)]
+    for each in (one, other):
+        each.heads.require_current()
+    return [line for pair in found for line in pair if line]
+
+
+def test_ledgers_that_grow_are_met_again_and_again(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b:
+        for run in ("spring", "summer", "autumn"):
+            alder, birch = member("alder", a, run), member("birch", b, run)
+            assert meet(alder, birch) == []
+            spend(a, run)
+            spend(b, run)
+            assert greet(alder, birch) == (None, None)  # before they leave
+            certificate = alder.participant.identity.certificate
+            (kept,) = birch.books.of_run(certificate, run)
+            assert kept.head == a.head()
+            assert kept.of(certificate)
+
+
+def test_an_old_copy_of_a_ledger_is_stopped_by_a_neighbour(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b:
+        shutil.copy(tmp_path / "a", tmp_path / "old")
+        meet(member("alder", a, "spring"), member("birch", b, "spring"))
+        spend(a, "spring")
+        greet(member("alder", a, "spring"), member("birch", b, "spring"))
+        shutil.rmtree(tmp_path / "alder")  # the thief of a backup has no newer folder either
+        with Ledger(tmp_path / "old", cost=filters.epsilon) as old:
+            alder, birch = member("alder", old, "summer"), member("birch", b, "summer")
+            assert greet(birch, alder)[0] == (
+                "alder shows an old copy of its ledger: it had 4 rows, now 1; both are in the report"
+            )
+            greet(alder, birch)
+            with pytest.raises(TacitError, match=r"birch has seen 4 rows of the ledger of 'patients', signed by alder"):
+                alder.heads.require_current()
+        certificate = alder.participant.identity.certificate
+        assert [each.head.rows for each in birch.books.of_run(certificate, "summer")] == [4, 1]
+
+
+def test_a_second_ledger_for_the_same_people_is_noticed_by_both(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b, new_ledger(tmp_path / "second") as second:
+        meet(member("alder", a, "spring"), member("birch", b, "spring"))
+        for extra in range(5):  # longer than the first
+            spend(second, f"other {extra}")
+        alder, birch = member("alder", second, "summer"), member("birch", b, "summer")
+        assert greet(birch, alder)[0] == ("alder shows another ledger for the same population; both are in the report")
+        greet(alder, birch)
+        with pytest.raises(TacitError, match="it is an old copy, or a second ledger"):
+            alder.heads.require_current()
+
+
+def test_another_population_is_another_matter(member, tmp_path):
+    with (
+        new_ledger(tmp_path / "a") as a,
+        new_ledger(tmp_path / "b") as b,
+        new_ledger(tmp_path / "nurses", "nurses") as nurses,
+    ):
+        assert meet(member("alder", a, "spring"), member("birch", b, "spring")) == []
+        assert meet(member("alder", nurses, "summer"), member("birch", b, "summer")) == []
+
+
+def test_a_folder_knows_its_own_ledgers(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a:
+        shutil.copy(tmp_path / "a", tmp_path / "old")
+        books = member("alder", a, "spring").books
+        books.require_new("patients")
+        books.require_current(a)
+        spend(a, "spring")
+        books.note_own(a)
+        books.require_current(a)
+    with pytest.raises(InputError, match="knows a ledger of 'patients': go on with that one"):
+        books.require_new("patients")
+    books.require_new("nurses")
+    with Ledger(tmp_path / "old", cost=filters.epsilon) as old, new_ledger(tmp_path / "second") as second:
+        for wrong in (old, second):
+            with pytest.raises(TacitError, match="that one had 4 rows; put it back"):
+                books.require_current(wrong)
+
+
+def test_a_neighbour_cannot_stop_an_agent_with_a_head_of_its_own_making(member, tmp_path, identities):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b:
+        alder, birch = member("alder", a, "spring"), member("birch", b, "spring")
+        tag, ahead = population_tag(identities["alder"], "patients"), a.head()._replace(rows=99)
+        text = signed_text(tag, ahead)
+        for signer in ("birch", "cedar"):
+            forged = Signed(tag, ahead, identities[signer].sign(text).hex())
+            greeting = Greeting(name="birch", ledger=birch.heads.own())
+            greeting.seen.CopyFrom(packed(forged))
+            with pytest.raises(BadMessage, match="shows a head of a ledger that alder has not signed"):
+                alder.heads.take("birch", greeting)
+        alder.heads.require_current()
+        stolen = Greeting(name="cedar", ledger=birch.heads.own())  # cedar shows birch's as its own
+        with pytest.raises(BadMessage, match="whose head it has not signed"):
+            alder.heads.take("cedar", stolen)
+
+
+def packed(signed):
+    from tacit.agent import books
+
+    return books._packed(signed)
+
+
+@pytest.mark.parametrize("field", ["population", "book", "head", "signature"])
+@pytest.mark.parametrize("value", [b"", b"x", b"x" * 1000])
+def test_nonsense_is_refused(member, tmp_path, field, value):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b:
+        alder, birch = member("alder", a, "spring"), member("birch", b, "spring")
+        for where in ("ledger", "seen"):
+            greeting = Greeting(name="birch")
+            getattr(greeting, where).CopyFrom(birch.heads.own())
+            setattr(getattr(greeting, where), field, value)
+            with pytest.raises(BadMessage):
+                alder.heads.take("birch", greeting)
+        alder.heads.require_current()
+
+
+def test_heads_that_contradict_each_other():
+    head = Head("aa" * 16, 10, "bb" * 32)
+    assert contradiction(head, head) is None
+    assert contradiction(head, head._replace(rows=11, head="cc" * 32)) is None
+    assert contradiction(head, head._replace(rows=9)) == "an old copy of its ledger: it had 10 rows, now 9"
+    assert contradiction(head, head._replace(head="cc" * 32)) == "a ledger whose rows were rewritten"
+    assert contradiction(head, head._replace(book="dd" * 16, rows=50)) == "another ledger for the same population"
+
+
+def test_nobody_else_can_read_the_name_of_a_population(identities):
+    tags = {population_tag(each, name) for each in identities.values() for name in ("patients", "nurses")}
+    assert len(tags) == 6
+    assert population_tag(identities["alder"], "patients") in tags
