@@ -20,7 +20,8 @@ from tacit import cli
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store
-from tacit.data import partition
+from tacit.data import partition, read_csv
+from tacit.data.cohorts import digest
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.workflows import training
@@ -32,7 +33,9 @@ train_module = import_module("tacit.cli.train_private")
 NOISY = re.compile(
     r"[\w-]+\.json: weights\.\d+(\.\d+)?"  # of the model; those of several classes are lists of lists
     r"|\w+\.report\.json: report\.(model|releases\.\d+\.sha256)"  # hashes of what was released
-    r"|\w+\.report\.json: (report\.ledger|signature)"  # a salted hash; a signature has a random number of its own
+    r"|\w+\.report\.json: report\.ledger\.(book|head)"  # random, and a salted hash
+    r"|\w+\.report\.json: report\.ledgers\.\w+\.\d+\.(book|head|rows|signature)"  # the same of neighbours, as of some moment
+    r"|\w+\.report\.json: signature"  # has a random number of its own
     r"|\w+\.report\.json: report\.written"  # a time
     r"|\w+\.report\.json: report\.listening\.moved\..*"  # computed from what was released
 )
@@ -188,7 +191,10 @@ def run(tacit, tmp_path, monkeypatch):
         for each in (tmp_path / "identities").glob("*"):
             shutil.copytree(each, folder / each.name)
         monkeypatch.chdir(folder)
-        inputs = {path.name for path in folder.iterdir()}
+        if "--ledger" in args:  # it stays with the records, like them
+            with Ledger.new(folder / "records.ledger", population="patients", cost=epsilon) as ledger:
+                ledger.set_cap(Cap(2.0, 1e-3))
+        inputs = {path.name for path in folder.iterdir()} | {"records.ledger-wal", "records.ledger-shm"}
         return seen(*tacit(*args), folder, inputs, counted="noisy" in args)
 
     return in_a_folder
@@ -221,6 +227,7 @@ MEMBERS = [
 NEW = ["federation", "new", "--title", "spring", "--schema", "schema.toml", *MEMBERS]
 PRIVATE = [*NEW, "--epsilon", 1, "--delta", 1e-3, "--method", "one-shot"]
 SHARED = [*NEW, "--epsilon", 1, "--delta", 1e-3, "--secret-shared"]
+NOISY_SHARE = ["--positive-share", "noisy"]
 ALL = "every case has it"
 REFUSED = "--epsilon refuses it before the file is read"
 EMBEDDED = "reads no file: the embedded records are public"
@@ -244,7 +251,12 @@ OPTIONS = {
         ]
         + [[*TRAIN, "--site", "hospital", "--graph", "edges.csv"]],
         "epsilon": ALL,
-        "delta": [[*TRAIN, "--site", "hospital", "--delta", 0.2]],  # the warning that it is large for so many rows
+        "delta": [[*TRAIN, "--site", "hospital", "--delta", 0.01]],  # the warning that it is large for so many rows
+        "allow_delta": [[*TRAIN, "--site", "hospital", "--delta", 0.2, "--allow-delta", "a test"]],
+        "ledger": [
+            [*TRAIN, "--site", "hospital", "--ledger", "records.ledger"],
+            [*TRAIN, "--agents", 3, "--algorithm", "mr-admm", *NOISY_SHARE, "--ledger", "records.ledger", "--json"],
+        ],
         "algorithm": [
             [*TRAIN, "--algorithm", method, *how, *(["--colluders", 1] if recipe.shared else [])]
             for method, recipe in RECIPES.items()
@@ -289,6 +301,7 @@ OPTIONS = {
         "graph": [[*PLAN, "--graph", "path"]],
         "epsilon": ALL,
         "delta": [[*PLAN, "--delta", 1e-3]],
+        "allow_delta": [[*PLAN, "--delta", 0.1, "--allow-delta", "a test"]],
         "colluders": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 2]],
         "dropouts": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 1, "--dropouts", 1]],
         "penalty": [[*PLAN, *OWN]],
@@ -315,7 +328,8 @@ OPTIONS = {
         "title": ALL,
         "graph": [[*PRIVATE, "--graph", "path"]],
         "epsilon": [PRIVATE],
-        "delta": [[*PRIVATE, "--delta", 0.1]],
+        "delta": [[*PRIVATE, "--delta", 0.01]],
+        "allow_delta": [[*PRIVATE, "--delta", 0.1, "--allow-delta", "a test"]],
         "method": [[*PRIVATE, "--method", "pi-admm"]],
         "penalty": [[*NEW, "--penalty", 1]],
         "l2": [[*NEW, "--l2", 1]],
@@ -559,7 +573,7 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
 
         # The comparison above leaves out the salted hash of the ledger. Here: nothing else of the ledger is written.
         with Ledger(folder / "alder.ledger", cost=epsilon) as ledger:
-            secrets = [ledger.dataset.removeprefix("sha256:"), *(entry.hash for entry in ledger.entries())]
+            secrets = [digest(read_csv(folder / "alder.csv")), *(entry.hash for entry in ledger.entries())]
         written = "".join(path.read_text() for path in folder.glob("*.json")) + str(shown)
         assert not [secret for secret in secrets if secret in written]
     assert differences(*found) == {}

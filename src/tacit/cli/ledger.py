@@ -281,19 +281,19 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, why: Why = "", who: Who = No
 def _runs(runs: list[dict[str, Any]]) -> Table:
     """One line a run."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("when", "run", "what", "epsilon", "total", "left"):
-        table.add_column(name, justify="right" if name in ("epsilon", "total", "left") else "left")
+    for name, width in {"when": 16, "run": 9, "what": None, "epsilon": 8, "total": 8, "left": 8}.items():
+        table.add_column(name, justify="right" if width == 8 else "left", min_width=width, no_wrap=True)
     for run in runs:
         what = " ".join(text for text in (run["method"], run["title"]) if text)
         when = run["when"][:16].replace("T", " ")
-        numbers = (_number(run[name]) for name in ("epsilon", "total", "left"))
+        numbers = ("-" if run[name] is None else f"{run[name]:.4g}" for name in ("epsilon", "total", "left"))
         table.add_row(when, escape(_short(run["run"])), escape(what), *numbers)
     return table
 
 
 def _short(run: str) -> str:
     """A run's name, short enough for a line: of a hash, its beginning."""
-    return run if len(run) <= 20 else f"{run[:12]}…"
+    return run if len(run) <= 16 else f"{run[:8]}…"
 
 
 def _more(ahead: dict[str, Any]) -> str:

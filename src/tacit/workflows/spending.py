@@ -56,7 +56,7 @@ def paid(ledger: Any, about: About, events: Sequence[Event]) -> Iterator[Callabl
         raise InputError(f"ledger is a Ledger, or the name of its file, not {ledger!r}")
     opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger, cost=filters.epsilon)
     try:
-        run = f"{about.title} {uuid4().hex}"  # another fit draws other noise: it is another run
+        run = uuid4().hex  # another fit draws other noise: it is another run
         opened.reserve_run(run, dict(enumerate(events)), about)
         yield lambda payload: opened.store(run, 0, payload)
     finally:

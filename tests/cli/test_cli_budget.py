@@ -1,0 +1,161 @@
+"""Budgets on the command line: `tacit train --ledger` month after month, cohorts, plans, totals that protect nobody."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from patients import SCHEMA
+
+from tacit.agent.identity import Identity
+from tacit.privacy.filters import epsilon
+from tacit.privacy.ledger import Cap, Ledger
+
+TRAIN = ["--schema", "schema.toml", "--agents", 3, "--epsilon", 1, "--delta", 1e-5, "--algorithm", "one-shot"]
+
+
+@pytest.fixture
+def tacit(tacit, tmp_path):
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    return tacit
+
+
+def patients(path, months, ending="\n"):
+    """150 patients of each month so far: the file of a month begins with all files before."""
+    rng = np.random.default_rng(7)
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator=ending)
+        writer.writerow(["age", "ward", "died", "admitted"])
+        for month in range(months):
+            for _ in range(150):
+                age, ward = rng.integers(20, 90), rng.choice(["surgery", "medicine"])
+                writer.writerow(
+                    [age, ward, "yes" if age > 55 else "no", f"2026-{month + 1:02d}-{rng.integers(1, 29):02d}"]
+                )
+
+
+def shown(tacit, file="p.ledger"):
+    code, out, err = tacit("ledger", "show", file, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_next_months_file_is_charged_to_the_same_people(tacit, tmp_path):
+    assert tacit("ledger", "new", "p.ledger", "--population", "patients", "--epsilon", 2, "--delta", 1e-5)[0] == 0
+    for month, ending in ((1, "\n"), (1, "\r\n"), (2, "\n")):  # saved once more in another way, and a month later
+        patients("p.csv", month, ending)
+        code, _, err = tacit("train", "p.csv", *TRAIN, "--epsilon", 0.5, "--ledger", "p.ledger")
+        assert code == 0, err
+    found = shown(tacit)
+    assert [each["rows"] for each in found["files"]] == [150, 300]  # the CRLF file is the first one
+    assert [(run["method"], run["title"]) for run in found["runs"]] == [("one-shot", "tacit train p.csv")] * 3
+    assert [run["epsilon"] for run in found["runs"]] == [pytest.approx(0.5, rel=1e-3)] * 3
+    with Ledger("p.ledger", cost=epsilon) as ledger:
+        spent = ledger.epsilon()
+        assert all(run.payloads == 1 for run in ledger.runs())
+    assert found["spent"] == spent > 0.9
+    lines = tacit("ledger", "show", "p.ledger")[1].splitlines()
+    assert len([line for line in lines if "one-shot tacit" in line]) == 3
+    assert max(len(line) for line in lines if "one-shot" in line) <= 80
+
+
+def test_a_run_that_the_ledger_refuses_draws_no_noise_and_writes_no_model(tacit, tmp_path):
+    patients("p.csv", 1)
+    assert tacit("ledger", "new", "p.ledger", "--population", "p", "--epsilon", 0.9, "--delta", 1e-5)[0] == 0
+    code, out, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
+    assert (code, out) == (2, "")
+    assert "is refused: epsilon = 0 is spent, it would be 1; the cap is epsilon = 0.9 at delta = 1e-05" in err
+    assert not (tmp_path / "model.json").exists()
+    assert shown(tacit)["runs"] == []
+    code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--agents", 3, "--ledger", "p.ledger")
+    assert (code, "no ledger can pay for a run without privacy" in err) == (2, True)
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "absent")
+    assert (code, "absent does not exist" in err) == (2, True)
+
+
+def test_cohorts_of_a_public_column(tacit):
+    new = ("ledger", "new", "p.ledger", "--population", "patients", "--cohorts", "admitted")
+    assert tacit(*new, "--epsilon", 1.2, "--delta", 1e-5)[0] == 0
+    patients("p.csv", 1)
+    assert tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")[0] == 0
+    patients("p.csv", 2)
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
+    assert (code, "is refused" in err) == (2, True)  # those of January have paid already
+    rows = Path("p.csv").read_text().splitlines()
+    Path("february.csv").write_text("\n".join([rows[0], *(row for row in rows if "2026-02" in row)]) + "\n")
+    assert tacit("train", "february.csv", *TRAIN, "--ledger", "p.ledger")[0] == 0
+    found = shown(tacit)
+    assert [(each["cohort"], each["runs"]) for each in found["cohorts"]] == [("2026-01", 1), ("2026-02", 1)]
+    assert found["spent"] == max(each["spent"] for each in found["cohorts"]) < 1.01
+    assert "cohort 2026-02: epsilon = " in tacit("ledger", "show", "p.ledger")[1]
+    check = ("ledger", "check", "p.ledger", "--event", "pure:0.5", "--rounds", 1, "--json")
+    assert [tacit(*check)[0], tacit(*check, "--data", "february.csv")[0]] == [1, 1]
+    Path("p.csv").write_text(Path("p.csv").read_text().replace("admitted", "arrived"))
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
+    assert (code, "has cohorts by the column 'admitted', which p.csv does not have" in err) == (2, True)
+
+
+def test_check_knows_plans_and_federations(tacit, tmp_path):
+    with Ledger.new("p.ledger", population="patients", cost=epsilon) as ledger:
+        ledger.set_cap(Cap(1.0, 1e-5))
+    members = []
+    for k, name in enumerate(("alder", "birch", "cedar")):
+        Identity.new(name, tmp_path)
+        members += ["--member", f"{name},127.0.0.1:{7441 + k},{(k + 1) * 1000},{name}/certificate.pem"]
+    new = ("federation", "new", "--title", "spring", "--schema", "schema.toml", *members, "--delta", 1e-5)
+    for total, fits in ((0.9, True), (1.1, False)):
+        assert tacit(*new, "--epsilon", total)[0] == 0
+        check = ("ledger", "check", "p.ledger", "--federation", "federation.toml", "--member", "birch")
+        code, out, err = tacit(*check, "--json")
+        assert (code, json.loads(out)["fits"]) == (0 if fits else 1, fits), err
+        assert json.loads(out)["would"] == pytest.approx(total, rel=2e-2)
+        plan = tacit("plan", "mr-admm", "--rows", "1000,2000,3000", "--epsilon", total, "--delta", 1e-5, "--json")[1]
+        (tmp_path / "plan.json").write_text(plan)
+        code, out, err = tacit("ledger", "check", "p.ledger", "--plan", "plan.json", "--json")
+        assert (code, json.loads(out)["fits"]) == (0 if fits else 1, fits), err
+        assert json.loads(out)["would"] == pytest.approx(total, rel=2e-2)
+    assert "is refused: epsilon = 0 is spent" in tacit(*check)[1]
+    code, _, err = tacit(*check[:-1], "dogwood")
+    assert (code, "one of alder, birch, cedar; not 'dogwood'" in err) == (2, True)
+    with Ledger("p.ledger", cost=epsilon) as ledger:
+        assert [entry.kind for entry in ledger.entries()] == ["cap"]  # nothing is spent
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "p.csv", *TRAIN],
+        ["compare", "--data", "p.csv", "--schema", "schema.toml", "--agents", 3, "--epsilon", 1],
+        ["plan", "one-shot", "--rows", "50,50,50", "--epsilon", 1],
+    ],
+    ids=["train", "compare", "plan"],
+)
+@pytest.mark.parametrize("delta", [0.5, 1 / 150])
+def test_a_delta_of_one_over_the_rows_is_refused(tacit, command, delta):
+    patients("p.csv", 1)
+    code, out, err = tacit(*command, "--delta", delta)
+    assert (code, out) == (2, "")
+    assert "a method that publishes whole records could promise that" in err
+    assert err.count("\n") == 1
+
+
+def test_a_delta_is_allowed_with_a_reason_and_a_large_epsilon_warns(tacit, tmp_path):
+    patients("p.csv", 1)
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--delta", 0.5, "--allow-delta", "a made-up file")
+    assert code == 0, err
+    assert "warning: delta = 0.5 is not small beside one over 150 rows" in err
+    model = json.loads((tmp_path / "model.json").read_text())
+    assert model["privacy"]["delta was allowed because"] == "a made-up file"
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--delta", 0.5, "--allow-delta", " ")
+    assert code == 2
+    code, _, err = tacit("plan", "one-shot", "--rows", "500,500", "--epsilon", 25)
+    assert (code, "warning: epsilon = 25 protects nobody" in err) == (0, True)
+
+
+def test_a_comparison_says_that_it_spends_nothing(tacit):
+    patients("p.csv", 1)
+    args = ["--schema", "schema.toml", "--agents", 3, "--epsilon", 1, "--seeds", 1, "--delta", 1e-4]
+    code, _, err = tacit("compare", "--data", "p.csv", *args)
+    assert code == 0, err
+    assert "spends nothing from a ledger" in " ".join(err.split())
