@@ -34,7 +34,7 @@ NOISY = re.compile(
     r"[\w-]+\.json: weights\.\d+(\.\d+)?"  # of the model; those of several classes are lists of lists
     r"|\w+\.report\.json: report\.(model|releases\.\d+\.sha256)"  # hashes of what was released
     r"|\w+\.report\.json: report\.ledger\.(book|head)"  # random, and a salted hash
-    r"|\w+\.report\.json: report\.ledgers\.\w+\.\d+\.(book|head|rows|signature)"  # the same of neighbours, as of some moment
+    r"|\w+\.report\.json: report\.ledgers\.\w+\.\d+\.(book|head|rows|signature)"  # of neighbours, at some moment
     r"|\w+\.report\.json: signature"  # has a random number of its own
     r"|\w+\.report\.json: report\.written"  # a time
     r"|\w+\.report\.json: report\.listening\.moved\..*"  # computed from what was released

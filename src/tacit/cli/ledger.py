@@ -281,10 +281,12 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, why: Why = "", who: Who = No
 def _runs(runs: list[dict[str, Any]]) -> Table:
     """One line a run."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, width in {"when": 16, "run": 9, "what": None, "epsilon": 8, "total": 8, "left": 8}.items():
-        table.add_column(name, justify="right" if width == 8 else "left", min_width=width, no_wrap=True)
+    for name in ("when", "run", "what", "epsilon", "total", "left"):
+        table.add_column(name, justify="right" if name in ("epsilon", "total", "left") else "left", no_wrap=True)
+    room = max(screen.width - 16 - 16 - 3 * 8 - 10, 10)  # of the time, a run, the numbers, and what is between them
     for run in runs:
         what = " ".join(text for text in (run["method"], run["title"]) if text)
+        what = what if len(what) <= room else f"{what[: room - 1]}…"
         when = run["when"][:16].replace("T", " ")
         numbers = ("-" if run[name] is None else f"{run[name]:.4g}" for name in ("epsilon", "total", "left"))
         table.add_row(when, escape(_short(run["run"])), escape(what), *numbers)
