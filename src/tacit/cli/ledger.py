@@ -283,7 +283,8 @@ def _runs(runs: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("when", "run", "what", "epsilon", "total", "left"):
         table.add_column(name, justify="right" if name in ("epsilon", "total", "left") else "left", no_wrap=True)
-    room = max(screen.width - 16 - 16 - 3 * 8 - 10, 10)  # of the time, a run, the numbers, and what is between them
+    longest = max(len(_short(run["run"])) for run in runs)
+    room = max(screen.width - 16 - longest - 3 * 8 - 10, 10)  # what time, run, numbers and the gaps leave
     for run in runs:
         what = " ".join(text for text in (run["method"], run["title"]) if text)
         what = what if len(what) <= room else f"{what[: room - 1]}…"
