@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli import names
+from tacit.cli.console import err, rounds_bar
 from tacit.cli.console import out as screen
-from tacit.cli.console import rounds_bar
 from tacit.cli.options import Json
 from tacit.errors import InputError
 
@@ -99,4 +99,5 @@ def audit(
             f"({found.confidence:.1%} confidence, {found.samples:,} runs under each data set); "
             f"claimed {found.claimed:g}{f' at delta {found.delta:g}' if found.delta else ''}: {verdict}"
         )
+    err.print("the records of an audit are made up: it spends nothing from a ledger", style="dim")
     raise typer.Exit(1 if found.caught else 0)
