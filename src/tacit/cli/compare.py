@@ -13,15 +13,17 @@ import typer
 
 from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
-from tacit.cli.console import can_plot, err, warn_of
+from tacit.cli.console import can_plot, err, tell_written, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, rare, read, share_out
 from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
-from tacit.files import replacing, writable
+from tacit.files import replacing, writable, write_private
 from tacit.report import tables
+from tacit.report.document import comparison as document
+from tacit.report.document.trained import written as written_now
 from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, lines, margin, recommended
 from tacit.workflows.comparison import compare as compare_methods
 from tacit.workflows.recipes import Reserve
@@ -50,6 +52,7 @@ def compare(
     robust: options.Robust = None,
     hostile: options.HostileText = None,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a report to read: one HTML file.")] = None,
     json: options.Json = False,
 ) -> None:
     """Compare all private methods at one total budget, on the same records.
@@ -84,6 +87,8 @@ def compare(
         names.folder(out)
         for name in ("comparison.png", "comparison.csv"):
             writable(out / name, [data])
+    inputs: list[str | Path] = [data, graph, *([] if schema is None else [schema])]
+    names.report_file(report, inputs, [] if out is None else [out / "comparison.png", out / "comparison.csv"])
     table, used_schema = read(data, label, site, schema)
     used_schema = rare(used_schema, positive_share, class_weight)
     encoded = used_schema.encode(table)
@@ -105,9 +110,7 @@ def compare(
     results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared)
     best = recommended(results)
     if json:
-        listened = {"robust": robust, "hostile": hostile}
-        listened = {name: text for name, text in listened.items() if text is not None}
-        typer.echo(json_format.dumps({"methods": [as_json(c) for c in results], "recommended": best.name} | listened))
+        typer.echo(json_format.dumps(as_plain(results, best, robust, hostile)))
     else:
         if liars is not None:
             screen.print(f"[bold]{liars}[/bold]; errors are of the honest members")
@@ -122,6 +125,12 @@ def compare(
             plots.method_errors(results, best, out / "comparison.png", title)
             written = f"{out / 'comparison.png'} and {written}"
         err.print(f"wrote {written}", markup=False, soft_wrap=True)
+    if report is not None:
+        facts = {"agents": len(agent_names), "edges": len(talk.edges), "rows": len(encoded), "seeds": seeds}
+        said = {"title": Path(data).name, "summary": in_words(best, results), "error_name": best.error_name}
+        plain = written_now() | said | as_plain(results, best, robust, hostile) | facts
+        write_private(report, document.comparison(plain | {"epsilon": epsilon, "delta": delta}))
+        tell_written(report)
 
 
 def run(
@@ -209,6 +218,14 @@ def _shared_in_words(results: list[MethodResult]) -> str:
         f" It holds against all other members together. Shared noise would have {', '.join(each)} (--colluders): "
         "against more of them it is weaker."
     )
+
+
+def as_plain(
+    results: list[MethodResult], best: MethodResult, robust: str | None, hostile: str | None
+) -> dict[str, Any]:
+    """All methods, for --json and the report."""
+    listened = {name: text for name, text in {"robust": robust, "hostile": hostile}.items() if text is not None}
+    return {"methods": [as_json(c) for c in results], "recommended": best.name} | listened
 
 
 def as_json(c: MethodResult) -> dict[str, Any]:

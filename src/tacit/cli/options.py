@@ -41,6 +41,8 @@ _COLLUDERS = (
 _DROPOUTS = "With --colluders: how many members may go away in the middle of the run, besides. Costs as much noise."
 _OUT = "The model file to write. A plot of the convergence goes into the same folder, as .png."
 
+_REPORT = "Also write a report to read: one HTML file, without anything that the guarantee does not cover."
+
 _ROBUST = (
     "Protect against one lying member by how the others listen: clipping (costs least), trimmed or median. Every "
     "member needs two neighbours; more edges protect better."
@@ -74,6 +76,7 @@ Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
 Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
 Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
+Report = Annotated[Path | None, Option("--report", help=_REPORT, show_default=False)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Robust = Annotated[str | None, Option(help=_ROBUST)]
 Colluders = Annotated[int | None, Option(help=_COLLUDERS, metavar="T", show_default=False)]

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar, warn_of
+from tacit.cli.console import err, rounds_bar, tell_written, warn_of
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOT_COVERED, Division, encoded, share_out
 from tacit.data import Schema, Table
 from tacit.data.public import require_public
+from tacit.files import write_private
+from tacit.report.document import run as document
+from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
 from tacit.workflows.training import as_plain, hold_out, train_privately
@@ -33,6 +36,7 @@ class Asked(NamedTuple):
     hostile: str | None
     seed: int
     out: Path
+    report: Path | None
     json: bool
 
 
@@ -85,6 +89,9 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
             progress=lambda done: bar.update(bar.task_ids[0], completed=done),
         )
     trained.model.save(asked.out)
+    if asked.report is not None:
+        title = Path(asked.file).name
+        write_private(asked.report, document.run(data_of.privately(trained, title, name, asked.graph)))
     if asked.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
         found = {"model": str(asked.out), "algorithm": name} | {field: getattr(trained, field) for field in fields}
@@ -102,7 +109,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
         for line in in_words(trained.measured, schema.label):
             screen.print(f"  {line}", soft_wrap=True)
-    err.print(f"wrote {asked.out}", markup=False, soft_wrap=True)
+    tell_written(asked.out, asked.report)
 
 
 def show_liars(liars: Hostile | None) -> None:
