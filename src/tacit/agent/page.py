@@ -160,7 +160,7 @@ class Page:
             raise _Refused(HTTPStatus.FORBIDDEN)
         if method != "GET":
             raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED)
-        _, token, path, *more = [*target.split("/"), "", ""]
+        _, token, path, *_ = [*target.split("/"), "", ""]
         known = hmac.compare_digest(token.encode(), self._token.encode())
         if not known or target not in (f"/{token}/", f"/{token}/state.json"):
             raise _Refused(HTTPStatus.NOT_FOUND)

@@ -43,6 +43,11 @@ _OUT = "The model file to write. A plot of the convergence goes into the same fo
 
 _REPORT = "Also write a report to read: one HTML file, without anything that the guarantee does not cover."
 
+_PAGE = (
+    "Serve a live page to watch, on this machine only: 127.0.0.1:8642. The command prints the address, which contains a "
+    "secret. The page can change nothing."
+)
+
 _ROBUST = (
     "Protect against one lying member by how the others listen: clipping (costs least), trimmed or median. Every "
     "member needs two neighbours; more edges protect better."
@@ -76,6 +81,7 @@ Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
 Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
 Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
+Page = Annotated[str | None, Option("--page", help=_PAGE, metavar="HOST:PORT", show_default=False)]
 Report = Annotated[Path | None, Option("--report", help=_REPORT, show_default=False)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Robust = Annotated[str | None, Option(help=_ROBUST)]

@@ -20,7 +20,7 @@ from tacit.workflows.training import PrivatelyTrained, Trained
 _MOST = 400  # points of a curve
 # Of the model file: shown elsewhere.
 _APART = ("agents", "edges", "rounds", "converged", "robust", "simulated attack", "parameters", "positive_share")
-_APART_OF_AGENTS = ("without", "federation", "member")
+_APART += ("without", "federation", "member")  # of an agent
 
 
 def written() -> dict[str, str]:
@@ -77,8 +77,7 @@ def common(training: Mapping[str, Any], method: dict[str, str]) -> dict[str, Any
         "agents": training["agents"],
         "edges": training["edges"],
         "method": method,
-        "settings": {key: training[key] for key in training if key not in _APART + _APART_OF_AGENTS}
-        | training["parameters"],
+        "settings": {key: value for key, value in training.items() if key not in _APART} | training["parameters"],
         "attack": training.get("simulated attack"),
         "robust": training.get("robust"),
     }
