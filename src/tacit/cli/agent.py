@@ -133,9 +133,9 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     if json:
         typer.echo(json_format.dumps(found))
         return
-    doing = (
-        found["doing"] if found["alive"] or found["doing"] == "finished" else f"not running; it was {found['doing']}"
-    )
+    doing = found["doing"]
+    if not (found["alive"] or doing == "finished"):
+        doing = f"not running; it was {doing}"
     screen.print(f"{found['member']}: round {found['round']} of {found['rounds']}; {doing}", markup=False)
     if found["without"]:
         screen.print(f"  goes on without {', '.join(found['without'])}", markup=False)

@@ -44,8 +44,8 @@ _OUT = "The model file to write. A plot of the convergence goes into the same fo
 _REPORT = "Also write a report to read: one HTML file, without anything that the guarantee does not cover."
 
 _PAGE = (
-    "Serve a live page to watch, on this machine only: 127.0.0.1:8642. The command prints the address, which contains a "
-    "secret. The page can change nothing."
+    "Serve a page to watch in a browser on this machine: 127.0.0.1:8642, or another loopback address. The command "
+    "prints the whole address, which contains a secret. Nothing can be changed through the page."
 )
 
 _ROBUST = (

@@ -19,8 +19,8 @@ from tacit.workflows.training import PrivatelyTrained, Trained
 
 _MOST = 400  # points of a curve
 # Of the model file: shown elsewhere.
-_APART = ("agents", "edges", "rounds", "converged", "robust", "simulated attack", "parameters", "positive_share")
-_APART += ("without", "federation", "member")  # of an agent
+_APART = ["agents", "edges", "rounds", "converged", "robust", "simulated attack", "parameters", "positive_share"]
+_APART += ["without", "federation", "member"]  # of an agent
 
 
 def written() -> dict[str, str]:
