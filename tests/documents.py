@@ -1,6 +1,7 @@
 """Example data of all reports: what the commands give them. Not a test."""
 
 import copy
+import math
 
 from tacit.report.document.certificate import certificate
 from tacit.report.document.comparison import comparison
@@ -143,3 +144,16 @@ def evil(plain):
     if isinstance(plain, list):
         return [evil(value) for value in plain]
     return copy.copy(plain) + _EVIL if isinstance(plain, str) else plain
+
+
+def at(data, path):
+    for part in path.split("."):
+        data = len(data) if part == "length" else data[int(part) if isinstance(data, list) else part]
+    return data
+
+
+def same(text, value):
+    """Whether a shown number is that of the data, rounded, and a cost never down."""
+    if isinstance(value, str) or value is None:
+        return text == (value or "no bound")
+    return math.isclose(float(text.replace(",", "")), value, rel_tol=2e-3, abs_tol=6e-5)

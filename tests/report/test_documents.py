@@ -2,12 +2,11 @@
 
 import copy
 import json
-import math
 import re
 from html.parser import HTMLParser
 
 import pytest
-from documents import CERTIFICATE, COMPARISON, DOCUMENTS, LEDGER, SHARED, evil
+from documents import CERTIFICATE, COMPARISON, DOCUMENTS, LEDGER, SHARED, at, evil, same
 
 from tacit.html.frame import POLICY
 from tacit.html.pictures import MOST_MEMBERS
@@ -46,19 +45,6 @@ class Read(HTMLParser):
             self.words.append(text)
         if "data-of" in attributes:
             self.shown[attributes["data-of"]] = text
-
-
-def at(data, path):
-    for part in path.split("."):
-        data = len(data) if part == "length" else data[int(part) if isinstance(data, list) else part]
-    return data
-
-
-def same(text, value):
-    """Whether a shown number is that of the data, rounded, and a cost never down."""
-    if isinstance(value, str) or value is None:
-        return text == (value or "no bound")
-    return math.isclose(float(text.replace(",", "")), value, rel_tol=2e-3, abs_tol=6e-5)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

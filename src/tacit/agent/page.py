@@ -30,6 +30,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from logging import Handler, LogRecord
 from pathlib import Path
@@ -89,8 +90,9 @@ class Page:
         self._ended, self._next = {"error": error}, 0.0
         if time.monotonic() - self._asked < _LAST_WORD:
             self._told.wait(_LAST_WORD)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+        with suppress(RuntimeError):  # it has ended already
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(_PATIENCE)
         self._socket.close()
 

@@ -21,9 +21,9 @@ from tacit.data import Dataset, Schema
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable, write_private
+from tacit.html.frame import written as written_now
 from tacit.report import tables
 from tacit.report.document import comparison as document
-from tacit.report.document.trained import written as written_now
 from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, lines, margin, recommended
 from tacit.workflows.comparison import compare as compare_methods
 from tacit.workflows.recipes import Reserve

@@ -6,9 +6,11 @@ A document needs no network and runs no script; its security policy allows neith
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tacit import __version__
 from tacit.html import table
 from tacit.html.markup import Markup, data_block, joined, markup, tag
 
@@ -42,6 +44,11 @@ def _subtitle(kind: str, plain: dict[str, Any]) -> str:
     """What, when and by which program."""
     when = f", written on {moment(plain['written'])}" if plain.get("written") else ""
     return f"{kind}{when}{f' by tacit {by}' if (by := plain.get('tacit')) else ''}"
+
+
+def written() -> dict[str, str]:
+    """By which version a document was written, and when."""
+    return {"tacit": __version__, "written": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def section(title: str, *parts: object) -> Markup:

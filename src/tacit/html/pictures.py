@@ -78,7 +78,7 @@ def gauge(spent: float, cap: float, title: str) -> Markup:
     drawn = [tag("rect", x=0, y=4, width=600, height=22, rx=11, class_="track")]
     if spent > 0:
         drawn.append(tag("rect", x=0, y=4, width=f"{max(22.0, 600 * share):.1f}", height=22, rx=11, class_=kind))
-    return picture(title, 600, 30, *drawn)
+    return picture(title, 600, 30, *drawn, class_="wide")
 
 
 class Step(NamedTuple):
@@ -117,7 +117,7 @@ def budget_over_time(spent: Sequence[Step], caps: Sequence[Step]) -> Markup:
         tag("text", moment(first)[:10], x=left, y=bottom + 22, font_size=14, class_="faint"),
         tag("text", moment(end)[:10], x=right, y=bottom + 22, text_anchor="end", font_size=14, class_="faint"),
     ]
-    return picture("what was spent over time, below the cap", 640, 218, *drawn)
+    return picture("what was spent over time, below the cap", 640, 218, *drawn, class_="wide")
 
 
 def _staircase(steps, places, x, y, start, end) -> str:  # type: ignore[no-untyped-def]
@@ -185,7 +185,7 @@ def ranges(lines: Sequence[Range], axis: str) -> Markup:
     drawn.append(
         tag("text", axis, x=(left + right) / 2, y=bottom + 38, text_anchor="middle", font_size=13, class_="faint")
     )
-    return picture(axis, 640, bottom + 46, *drawn)
+    return picture(axis, 640, bottom + 46, *drawn, class_="wide")
 
 
 def _between(low: float, high: float) -> list[float]:

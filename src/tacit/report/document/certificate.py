@@ -6,14 +6,17 @@ from typing import Any
 
 from tacit.html.frame import box, bullets, commands, counted, document, facts, rows, section, shown
 from tacit.html.markup import Markup, tag
-from tacit.privacy.meaning import in_words
-from tacit.report.document.cost import number
+from tacit.privacy.meaning import EVERYBODY, in_words
+from tacit.report.document.cost import coalition, number
 
 KIND = "Check of a certificate"
 
 
 def certificate(plain: dict[str, Any]) -> str:
-    """The document. `plain` is what `tacit certificate verify --json` prints."""
+    """The document. `plain` is what `tacit certificate verify --json` prints.
+
+    `colluders` in it says against how many members together epsilon holds; all others, if it is None.
+    """
     return document(
         plain["title"] or "Certificate",
         KIND,
@@ -45,10 +48,20 @@ def _in_short(plain: dict[str, Any]) -> Markup:
     if plain["epsilon"] is None:
         cost.append("Exact values were exchanged: the run was not private.")
     else:
-        cost.append(in_words(plain["epsilon"], plain["delta"]))
+        cost.append(in_words(plain["epsilon"], plain["delta"], _who(plain)))
     return box(
         "good", tag("p", tag("strong", "Valid. "), "Everything that can be checked holds.", class_="lead"), *cost
     )
+
+
+def _who(plain: dict[str, Any]) -> str:
+    """Against whom the guarantee holds, as far as the data says."""
+    if "colluders" not in plain:
+        return "somebody against whom the guarantee holds"
+    colluders, members = plain["colluders"], len(plain["members"])
+    if colluders is None or colluders >= members - 1:
+        return EVERYBODY
+    return coalition(colluders, members)
 
 
 def _faults(plain: dict[str, Any]) -> Markup:

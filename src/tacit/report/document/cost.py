@@ -27,6 +27,11 @@ def against(plain: dict[str, Any]) -> str:
     members, colluders = len(plain["agents"]), plain["colluders"]
     if not shares_noise(plain):
         return EVERYBODY
+    return coalition(colluders, members)
+
+
+def coalition(colluders: int, members: int) -> str:
+    """So many members that put together what they know, as the beginning of a sentence."""
     if colluders == 0:
         return "somebody who is no member and hears every sum"
     return f"any {colluders} of the {members} members, with all that {'it knows' if colluders == 1 else 'they know'},"

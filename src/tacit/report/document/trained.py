@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from tacit import __version__
-from tacit.html.frame import counted
+from tacit.html.frame import counted, written
 from tacit.privacy.accounting import delta_warning
 from tacit.report.metrics import in_words
 from tacit.workflows.recipes import RECIPES
@@ -21,11 +19,6 @@ _MOST = 400  # points of a curve
 # Of the model file: shown elsewhere.
 _APART = ["agents", "edges", "rounds", "converged", "robust", "simulated attack", "parameters", "positive_share"]
 _APART += ["without", "federation", "member"]  # of an agent
-
-
-def written() -> dict[str, str]:
-    """By which version a document was written, and when."""
-    return {"tacit": __version__, "written": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def privately(trained: PrivatelyTrained, title: str, name: str, graph: str) -> dict[str, Any]:
