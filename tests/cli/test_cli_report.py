@@ -60,14 +60,6 @@ def test_liars_are_named(tacit, patients):
     assert "1 of 4 members lie (flip): a simulation of an attack" in Path("report.html").read_text(encoding="utf-8")
 
 
-def test_a_comparison(tacit, patients):
-    args = ("--schema", "schema.toml", "--agents", 2, "--seeds", 1, "--json", "--report", "report.html")
-    code, out, err = tacit("compare", "--data", patients, *args)
-    assert code == 0, err
-    printed, shown = json.loads(out), data_of("report.html")
-    assert {key: shown[key] for key in printed} == printed
-
-
 @pytest.mark.parametrize("command", [("train",), ("compare", "--data")])
 @pytest.mark.parametrize("target", ["patients.csv", "schema.toml"])
 def test_inputs_are_not_overwritten(tacit, patients, command, target):

@@ -67,7 +67,7 @@ def _block(part: object) -> Markup:
 
 def bullets(items: Iterable[object]) -> Markup:
     """A list."""
-    return tag("ul", joined((tag("li", item) for item in items), "\n"))
+    return tag("ul", "\n", joined((tag("li", item) for item in items), "\n"), "\n")
 
 
 def commands(lines: Iterable[str]) -> Markup:
