@@ -15,13 +15,13 @@ from pathlib import Path
 
 from PIL import Image
 
+from tacit.html.frame import written
+from tacit.report.document.ledger import ledger
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
 import browser
 from documents import LEDGER
-
-from tacit.html.frame import written
-from tacit.report.document.ledger import ledger
 
 IMAGES = ROOT / "docs" / "images"
 _TACIT = [sys.executable, "-m", "tacit"]
@@ -29,7 +29,7 @@ _TACIT = [sys.executable, "-m", "tacit"]
 
 def save(name: str, png: bytes) -> None:
     """Writes a picture with few colours: a third of the size."""
-    made = Image.open(io.BytesIO(png)).convert("RGB").quantize(64)
+    made = Image.open(io.BytesIO(png)).convert("RGB").quantize(128)
     made.save(IMAGES / f"{name}.png", optimize=True)
 
 

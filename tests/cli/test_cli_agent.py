@@ -463,8 +463,9 @@ def test_a_private_federation_needs_public_bounds(hospitals, tacit):
 
 def test_the_demonstration_of_a_federation(tacit, tmp_path):
     """The other half of `make demo`: all of it, with three organisations."""
-    code, out, err = tacit("federation", "demo", "--agents", 3, "--out", "shown")
+    code, out, err = tacit("federation", "demo", "--agents", 3, "--out", "shown", "--page", "127.0.0.1:0")
     assert code == 0, err
+    assert re.search(r"^watch it at http://127\.0\.0\.1:\d+/[\w-]{32}/$", err, flags=re.MULTILINE)
     (apart,) = re.findall(r"largest difference between a weight and the simulation's: (\S+)", " ".join(out.split()))
     assert float(apart) <= 1e-9
     for kind in ("exact", "private"):

@@ -77,12 +77,15 @@ def run(
 
     handshakes.trace()
     from tacit.agent import report as signed
+    from tacit.agent.page import loopback
     from tacit.agent.run import take_part
     from tacit.report.document.run import run as document
     from tacit.report.document.taken_part import taken_part
 
     if patience is not None:
         number("patience", patience)
+    if page is not None:
+        loopback(page)  # refuses a bad one before anything is read
     inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
     report_file = out.with_suffix(".report.json")
     writable(out, inputs)

@@ -22,7 +22,7 @@ def graph(
     n = len(names)
     upright = n <= _WORDS_BESIDE
     radius = 105 if upright else 150
-    half_width, half_height = (300, radius + 45) if upright else (radius + 120, radius + 120)
+    half_width, half_height = (300, radius + 34) if upright else (radius + 120, radius + 120)
     at = [
         (
             half_width + radius * math.sin(2 * math.pi * k / n),

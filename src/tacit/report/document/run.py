@@ -131,7 +131,8 @@ def _who(plain: dict[str, Any]) -> Markup:
         parts.append("This was a simulation: one process held the records of all members.")
     if 2 <= len(agents) <= MOST_MEMBERS:
         drawn = graph(names, edges, own=plain.get("member"))
-        parts.append(figure(drawn, "Each line is a pair of members that send messages to each other."))
+        own = f" {plain['member']} is green." if plain.get("member") else ""
+        parts.append(figure(drawn, f"Each line is a pair of members that send messages to each other.{own}"))
     elif len(agents) > MOST_MEMBERS:
         least, most = min(talks.values()), max(talks.values())
         parts.append(f"There are too many members for a picture. Each talks to {least} to {most} others.")
@@ -173,7 +174,11 @@ def _setting(value: object) -> str:
 
 def _what_left(plain: dict[str, Any]) -> Markup:
     private = plain["private"]
-    what = "a row of numbers, with noise added before it leaves" if private else "a row of numbers, without noise"
+    what = "It has noise, or it is computed from messages that have noise, and from nothing else."
+    if not private:
+        what = "It has no noise, or noise that can be taken away."
+    if plain.get("exchange", "rows") != "rows":
+        what += " Nobody sees the message of a single member, only sums of several."
     sent = [
         shown("messages", f"{plain['messages']:,}"),
         f" message{'s' * (plain['messages'] != 1)} with ",
@@ -185,7 +190,9 @@ def _what_left(plain: dict[str, Any]) -> Markup:
         near = "Each neighbour gets the same message. " if plain.get("exchange") == "rows" else ""
     else:
         told, near = "The members sent each other ", ""
-    return section("What left", sentence(told, *sent, near, f"A message is {what}. Records never left a member."))
+    return section(
+        "What left", sentence(told, *sent, near, f"A message is a row of numbers. {what} Records never left a member.")
+    )
 
 
 def _cost(plain: dict[str, Any]) -> Markup:
