@@ -18,12 +18,11 @@ from PIL import Image
 from tacit.html.frame import written
 from tacit.report.document.ledger import ledger
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 import browser
 from documents import LEDGER
 
-IMAGES = ROOT / "docs" / "images"
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 _TACIT = [sys.executable, "-m", "tacit"]
 
 

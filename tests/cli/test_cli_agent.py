@@ -205,6 +205,10 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
         busy.listen()
         port = busy.getsockname()[1]
         assert "the port is in use" in run(*own, "--exact", "--listen", f"127.0.0.1:{port}")
+        assert f"--page: cannot listen at 127.0.0.1:{port}" in run(*own, "--exact", "--page", f"127.0.0.1:{port}")
+    assert "--page listens on this machine only" in run("--data", "nothing.csv", "--page", "0.0.0.0:8642")
+    assert "alder.csv is an input" in run(*own, "--exact", "--report", "alder.csv")
+    assert "--report would overwrite model.report.json" in run(*own, "--exact", "--report", "model.report.json")
     assert "patience must be a positive number" in run(*own, "--exact", "--patience", "nan")
     assert "waiting for birch, cedar for 0.2 s without success" in run(*own, "--exact", "--patience", "0.2")
     os.chmod("alder/key.pem", 0o644)

@@ -24,10 +24,10 @@ def number(value: float | None) -> str:
 
 def against(plain: dict[str, Any]) -> str:
     """The largest coalition that the guarantee was made for."""
-    members, colluders = len(plain["agents"]), plain["colluders"]
     if not shares_noise(plain):
         return EVERYBODY
-    return coalition(colluders, members)
+    members = len(plain["agents"]) + len(plain.get("without") or [])  # that have agreed
+    return coalition(plain["colluders"], members)
 
 
 def coalition(colluders: int, members: int) -> str:

@@ -190,9 +190,8 @@ def _what_left(plain: dict[str, Any]) -> Markup:
         near = "Each neighbour gets the same message. " if plain.get("exchange") == "rows" else ""
     else:
         told, near = "The members sent each other ", ""
-    return section(
-        "What left", sentence(told, *sent, near, f"A message is a row of numbers. {what} Records never left a member.")
-    )
+    about = f"A message is a row of numbers. {what} Records never left a member."
+    return section("What left", sentence(told, *sent, near, about))
 
 
 def _cost(plain: dict[str, Any]) -> Markup:
