@@ -96,7 +96,7 @@ class Page:
             raise RuntimeError(str(found["exceptionDetails"]))
         return found["result"].get("value")
 
-    def until(self, expression: str, within: float = 60.0) -> Any:
+    def until(self, expression: str, within: float = 180.0) -> Any:
         """Waits until some JavaScript has a true value, and gives that."""
         end = time.monotonic() + within
         while not (value := self.evaluate(expression)):

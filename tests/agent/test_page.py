@@ -7,6 +7,7 @@ import re
 import socket
 import time
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
@@ -128,6 +129,7 @@ def test_clients_that_are_slow_or_many_or_long(page, monkeypatch):
         for _ in range(1000):
             line.sendall(b"x" * 65536)
         assert line.recv(1) == b""
+    monkeypatch.setattr(pages, "_PATIENCE", 20.0)
     assert get(page)[0] == 200
 
 
@@ -163,8 +165,9 @@ def test_looks_are_rare_if_they_are_slow():
     page = Page("127.0.0.1:0", slowly)
     for _ in range(5):
         get(page, place(page)[1] + "state.json")
-    page.close("stopped by you")
-    assert len(looks) == 1
+    page.close()
+    assert all(after - before >= 0.1 / pages._SHARE for before, after in pairwise(looks))
+    assert len(looks) < 5
 
 
 def test_somebody_who_watches_learns_how_it_ended():

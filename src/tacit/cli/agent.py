@@ -161,12 +161,12 @@ def _watched(where: str | None, participant: Participant, ledger: Path | None) -
     from tacit.agent.watching import Watched
 
     first = [participant, *participant.earlier()][-1]
-    lines = LastLines()
-    logging.getLogger("tacit.agent").addHandler(lines)
+    lines, log = LastLines(), logging.getLogger("tacit.agent")
     member = Watched(participant.name, first.federation, first.store.path, ledger, lines.lines)
     page = Page(where, lambda: {"title": first.federation.title, "members": [member.look()]})
     err.print(f"watch it at {page.address}", markup=False, soft_wrap=True)
     failure: str | None = "stopped"
+    log.addHandler(lines)
     try:
         yield
         failure = None
@@ -175,6 +175,7 @@ def _watched(where: str | None, participant: Participant, ledger: Path | None) -
         raise
     finally:
         page.close(failure)
+        log.removeHandler(lines)
 
 
 class _Warnings(logging.Handler):
