@@ -126,6 +126,8 @@ def test_a_ledger_says_how_long_it_lasts():
     assert "0.93 of 2 is spent" in said
     assert "raised after the board" in said
     assert "any 2 members together" in said
+    assert "Any 2 members, with all that they know, can improve a guess" in said
+    assert "Somebody who is no member" in words(ledger(LEDGER | {"colluders": 0}))
 
 
 def test_a_ledger_keeps_fingerprints_to_itself():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from tacit.html import picture, shortened
 from tacit.html.frame import moment
 from tacit.html.markup import Markup, tag
 
+Scale = Callable[[float], float]
 MOST_MEMBERS = 60  # more cannot be told apart
 _WORDS_BESIDE = 12  # up to so many names stand upright beside their nodes; more are turned
 
@@ -120,8 +121,15 @@ def budget_over_time(spent: Sequence[Step], caps: Sequence[Step]) -> Markup:
     return picture("what was spent over time, below the cap", 640, 218, *drawn, class_="wide")
 
 
-def _staircase(steps, places, x, y, start, end) -> str:  # type: ignore[no-untyped-def]
-    """The path of a value that stays until the next step."""
+def _staircase(
+    steps: Sequence[Step], places: Sequence[float], x: Scale, y: Scale, start: float | None, end: float
+) -> str:
+    """The path of a value that stays until the next step.
+
+    steps, places : the values, and where on the axis of time each begins
+    x, y : from places and values to the picture
+    start, end : the value before the first step, if there is one, and where the axis of time ends
+    """
     before = f"M{x(0):.1f},{y(start):.1f} " if start is not None else f"M{x(places[0]):.1f},{y(steps[0].value):.1f} "
     moves = [f"H{x(place):.1f} V{y(step.value):.1f}" for step, place in zip(steps, places, strict=True)]
     return before + " ".join([*moves, f"H{x(end):.1f}"])

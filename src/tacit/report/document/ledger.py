@@ -54,9 +54,7 @@ def _in_short(plain: dict[str, Any]) -> Markup:
     cap, spent = plain["cap"], plain["spent"]
     if cap is None or spent is None:
         return box("warning", "This ledger has no cap yet. Nothing can be spent before one is set.")
-    who = EVERYBODY
-    if plain["colluders"] is not None:
-        who = f"any {counted(plain['colluders'], 'member')} that put together what they know"
+    who = _who(plain["colluders"])
     share = spent / cap["epsilon"] if cap["epsilon"] else 1.0
     return box(
         "good" if share <= 0.6 else "warning" if share <= 0.9 else "bad",
@@ -65,6 +63,15 @@ def _in_short(plain: dict[str, Any]) -> Markup:
         f"The cap allows at most this: {in_words(cap['epsilon'], cap['delta'], who)}",
         *([] if plain["forecast"] is None else [forecast(plain["forecast"])]),
     )
+
+
+def _who(colluders: int | None) -> str:
+    """Against whom the total holds: None if every member has added all of its noise in all runs."""
+    if colluders is None:
+        return EVERYBODY
+    if colluders == 0:
+        return "somebody who is no member and hears every sum"
+    return f"any {counted(colluders, 'member')}, with all that {'it knows' if colluders == 1 else 'they know'},"
 
 
 def forecast(plain: dict[str, Any]) -> str:
@@ -159,11 +166,9 @@ def _rests_on(plain: dict[str, Any]) -> Markup:
         "Fingerprints of files, and the head of the ledger, are not in this report: the guarantee does not cover them.",
     ]
     if plain["colluders"] is not None:
-        notes.insert(
-            1,
-            f"In some runs the members shared the noise. The total holds against any "
-            f"{counted(plain['colluders'], 'member')} together, not against more.",
-        )
+        whom = f"any {counted(plain['colluders'], 'member')} together" if plain["colluders"] else "people outside"
+        shared = f"In some runs the members shared the noise. The total holds against {whom}, not against more."
+        notes.insert(1, shared)
     return section("What this rests on", bullets(notes))
 
 
