@@ -40,6 +40,7 @@ SLOW = (
     "test_a_comparison",
     "test_the_audit",
     "test_agents",
+    "test_the_page_of_a_federation",
     "test_types.py",
 )
 

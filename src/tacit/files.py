@@ -46,6 +46,21 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
+def write_private(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a file that only its owner may read. An existing file is replaced only if all went well.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_private(Path(folder) / "x.txt", "whole")
+    ...     oct((Path(folder) / "x.txt").stat().st_mode)[-3:]
+    '600'
+    """
+    with replacing(path) as draft:
+        draft.unlink(missing_ok=True)  # what a process of the same number has left may be open to others
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Gives a path to write to, in the same folder. An existing file is replaced only if all went well.

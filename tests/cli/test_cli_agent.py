@@ -66,7 +66,9 @@ def with_free_ports(command):
 
 
 def test_the_deployment_of_the_docs(hospitals, tacit):
-    new, agree, show, ledger, run, status, verify = (words for words in commands() if words[1] != "train")
+    new, agree, show, ledger, run, status, verify, watched = (words for words in commands() if words[1] != "train")
+    assert watched[: len(run)] == run
+    ports = dict(zip(ROWS, map(str, free_ports(3)), strict=True))
     for name in ROWS:
         Path(f"{name}/key.pem").unlink()
         Path(f"{name}/certificate.pem").unlink()
@@ -80,7 +82,8 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     assert tacit(*show[1:])[1] == out
     agents = [
         subprocess.Popen(
-            [sys.executable, "-m", "tacit", *(word.replace("alder", name) for word in run[1:])],
+            [sys.executable, "-m", "tacit"]
+            + [word.replace("alder", name).replace("8642", ports[name]) for word in watched[1:]],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -91,6 +94,18 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
     said = [agent.communicate()[0] for agent in agents]
     assert [agent.returncode for agent in agents] == [0, 0, 0], said
     assert "65 releases, 64 with noise: epsilon = 2 at delta = 1e-05" in said[0].replace("\n", " ")
+    for name, text in zip(ROWS, said, strict=True):
+        assert f"watch it at http://127.0.0.1:{ports[name]}/" in text
+        data = re.search(r'id="data">(.*?)</script>', Path(f"{name}.html").read_text(encoding="utf-8"))[1]
+        shown, report = json.loads(data), json.loads(Path(f"{name}.report.json").read_text())["report"]
+        for key in ("title", "member", "run", "rounds", "epsilon", "delta", "private", "without", "listening"):
+            assert shown[key] == (f"{report['title']}: {name}" if key == "title" else report[key])
+        assert shown["messages"] == len(report["releases"])
+        assert [step["command"].split()[1:3] for step in shown["verify"]] == [
+            *(["federation", "show"], ["federation", "verify"], ["ledger", "verify"])
+        ]
+        for step in shown["verify"]:
+            assert tacit(*step["command"].split()[1:])[0] == 0
     for name in ROWS:
         code, out, err = tacit(*(word.replace("alder", name) for word in status[1:]))
         assert f"{name}: round 65 of 65; finished" in out, err
@@ -190,6 +205,10 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
         busy.listen()
         port = busy.getsockname()[1]
         assert "the port is in use" in run(*own, "--exact", "--listen", f"127.0.0.1:{port}")
+        assert f"--page: cannot listen at 127.0.0.1:{port}" in run(*own, "--exact", "--page", f"127.0.0.1:{port}")
+    assert "--page listens on this machine only" in run("--data", "nothing.csv", "--page", "0.0.0.0:8642")
+    assert "alder.csv is an input" in run(*own, "--exact", "--report", "alder.csv")
+    assert "--report would overwrite model.report.json" in run(*own, "--exact", "--report", "model.report.json")
     assert "patience must be a positive number" in run(*own, "--exact", "--patience", "nan")
     assert "waiting for birch, cedar for 0.2 s without success" in run(*own, "--exact", "--patience", "0.2")
     os.chmod("alder/key.pem", 0o644)
@@ -448,8 +467,9 @@ def test_a_private_federation_needs_public_bounds(hospitals, tacit):
 
 def test_the_demonstration_of_a_federation(tacit, tmp_path):
     """The other half of `make demo`: all of it, with three organisations."""
-    code, out, err = tacit("federation", "demo", "--agents", 3, "--out", "shown")
+    code, out, err = tacit("federation", "demo", "--agents", 3, "--out", "shown", "--page", "127.0.0.1:0")
     assert code == 0, err
+    assert re.search(r"^watch it at http://127\.0\.0\.1:\d+/[\w-]{32}/$", err, flags=re.MULTILINE)
     (apart,) = re.findall(r"largest difference between a weight and the simulation's: (\S+)", " ".join(out.split()))
     assert float(apart) <= 1e-9
     for kind in ("exact", "private"):

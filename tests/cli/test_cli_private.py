@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 
 import pytest
 from patients import SCHEMA
@@ -116,9 +117,14 @@ def test_compare(tacit, patients, schema, tmp_path):
     assert "Recommended: " in out or "No private method does better" in out
     assert "privacy: none of this table" in out
     code, out, err = tacit(
-        "compare", "--data", patients, "--schema", schema, "--site", "hospital", "--seeds", 1, "--json"
+        *("compare", "--data", patients, "--schema", schema, "--site", "hospital", "--seeds", 1, "--json"),
+        *("--report", "report.html"),
     )
     assert code == 0, err
+    shown = json.loads(
+        re.search(r'id="data">(.*?)</script>', (tmp_path / "report.html").read_text(encoding="utf-8"))[1]
+    )
+    assert {key: shown[key] for key in json.loads(out)} == json.loads(out)
     found = [m for m in json.loads(out)["methods"] if not m["name"].startswith("shared")]
     assert {method["messages"] % 6 for method in found} == {0}  # three hospitals on a ring
     code, out, err = tacit(*args, "--seeds", 1, "--graph", "path", "--json")

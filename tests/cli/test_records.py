@@ -38,15 +38,24 @@ NOISY = re.compile(
     r"|\w+\.report\.json: signature"  # has a random number of its own
     r"|\w+\.report\.json: report\.written"  # a time
     r"|\w+\.report\.json: report\.listening\.moved\..*"  # computed from what was released
+    r"|\w+\.html data: (written|listening\.moved\..*)"
 )
 # And these where the share of positives is a noisy count: the share, and what follows from it.
 COUNTED = re.compile(
     r"model\.json: (schema\.label\.positive_share|loss\.offset|training\.radius|training\.parameters\.deviation)"
     r"|standard output: positive_share"
+    r"|report\.html data: settings\.(radius|deviation)"
 )
 COUNTED_LINE = "share of positives, by a noisy count that the budget paid for: "
 NOT_COVERED = re.compile("not.covered.by.the.guarantee")  # in the line, or in the name of the field
+COUNTED_LINES = (COUNTED_LINE, '<tr><th scope="row">radius<', '<tr><th scope="row">deviation<')
 AGO = re.compile(r"heard from \d+ s ago")  # a time
+# Of a report: its data, which is compared as JSON; a time; and a list of warnings that holds nothing but who was moved.
+DATA = re.compile(r'(?<=id="data">).*?(?=</script>)')
+WRITTEN = re.compile(r"written on [-\d]+ [\d:]+ UTC")
+MOVED = re.compile(r"<li>What [\w ]+ said was moved at .*?</li>\n")
+NO_WARNINGS = re.compile(r'<section><h2>Warnings</h2>\n<div class="box warning"><ul>\n</ul></div></section>\n')
+ADDRESS = re.compile(r"watch it at http://127\.0\.0\.1:\d+/[\w-]{32}/")  # a random port, and a secret
 
 SCHEMA = """
 version = 1
@@ -155,6 +164,10 @@ def seen(code, out, err, folder, inputs, counted=False):
     for path in sorted(folder.iterdir()):
         if path.name not in inputs and path.is_file():
             texts[path.name] = path.read_bytes().decode(errors="surrogateescape")
+    for name in [name for name in texts if name.endswith(".html")]:
+        data = DATA.search(texts[name])[0]
+        texts[f"{name} data"], text = data, texts[name].replace(data, "")
+        texts[name] = NO_WARNINGS.sub("", MOVED.sub("", WRITTEN.sub("written", text)))
     for name, text in texts.items():
         try:
             plain = json.loads(text)
@@ -163,7 +176,8 @@ def seen(code, out, err, folder, inputs, counted=False):
                 plain = {key: value for key, value in plain.items() if key not in uncovered}
             found |= flat(f"{name}:", plain)
         except ValueError:
-            found[name] = "\n".join(line for line in unmarked(text) if not (counted and line.startswith(COUNTED_LINE)))
+            lines = unmarked(ADDRESS.sub("watch it", text))
+            found[name] = "\n".join(line for line in lines if not (counted and line.startswith(COUNTED_LINES)))
     return {
         name: said
         for name, said in found.items()
@@ -291,6 +305,17 @@ OPTIONS = {
         ],
         "seed": [[*TRAIN, "--agents", 4, "--graph", "random:4", "--seed", 5]],
         "out": [[*TRAIN, "--out", "other.json"]],
+        "report": [
+            [*TRAIN, *how, "--report", "report.html"]
+            for how in (
+                ["--site", "hospital"],
+                ["--agents", 3, "--holdout", 0.5],
+                ["--agents", 5, "--algorithm", "shared-descent", "--colluders", 1],
+                ["--agents", 3, "--algorithm", "mr-admm", "--positive-share", "noisy", "--json"],
+                ["--agents", 4, "--robust", "clipping", "--hostile", "labels:1"],
+                ["--agents", 3, "--delta", 0.2],
+            )
+        ],
         "json": [[*TRAIN, "--site", "hospital", "--json"]],
         **dict.fromkeys(("skew", "penalty", "loss", "l2", "rounds", "tolerance"), REFUSED),
     },
@@ -345,9 +370,10 @@ OPTIONS = {
     },
     ("federation", "show"): {"file": AGENTS},
     ("federation", "verify"): {"file": AGENTS, "report": AGENTS},
-    ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "colluders", "out"), EMBEDDED),
+    ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "colluders", "out", "page"), EMBEDDED),
     ("agent", "run"): dict.fromkeys(
-        ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact"), AGENTS
+        ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact", "report", "page"),
+        AGENTS,
     ),
     ("agent", "status"): dict.fromkeys(("federation", "identity", "store", "json"), AGENTS),
 }
@@ -516,7 +542,7 @@ def take_part(folder, addresses):
             ledger.set_cap(Cap(1.0, 1e-3))
         words = ["agent", "run", "--federation", "federation.toml", "--identity", name, "--data", f"{name}.csv"]
         words += ["--ledger", f"{name}.ledger", "--out", f"{name}.json", "--store", f"{name}.store"]
-        words += ["--listen", addresses[name], "--patience", "600"]
+        words += ["--listen", addresses[name], "--patience", "600", "--report", f"{name}.html", "--page", "127.0.0.1:0"]
         processes[name] = PROCESSES.Process(target=command, args=(folder, name, *words))
         processes[name].start()
     all_ended(processes.values(), 120)
@@ -574,7 +600,23 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
         # The comparison above leaves out the salted hash of the ledger. Here: nothing else of the ledger is written.
         with Ledger(folder / "alder.ledger", cost=epsilon) as ledger:
             secrets = [digest(read_csv(folder / "alder.csv")), *(entry.hash for entry in ledger.entries())]
-        written = "".join(path.read_text() for path in folder.glob("*.json")) + str(shown)
+        written = "".join(path.read_text() for path in (*folder.glob("*.json"), *folder.glob("*.html"))) + str(shown)
         assert not [secret for secret in secrets if secret in written]
     assert differences(*found) == {}
     assert any("alder.report.json: report.releases.0.event" in name for name in found[0])
+    assert any("alder.html data: epsilon" in name for name in found[0])
+
+
+def test_an_unmarked_error_in_a_report_would_be_seen(run, monkeypatch):
+    honest = train_module.data_of.privately
+
+    def leaking(trained, *given):
+        return honest(trained, *given) | {"warnings": [f"the error is {trained.measured.miss}"]}
+
+    monkeypatch.setattr(train_module.data_of, "privately", leaking)
+    monkeypatch.setattr(training.Model, "measured", lambda model, data: type("Measured", (), {"miss": data.y.sum()}))
+    monkeypatch.setattr(train_module, "as_plain", lambda measured: {})
+    monkeypatch.setattr(train_module, "in_words", lambda measured, label: [])
+    args = [*TRAIN, "--agents", 3, "--holdout", 0.9, "--report", "report.html"]
+    found = leaks(run, args, {"flipped": {"died": "no"}})["flipped"]
+    assert {"report.html", "report.html data: warnings.0"} <= found.keys()

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import json as json_format
 import logging
-import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli import names
-from tacit.cli.console import err, rounds_bar, warn
+from tacit.cli import names, options
+from tacit.cli.console import err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
 from tacit.cli.records import NOT_COVERED, encoded, records_of
 from tacit.errors import InputError, TacitError, number
-from tacit.files import writable
+from tacit.files import writable, write_private
 from tacit.privacy.noise import SecureNoise
 from tacit.workflows.model import Model
 from tacit.workflows.training import how
@@ -38,8 +39,8 @@ app = typer.Typer(
 
 _STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
 _EXACT = "Agree to exchange exact values, which is not private: for federations without a privacy target."
+_REPORT = "Also write a report to read, as one HTML file, when the run is finished."
 _LISTEN = "HOST:PORT to listen at, if it differs from the address in the federation file."
-_ALIVE = 10.0  # a process without a heartbeat for so many seconds is not running
 FederationFile = Annotated[Path, typer.Option(help="The federation file.", show_default=False)]
 Home = Annotated[Path, typer.Option("--identity", help="The folder of your key.", show_default=False)]
 StoreFile = Annotated[Path | None, typer.Option(help=_STORE)]
@@ -58,11 +59,16 @@ def run(
     listen: Annotated[str | None, typer.Option(help=_LISTEN)] = None,
     patience: Annotated[float | None, typer.Option(help="Stop after waiting so many seconds for a neighbour.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=_EXACT)] = False,
+    report: Annotated[Path | None, typer.Option(help=_REPORT, show_default=False)] = None,
+    page: options.Page = None,
 ) -> None:
     """Run your agent: check everything, wait for the neighbours, train, and write the model and a signed report.
 
     The agent sends nothing before it has checked data, schema, certificates and ledger. It charges the whole run to the
     ledger before the first message. After a crash, start the same command again: it continues where it stopped.
+
+    With --page you can watch the agent in a browser on this machine: its round, its neighbours, the budget and the log.
+    With --report it writes a page about the run at the end, for people who do not know the method.
 
     Example: `tacit agent run --federation fed.toml --identity alder --data alder.csv --ledger alder.ledger`
     """
@@ -70,29 +76,39 @@ def run(
     from tacit.agent import handshakes
 
     handshakes.trace()
-    from tacit.agent import report
+    from tacit.agent import report as signed
+    from tacit.agent.page import loopback
     from tacit.agent.run import take_part
+    from tacit.report.document.run import run as document
+    from tacit.report.document.taken_part import taken_part
 
     if patience is not None:
         number("patience", patience)
+    if page is not None:
+        loopback(page)  # refuses a bad one before anything is read
     inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
     report_file = out.with_suffix(".report.json")
     writable(out, inputs)
     writable(report_file, inputs)
+    names.report_file(report, inputs, [out, report_file])
     participant = _participant(federation, identity, data, ledger, store, exact)
     logging.getLogger("tacit.agent").addHandler(_Warnings())
     participant.check()
     _tell_plan(participant)
     last_line: list[str] = []  # below the bar
-    with handshakes.watched(), rounds_bar(participant.federation.rounds) as bar:
+    files = {"federation": federation, "report": report_file, "ledger": ledger}
+    with _watched(page, participant, ledger), handshakes.watched(), rounds_bar(participant.federation.rounds) as bar:
 
         def watch(doing: str, done: int, rounds: int) -> None:
             bar.update(bar.task_ids[0], description=doing, completed=done, total=rounds)
 
         def finished(participant: Participant, model: np.ndarray) -> None:
-            _model(participant, model).save(out)
-            report.write(participant, model, report_file)
-            err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
+            made = _model(participant, model)
+            made.save(out)
+            signed.write(participant, model, report_file)
+            if report is not None:
+                write_private(report, document(taken_part(participant, made, files)))
+            tell_written(out, report_file, report)
             without = f", without {', '.join(participant.federation.absent)}" if participant.federation.absent else ""
             last_line.append(f"{participant.name}: {participant.federation.rounds} rounds done{without}")
 
@@ -110,42 +126,56 @@ def status(federation: FederationFile, identity: Home, store: StoreFile = None, 
     Example: `tacit agent status --federation fed.toml --identity alder`
     """
     names.require_agent()
-    from tacit.agent import store as stores
-    from tacit.agent.federation import TOTALS, Federation
+    from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
-    from tacit.agent.method import PrivateMethod
-    from tacit.agent.participant import reduced_store
-    from tacit.privacy.accounting import totals
+    from tacit.agent.watching import status as seen
 
     agreed, own = Federation.load(federation), Identity.load(identity)
     agreed.place(own.name, own.certificate)
-    path = _store_path(store, identity, agreed)
-    events = []  # of all that one budget pays for
-    while (found := stores.status(path)).without:
-        events += found.events if agreed.exchange == TOTALS else []
-        agreed = agreed.without(found.without)
-        path = reduced_store(path, agreed)
-    events += found.events
-    method, now = agreed.method, time.time()
-    alive = found.heartbeat is not None and now - found.heartbeat < _ALIVE
-    spent = totals(Counter(events), method.delta).best if isinstance(method, PrivateMethod) and events else None
-    peers = {name: None if contact is None else now - contact for name, contact in found.peers.items()}
-    done = min(max(found.tick, 0), found.rounds)
+    found = seen(agreed, _store_path(store, identity, agreed))
     if json:
-        result = {"member": found.member, "run": found.run, "round": done, "rounds": found.rounds, "alive": alive}
-        result |= {"doing": found.doing, "seconds_since": peers, "epsilon": spent, "without": agreed.absent}
-        typer.echo(json_format.dumps(result))
+        typer.echo(json_format.dumps(found))
         return
-    doing = found.doing if alive or found.doing == "finished" else f"not running; it was {found.doing}"
-    screen.print(f"{found.member}: round {done} of {found.rounds}; {doing}", markup=False)
-    if agreed.absent:
-        screen.print(f"  goes on without {', '.join(agreed.absent)}", markup=False)
-    for name, ago in peers.items():
+    doing = found["doing"]
+    if not (found["alive"] or doing == "finished"):
+        doing = f"not running; it was {doing}"
+    screen.print(f"{found['member']}: round {found['round']} of {found['rounds']}; {doing}", markup=False)
+    if found["without"]:
+        screen.print(f"  goes on without {', '.join(found['without'])}", markup=False)
+    for name, ago in found["seconds_since"].items():
         screen.print(
             f"  {name}: {'not heard from yet' if ago is None else f'heard from {ago:.0f} s ago'}", markup=False
         )
+    spent = found["epsilon"]
     cost = "" if spent is None else f", epsilon = {spent:.4g} so far (the whole run is paid for)"
-    screen.print(f"released {len(events)} times{cost}")
+    screen.print(f"released {found['released']} times{cost}")
+
+
+@contextmanager
+def _watched(where: str | None, participant: Participant, ledger: Path | None) -> Iterator[None]:
+    """Serves a page to watch the agent, if one is asked for; says on it how the agent ended."""
+    if where is None:
+        yield
+        return
+    from tacit.agent.page import LastLines, Page
+    from tacit.agent.watching import Watched
+
+    first = [participant, *participant.earlier()][-1]
+    lines, log = LastLines(), logging.getLogger("tacit.agent")
+    member = Watched(participant.name, first.federation, first.store.path, ledger, lines.lines)
+    page = Page(where, lambda: {"title": first.federation.title, "members": [member.look()]})
+    err.print(f"watch it at {page.address}", markup=False, soft_wrap=True)
+    failure: str | None = "stopped"
+    log.addHandler(lines)
+    try:
+        yield
+        failure = None
+    except TacitError as error:
+        failure = str(error)
+        raise
+    finally:
+        page.close(failure)
+        log.removeHandler(lines)
 
 
 class _Warnings(logging.Handler):

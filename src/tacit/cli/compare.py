@@ -13,15 +13,17 @@ import typer
 
 from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
-from tacit.cli.console import can_plot, check_total, err
+from tacit.cli.console import can_plot, check_total, err, tell_written
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, rare, read, share_out
 from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
-from tacit.files import replacing, writable
+from tacit.files import replacing, writable, write_private
+from tacit.html.frame import written as written_now
 from tacit.report import tables
+from tacit.report.document import comparison as document
 from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, lines, margin, recommended
 from tacit.workflows.comparison import compare as compare_methods
 from tacit.workflows.recipes import Reserve
@@ -51,6 +53,7 @@ def compare(
     robust: options.Robust = None,
     hostile: options.HostileText = None,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a report to read: one HTML file.")] = None,
     json: options.Json = False,
 ) -> None:
     """Compare all private methods at one total budget, on the same records.
@@ -85,6 +88,8 @@ def compare(
         names.folder(out)
         for name in ("comparison.png", "comparison.csv"):
             writable(out / name, [data])
+    inputs: list[str | Path] = [data, graph, *([] if schema is None else [schema])]
+    names.report_file(report, inputs, [] if out is None else [out / "comparison.png", out / "comparison.csv"])
     check_total(epsilon, delta, 2, allow_delta)  # what no number of rows would allow
     table, used_schema = read(data, label, site, schema)
     check_total(None, delta, len(table), allow_delta)
@@ -113,9 +118,7 @@ def compare(
             soft_wrap=True,
         )
     if json:
-        listened = {"robust": robust, "hostile": hostile}
-        listened = {name: text for name, text in listened.items() if text is not None}
-        typer.echo(json_format.dumps({"methods": [as_json(c) for c in results], "recommended": best.name} | listened))
+        typer.echo(json_format.dumps(as_plain(results, best, robust, hostile)))
     else:
         if liars is not None:
             screen.print(f"[bold]{liars}[/bold]; errors are of the honest members")
@@ -130,6 +133,12 @@ def compare(
             plots.method_errors(results, best, out / "comparison.png", title)
             written = f"{out / 'comparison.png'} and {written}"
         err.print(f"wrote {written}", markup=False, soft_wrap=True)
+    if report is not None:
+        facts = {"agents": len(agent_names), "edges": len(talk.edges), "rows": len(encoded), "seeds": seeds}
+        said = {"title": Path(data).name, "summary": in_words(best, results), "error_name": best.error_name}
+        plain = written_now() | said | as_plain(results, best, robust, hostile) | facts
+        write_private(report, document.comparison(plain | {"epsilon": epsilon, "delta": delta}))
+        tell_written(report)
 
 
 def run(
@@ -216,6 +225,14 @@ def _shared_in_words(results: list[MethodResult]) -> str:
         f" It holds against all other members together. Shared noise would have {', '.join(each)} (--colluders): "
         "against more of them it is weaker."
     )
+
+
+def as_plain(
+    results: list[MethodResult], best: MethodResult, robust: str | None, hostile: str | None
+) -> dict[str, Any]:
+    """All methods, for --json and the report."""
+    listened = {name: text for name, text in {"robust": robust, "hostile": hostile}.items() if text is not None}
+    return {"methods": [as_json(c) for c in results], "recommended": best.name} | listened
 
 
 def as_json(c: MethodResult) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -43,6 +44,11 @@ def tell(notes: list[str]) -> None:
     warn(notes[0])
     for note in notes[1:]:
         err.print(f"note: {note}", markup=False, soft_wrap=True)
+
+
+def tell_written(*files: Path | None) -> None:
+    """Says which files a command has written; None stands for a file that was not asked for."""
+    err.print(f"wrote {' and '.join(str(file) for file in files if file is not None)}", markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ from tacit.cli.console import out as screen
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partition
-from tacit.errors import InputError
+from tacit.errors import InputError, TacitError
 from tacit.privacy.noise import SecureNoise
 from tacit.simulation.simulate import simulate
 from tacit.workflows.graphs import auto_graph
@@ -32,8 +33,10 @@ from tacit.workflows.recipes import Reserve, recommended
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation
     from tacit.agent.method import ExactMethod, PrivateMethod
+    from tacit.agent.page import Look
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
+_LINES = 100  # of a log, on the page
 _PORTS = range(20_000, 32_000)
 _PATIENCE = 600  # seconds that an agent waits for a neighbour in one tick: a busy machine is slow, but it moves
 
@@ -43,6 +46,7 @@ def demo(
     epsilon: Annotated[float, typer.Option(help="The total epsilon of the private run.")] = 1.0,
     colluders: options.Colluders = None,
     out: Annotated[Path, typer.Option(help="A new folder for keys, data, ledgers, models.")] = Path("out/federation"),
+    page: options.Page = None,
 ) -> None:
     """Run a federation on this machine: each organisation is a process, and they talk over mutually authenticated TLS.
 
@@ -50,7 +54,11 @@ def demo(
     exchanges exact values and must give the same model as a simulation. The second run is private; the demo compares
     it with a simulation that has other noise. With --colluders the members of the second run share their noise.
 
+    With --page you can watch all organisations in a browser on this machine.
+
     Example: `tacit federation demo --agents 3 --out out/federation`
+
+    Example: `tacit federation demo --page 127.0.0.1:8642`
     """
     names.require_agent()
     reserve = names.reserve(colluders, 0)
@@ -58,8 +66,13 @@ def demo(
         raise InputError(f"a federation needs two agents or more, not {agents}")
     if out.exists():
         raise InputError(f"{out} exists: the demo creates a new folder; name another one, or delete it")
-    names.folder(out)
     from tacit.agent.method import ExactMethod, PrivateMethod
+    from tacit.agent.page import Page
+
+    watched = None if page is None else Page(page, lambda: {"title": "preparing", "members": []})
+    names.folder(out)
+    if watched is not None:
+        err.print(f"watch it at {watched.address}", markup=False, soft_wrap=True)
 
     schema = replace(adult_schema(), missing="refuse")
     table = _complete(adult_table(), schema)
@@ -68,16 +81,46 @@ def demo(
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
     private = recommended(schema.label, list(map(len, parts)), reserve=reserve)
-    for title, method in (
-        ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
-        ("private", PrivateMethod(private, epsilon, _DELTA)),
-    ):
-        home = out / title
-        home.mkdir()
-        federation = _prepared(home, title, method, schema, table, parts, reserve if method.shared else None)
-        simulated = _simulated(federation, data, parts)  # first: on a new machine it compiles the solver for all
-        _compare(federation, _run(home, federation), simulated, test)
+    failure: str | None = "stopped"
+    try:
+        for title, method in (
+            ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
+            ("private", PrivateMethod(private, epsilon, _DELTA)),
+        ):
+            home = out / title
+            home.mkdir()
+            federation = _prepared(home, title, method, schema, table, parts, reserve if method.shared else None)
+            simulated = _simulated(federation, data, parts)  # first: on a new machine it compiles the solver for all
+            if watched is not None:
+                watched.show(_look(home, federation))
+            _compare(federation, _run(home, federation), simulated, test)
+        failure = None
+    except TacitError as error:
+        failure = str(error)
+        raise
+    finally:
+        if watched is not None:
+            watched.close(failure)
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
+
+
+def _look(home: Path, federation: Federation) -> Look:
+    """What the page shows of a run: all members, from the files that their processes write."""
+    from tacit.agent.method import PrivateMethod
+    from tacit.agent.watching import Watched
+
+    private, members = isinstance(federation.method, PrivateMethod), []
+    for name in federation.names:
+        store, ledger = home / name / f"{federation.run[:16]}.store", home / f"{name}.ledger"
+        log = partial(_last_lines, home / f"{name}.log")
+        members.append(Watched(name, federation, store, ledger if private else None, log))
+    return lambda: {"title": f"{federation.title} run", "members": [member.look() for member in members]}
+
+
+def _last_lines(log: Path) -> list[str]:
+    """Of a log that a process may be writing."""
+    lines = log.read_text(errors="replace").splitlines()[-_LINES:] if log.exists() else []
+    return [line for line in lines if line.strip()]
 
 
 def _complete(table: Table, schema: Schema) -> Table:

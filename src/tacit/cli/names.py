@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.core.graph import Graph
 from tacit.data import Table, adult_table, read_csv, read_table
 from tacit.errors import InputError, NotConnected, whole
+from tacit.files import writable
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 from tacit.workflows.graphs import auto_graph
 from tacit.workflows.recipes import Reserve
@@ -64,6 +65,16 @@ def folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"the folder {path} cannot be created: {error.strerror}") from None
+
+
+def report_file(report: Path | None, inputs: Iterable[str | Path], outputs: Iterable[Path]) -> None:
+    """Checks, before any long work, that the report can be written, and is neither read nor written otherwise."""
+    if report is None:
+        return
+    writable(report, inputs)
+    for other in outputs:
+        if report.resolve() == other.resolve():
+            raise InputError(f"--report would overwrite {other}, which this command writes, too; name another file")
 
 
 def records(file: str) -> Table:

@@ -43,6 +43,13 @@ _COLLUDERS = (
 _DROPOUTS = "With --colluders: how many members may go away in the middle of the run, besides. Costs as much noise."
 _OUT = "The model file to write. A plot of the convergence goes into the same folder, as .png."
 
+_REPORT = "Also write a report to read: one HTML file, without anything that the guarantee does not cover."
+
+_PAGE = (
+    "Serve a page to watch in a browser on this machine: 127.0.0.1:8642, or another loopback address. The command "
+    "prints the whole address, which contains a secret. Nothing can be changed through the page."
+)
+
 _ROBUST = (
     "Protect against one lying member by how the others listen: clipping (costs least), trimmed or median. Every "
     "member needs two neighbours; more edges protect better."
@@ -78,6 +85,8 @@ AllowDelta = Annotated[str | None, Option(help=_ALLOW_DELTA, metavar="WHY", show
 LedgerFile = Annotated[Path | None, Option("--ledger", help=_LEDGER, show_default=False)]
 Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
+Page = Annotated[str | None, Option("--page", help=_PAGE, metavar="HOST:PORT", show_default=False)]
+Report = Annotated[Path | None, Option("--report", help=_REPORT, show_default=False)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Robust = Annotated[str | None, Option(help=_ROBUST)]
 Colluders = Annotated[int | None, Option(help=_COLLUDERS, metavar="T", show_default=False)]

@@ -11,15 +11,17 @@ import numpy as np
 import typer
 
 from tacit.cli import names, options, train_private
-from tacit.cli.console import can_plot, check_total, err, rounds_bar, warn
+from tacit.cli.console import can_plot, check_total, err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, encoded, rare, read, share_out
 from tacit.cli.train_private import Asked, Budget
 from tacit.data import Dataset, Schema
 from tacit.errors import GraphError, InputError, whole
 from tacit.exchange.listening import check_robust
-from tacit.files import writable
+from tacit.files import writable, write_private
 from tacit.report import tables
+from tacit.report.document import run as document
+from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
 from tacit.workflows import exact
 from tacit.workflows.losses import exact_loss
@@ -58,6 +60,7 @@ def train(
     hostile: options.HostileText = None,
     seed: options.Seed = 0,
     out: options.Out = Path("model.json"),
+    report: options.Report = None,
     json: options.Json = False,
 ) -> None:
     """Train one model for several organisations without pooling their data.
@@ -81,6 +84,9 @@ def train(
 
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --ledger patients.ledger`
 
+    With --report the command also writes a page about the run for people who do not know the method: who took part,
+    what left, what it cost in plain words. Of a private run it shows only what the guarantee covers.
+
     With --colluders the members share the noise: less of it, so a better model, if no more members than that put
     together what they know. The model file says what holds against every other number of them.
 
@@ -95,6 +101,7 @@ def train(
     inputs: list[str | Path] = [file, graph, *(path for path in (schema, ledger) if path is not None)]
     writable(out, inputs)
     writable(out.with_suffix(".png"), inputs)
+    names.report_file(report, inputs, [out, out.with_suffix(".png")])
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
     if rounds is not None:
@@ -103,7 +110,7 @@ def train(
     reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile)
     if reserve is not None and epsilon is None:
         raise InputError("--colluders says how members share the noise of a private run: give --epsilon, too")
-    asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, json)
+    asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, report, json)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
         for option, given in settings.items():
@@ -168,13 +175,15 @@ def train(
         who = graph if graph != "auto" else f"{len(talk.edges)} edges"
         title = f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {who}"
         plots.convergence(trained, picture, title)
+    if report is not None:
+        write_private(report, document.run(data_of.exactly(trained, Path(file).name, algorithm or "admm")))
     if json:
         files = {"model": str(out), "plot": None if picture is None else str(picture)}
         typer.echo(json_format.dumps(as_json(trained) | files | train_private.listening(robust, liars)))
         return
     train_private.show_liars(liars)
     show(trained)
-    err.print(f"wrote {out if picture is None else f'{out} and {picture}'}", markup=False, soft_wrap=True)
+    tell_written(out, picture, report)
 
 
 def run(

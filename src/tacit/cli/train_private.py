@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar
+from tacit.cli.console import err, rounds_bar, tell_written
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOT_COVERED, Division, encoded, records_of, share_out
 from tacit.data import Schema, Table
 from tacit.data.public import require_public
+from tacit.files import write_private
 from tacit.privacy.ledger import About, Ledger
+from tacit.report.document import run as document
+from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
 from tacit.workflows.training import as_plain, hold_out, train_privately
@@ -35,6 +38,7 @@ class Asked(NamedTuple):
     hostile: str | None
     seed: int
     out: Path
+    report: Path | None
     json: bool
 
 
@@ -93,6 +97,9 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
     if allowed:
         trained.model.privacy["delta was allowed because"] = allowed
     trained.model.save(asked.out)
+    if asked.report is not None:
+        title = Path(asked.file).name
+        write_private(asked.report, document.run(data_of.privately(trained, title, name, asked.graph)))
     if asked.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
         found = {"model": str(asked.out), "algorithm": name} | {field: getattr(trained, field) for field in fields}
@@ -110,7 +117,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
         for line in in_words(trained.measured, schema.label):
             screen.print(f"  {line}", soft_wrap=True)
-    err.print(f"wrote {asked.out}", markup=False, soft_wrap=True)
+    tell_written(asked.out, asked.report)
 
 
 def _opened(path: Path | None) -> AbstractContextManager[Ledger | None]:

@@ -69,6 +69,7 @@ class PrivatelyTrained:
     model: Model
     rounds: int  # in each of them every agent speaks once
     messages: int
+    bytes: int  # of all messages
     private: bool
     guarantee: Guarantee  # of the agent that spends most
     measured: Metrics | None  # on the held-out rows
@@ -324,6 +325,7 @@ def train_privately(
         model=model,
         rounds=rounds,
         messages=int(run.history["messages"][-1]) + (0 if count is None else count.messages),
+        bytes=int(run.history["bytes"][-1]) + (0 if count is None else 8 * count.messages),  # one number each
         private=run.private,
         guarantee=found,
         measured=None if test is None else model.measured(test),

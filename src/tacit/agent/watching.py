@@ -1,0 +1,81 @@
+"""How far an agent is, as plain data: from its store and its ledger, which a process may be writing to.
+
+`tacit agent status` prints it, and the page to watch shows it (`tacit.agent.page`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tacit.agent import store as stores
+from tacit.agent.federation import TOTALS, Federation
+from tacit.agent.method import PrivateMethod
+from tacit.agent.participant import reduced_store
+from tacit.errors import TacitError
+from tacit.privacy.accounting import totals
+from tacit.privacy.filters import epsilon
+from tacit.privacy.ledger import Ledger
+
+_ALIVE = 10.0  # a process without a heartbeat for so many seconds is not running
+
+
+def status(agreed: Federation, path: Path) -> dict[str, Any]:
+    """What `tacit agent status --json` prints: about the run in which the agent is now, if it had to leave others."""
+    events = []  # of all that one budget pays for
+    while (found := stores.status(path)).without:
+        events += found.events if agreed.exchange == TOTALS else []
+        agreed = agreed.without(found.without)
+        path = reduced_store(path, agreed)
+    events += found.events
+    method, now = agreed.method, time.time()
+    spent = totals(Counter(events), method.delta).best if isinstance(method, PrivateMethod) and events else None
+    return {
+        "member": found.member,
+        "run": found.run,
+        "round": min(max(found.tick, 0), found.rounds),
+        "rounds": found.rounds,
+        "alive": found.heartbeat is not None and now - found.heartbeat < _ALIVE,
+        "doing": found.doing,
+        "seconds_since": {name: None if last is None else now - last for name, last in found.peers.items()},
+        "epsilon": spent,
+        "released": len(events),
+        "without": agreed.absent,
+    }
+
+
+class Watched:
+    """One agent that is watched from outside. `log` gives the last lines of its log."""
+
+    def __init__(
+        self, name: str, federation: Federation, store: Path, ledger: Path | None, log: Callable[[], list[str]]
+    ) -> None:
+        self._name, self._federation, self._store, self._log = name, federation, store, log
+        self._ledger = ledger
+        self._opened: Ledger | None = None
+
+    def look(self) -> dict[str, Any]:
+        """Status, budget and log. Nothing here can fail: what cannot be read is said."""
+        method = self._federation.method
+        private = isinstance(method, PrivateMethod)
+        budget = {"epsilon": method.epsilon, "delta": method.delta} if isinstance(method, PrivateMethod) else None
+        plain: dict[str, Any] = {"member": self._name, "private": private, "budget": budget, "status": None}
+        try:
+            plain["status"] = status(self._federation, self._store)
+            plain["ledger"] = self._spent()
+            plain["problem"] = None
+        except TacitError as error:
+            plain |= {"ledger": None, "problem": str(error) if self._store.exists() else "it has not started yet"}
+        return plain | {"log": self._log()}
+
+    def _spent(self) -> dict[str, Any] | None:
+        if self._ledger is None:
+            return None
+        if self._opened is None:  # in the thread that looks: SQLite wants that
+            self._opened = Ledger(self._ledger, cost=epsilon)
+        cap = self._opened.cap()
+        limit = None if cap is None else {"epsilon": cap.epsilon, "delta": cap.delta}
+        return {"spent": self._opened.epsilon(), "cap": limit}

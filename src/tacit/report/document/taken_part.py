@@ -1,0 +1,92 @@
+"""The data of a report of `tacit agent run`: one member's part in a run, as `tacit.report.document.run` shows it.
+
+All of it is in the federation file, in the signed report or in the ledger.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tacit.agent.federation import TOTALS
+from tacit.agent.guarantee import guaranteed
+from tacit.agent.method import PrivateMethod
+from tacit.agent.participant import Participant
+from tacit.agent.reading import listened
+from tacit.privacy.accounting import delta_warning, rounded_up, totals
+from tacit.report.document.trained import common
+from tacit.workflows.model import Model
+from tacit.workflows.recipes import RECIPES
+
+
+def taken_part(participant: Participant, model: Model, files: dict[str, Path | None]) -> dict[str, Any]:
+    """The data of a run that is finished. `files`: federation, report and ledger, for the commands that check it."""
+    federation, method, training = participant.federation, participant.federation.method, model.training
+    name = method.name
+    title = RECIPES[name].title if isinstance(method, PrivateMethod) else training["algorithm"]
+    releases = [message for each in (participant, *participant.earlier()) for _, message, _ in each.store.releases()]
+    return common(training, {"name": name, "title": title}) | {
+        "title": f"{federation.title}: {participant.name}",
+        "member": participant.name,
+        "run": federation.run,
+        "without": federation.absent,
+        "exchange": federation.exchange,
+        "rounds": federation.rounds,
+        "messages": len(releases),
+        "bytes": sum(map(len, releases)),
+        "private": model.privacy["private"],
+        "statement": model.privacy["statement"],
+        **_cost(participant),
+        "listening": listened(participant),
+        "ledger": _ledger(participant),
+        "warnings": list(_warnings(participant)),
+        "verify": _verify(files),
+    }
+
+
+def _cost(participant: Participant) -> dict[str, Any]:
+    federation, method = participant.federation, participant.federation.method
+    if not isinstance(method, PrivateMethod):
+        return {}
+    agreed = federation.agreed if federation.exchange == TOTALS and federation.agreed else federation
+    spent = totals(Counter(participant.paid[1].values()), method.delta).best
+    return {"epsilon": rounded_up(spent), "delta": method.delta} | guaranteed(agreed).as_plain()
+
+
+def _ledger(participant: Participant) -> dict[str, Any] | None:
+    if participant.ledger is None or (cap := participant.ledger.cap()) is None:
+        return None
+    spent = participant.ledger.epsilon() or 0.0
+    limit = {"epsilon": cap.epsilon, "delta": cap.delta}
+    return {"spent": spent, "cap": limit, "left": max(0.0, cap.epsilon - spent)}
+
+
+def _warnings(participant: Participant) -> list[str]:
+    federation, method = participant.federation, participant.federation.method
+    found = []
+    if isinstance(method, PrivateMethod):
+        warning = delta_warning(method.delta, max(member.rows for member in federation.members))
+        found += [] if warning is None else [f"{warning}."]
+    if participant.earlier() and federation.exchange != TOTALS:
+        found.append("An earlier run was left because members were away. If it had begun, it is paid for, too.")
+    return found
+
+
+def _verify(files: dict[str, Path | None]) -> list[dict[str, str]]:
+    federation, report, ledger = (files[key] for key in ("federation", "report", "ledger"))
+    assert federation is not None
+    assert report is not None
+    steps = [
+        ("Check that the file of the federation is the one that all members agreed on:", ["show", federation.name]),
+        (
+            "Check that the signed report is whole, and that what was planned was released, and no more:",
+            ["verify", federation.name, report.name],
+        ),
+    ]
+    found = [{"what": what, "command": shlex.join(["tacit", "federation", *words])} for what, words in steps]
+    if ledger is not None:
+        what = "The member itself: check that the ledger is whole, and shows this run:"
+        found.append({"what": what, "command": shlex.join(["tacit", "ledger", "verify", ledger.name])})
+    return found

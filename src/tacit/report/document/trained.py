@@ -1,0 +1,100 @@
+"""The data of a report of `tacit train`: from what was trained to what `tacit.report.document.run` shows.
+
+Of a private run only what the guarantee covers, or what is public, goes in.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tacit.html.frame import counted, written
+from tacit.privacy.accounting import delta_warning
+from tacit.report.metrics import in_words
+from tacit.workflows.recipes import RECIPES
+from tacit.workflows.training import PrivatelyTrained, Trained
+
+_MOST = 400  # points of a curve
+# Of the model file: shown elsewhere.
+_APART = ["agents", "edges", "rounds", "converged", "robust", "simulated attack", "parameters", "positive_share"]
+_APART += ["without", "federation", "member"]  # of an agent
+
+
+def privately(trained: PrivatelyTrained, title: str, name: str, graph: str) -> dict[str, Any]:
+    """The data of a private run, by the method of this name, on the graph that was asked for."""
+    training = trained.model.training
+    rows = [each["rows"] for each in training["agents"]]
+    warning = delta_warning(trained.delta, max(rows))
+    counts = trained.positive_share is not None
+    return common(training, {"name": name, "title": RECIPES[name].title}) | {
+        "title": _title(title, name, training),
+        "rounds": trained.rounds,
+        "messages": trained.messages,
+        "bytes": trained.bytes,
+        **{key: trained.model.privacy[key] for key in ("private", "statement", "epsilon", "delta")},
+        **trained.guarantee.as_plain(),
+        "positive_share": counts,
+        "warnings": [] if warning is None else [f"{warning}."],
+        "verify": [] if counts else _verify(trained, name, graph, rows),
+    }
+
+
+def exactly(trained: Trained, title: str, name: str) -> dict[str, Any]:
+    """The data of a run without privacy: everything."""
+    training, history = trained.model.training, trained.run.history
+    measured = trained.together.measured
+    step = -(-len(history["round"]) // _MOST)
+    curves = {"average training loss": "model_loss", "largest disagreement of two members": "consensus_error"}
+    return common(training, {"name": name, "title": training["algorithm"]}) | {
+        "title": _title(title, name, training),
+        "rounds": trained.rounds,
+        "messages": int(history["messages"][-1]),
+        "bytes": int(history["bytes"][-1]),
+        **{key: trained.model.privacy[key] for key in ("private", "statement")},
+        "converged": trained.run.converged,
+        "consensus_error": float(history["consensus_error"][-1]),
+        "history": {called: history[key][::step].tolist() for called, key in curves.items()},
+        "measured": [] if measured is None else in_words(measured, trained.model.schema.label),
+        "verify": [],
+    }
+
+
+def _title(file: str, method: str, training: Mapping[str, Any]) -> str:
+    return f"{file}: {counted(len(training['agents']), 'member')}, {method}"
+
+
+def common(training: Mapping[str, Any], method: dict[str, str]) -> dict[str, Any]:
+    """What a model file says about any run."""
+    return written() | {
+        "agents": training["agents"],
+        "edges": training["edges"],
+        "method": method,
+        "settings": {key: value for key, value in training.items() if key not in _APART} | training["parameters"],
+        "attack": training.get("simulated attack"),
+        "robust": training.get("robust"),
+    }
+
+
+def _verify(trained: PrivatelyTrained, name: str, graph: str, rows: Sequence[int]) -> list[dict[str, str]]:
+    """How to compute the cost again without the records; a file of edges has names that a plan does not know."""
+    if graph.endswith(".csv"):
+        return []
+    found = trained.guarantee
+    sizes = [str(rows[0]), "--agents", str(len(rows))] if len(set(rows)) == 1 else [",".join(map(str, rows))]
+    words = [
+        "tacit",
+        "plan",
+        name,
+        "--rows",
+        *sizes,
+        "--epsilon",
+        f"{found.epsilon:.6g}",
+        "--delta",
+        f"{found.delta:g}",
+    ]
+    words += [] if graph == "auto" else ["--graph", graph]
+    if RECIPES[name].shared:
+        words += ["--colluders", str(found.colluders), "--dropouts", str(found.dropouts)]
+    what = "Compute the cost again. This needs public facts alone, and no records:"
+    return [{"what": what, "command": shlex.join(words)}]
