@@ -94,6 +94,7 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on, complete": (("dvp", 2.0, 1e-5), 32),
     "going on, complete, patient": (("dvp", 2.0, 1e-5), 32),  # also with agents that a busy machine lets wait
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
+    "by the file": (("admm", 0.5, L2, "logistic"), 9),
     "totals": (("shared-descent", 2.0, 1e-5), 50),
     "totals, ring": (("shared-descent", 2.0, 1e-5), 50),
     "going on, totals": (("shared-descent", 2.0, 1e-5), 50),

@@ -8,7 +8,7 @@ import logging
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,6 @@ from tacit.cli.records import NOT_COVERED, encoded
 from tacit.errors import InputError, TacitError, number
 from tacit.files import writable
 from tacit.privacy.noise import SecureNoise
-from tacit.workflows.model import Model
-from tacit.workflows.training import how
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,6 +70,7 @@ def run(
     handshakes.trace()
     from tacit.agent import report
     from tacit.agent.run import take_part
+    from tacit.agent.trained import model_of
 
     if patience is not None:
         number("patience", patience)
@@ -90,7 +89,7 @@ def run(
             bar.update(bar.task_ids[0], description=doing, completed=done, total=rounds)
 
         def finished(participant: Participant, model: np.ndarray) -> None:
-            _model(participant, model).save(out)
+            model_of(participant.federation, participant.name, model).save(out)
             report.write(participant, model, report_file)
             err.print(f"wrote {out} and {report_file}", markup=False, soft_wrap=True)
             without = f", without {', '.join(participant.federation.absent)}" if participant.federation.absent else ""
@@ -218,31 +217,3 @@ def _tell_plan(participant: Participant) -> None:
         f"the cap is {participant.ledger.cap()}",
         markup=False,
     )
-
-
-def _model(participant: Participant, weights: np.ndarray) -> Model:
-    from tacit.agent.guarantee import guaranteed
-    from tacit.agent.method import PrivateMethod
-
-    federation, setting = participant.federation, participant.federation.setting
-    method = federation.method
-    agents = [(member.name, member.rows) for member in federation.members]
-    training = how(setting.algorithm, setting.facts.l2, federation.rounds, agents=agents, graph=federation.graph) | {
-        "without": federation.absent,
-        "federation": federation.run,
-        "member": participant.name,
-    }
-    privacy: dict[str, Any] = {"private": False, "statement": "not private: exact values were exchanged"}
-    if isinstance(method, PrivateMethod):
-        privacy = {
-            "private": True,
-            "statement": f"({method.epsilon:g}, {method.delta:g})-differentially private for every record of every "
-            "member, one record replaced by another of the same member",
-            "epsilon": method.epsilon,
-            "delta": method.delta,
-        }
-    if method.shared:
-        found = guaranteed(federation.agreed or federation)
-        privacy["statement"] += f", {found.against}"
-        privacy |= found.as_plain()
-    return Model(weights, federation.schema, setting.facts.loss, training, privacy)
