@@ -314,6 +314,7 @@ def test_a_report_that_was_changed_after_it_was_signed(private):
         ("bounds = [0, 1]", "bounds = [0, 2]"),
         ("version = 1\n", "version = 1  # approved by the ministry\n"),
         ("version = 1\n", "version = 2\n"),
+        ('["alder", "birch"]', '["alder", "\\u001B[2J"]'),
         ("BEGIN CERTIFICATE", "BEGIN"),
         ("version = 1\n", "x = " + "[" * 10_000),
     ],

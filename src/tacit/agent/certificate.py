@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from tacit.agent.claims import Part, checked
-from tacit.agent.documents import ANY, TEXT, Fault, differences, misfits, shown, under
+from tacit.agent.documents import ANY, TEXT, Fault, differences, misfits, printable, shown, under
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.method import PrivateMethod
@@ -87,7 +87,7 @@ def examined(document: Any, model: Any = None) -> Examined:
     try:
         agreed = _agreed(document["federation"])
     except TacitError as error:
-        return Examined([Fault("federation", str(error))])
+        return Examined([Fault("federation", printable(error))])
     right = {"format": FORMAT, "version": VERSION}
     found = differences({key: document[key] for key in right}, right, "", "of this tacit")
     if document["federation"] != agreed.to_toml():

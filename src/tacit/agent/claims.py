@@ -32,6 +32,7 @@ from tacit.agent.documents import (
     differences,
     inside,
     misfits,
+    printable,
     shown,
     under,
 )
@@ -111,14 +112,17 @@ def _parts_of(report: dict[str, Any], agreed: Federation) -> tuple[list[Part], l
     parts, found, member = [], [], report["member"]
     for where, plain in [("", report), *((f"before.{k}", each) for k, each in enumerate(report["before"]))]:
         without, run = plain["without"], plain["run"]
+        if unknown := [name for name in without if name not in agreed.names]:
+            found.append(Fault(inside(where, "without"), f"{shown(unknown[0])} is not a member"))
+            continue
         if without and not agreed.go_on_after:
-            what = f"is about a run without {shown(', '.join(without))}, which the federation file does not allow"
+            what = f"is about a run without {', '.join(without)}, which the federation file does not allow"
             found.append(Fault(inside(where, "without"), what))
             continue
         try:
             own = agreed.without(without) if without else agreed
         except TacitError as error:
-            found.append(Fault(inside(where, "without"), str(error)))
+            found.append(Fault(inside(where, "without"), printable(error)))
             continue
         found += differences(without, own.absent, inside(where, "without"), "sorted, each name once,")
         if run != own.run:

@@ -157,6 +157,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
+def printable(error: Exception) -> str:
+    """What an error says, in the same way: it may repeat what somebody else wrote."""
+    text = " ".join(str(error).split())
+    return text if text.isprintable() and len(text) <= 5 * _SHOWN else ascii(text[: 5 * _SHOWN])
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.agent.documents import ANY, Fault, differences, misfits, shown
+from tacit.agent.documents import ANY, Fault, differences, misfits, printable, shown
 from tacit.agent.federation import Federation
 from tacit.agent.guarantee import guaranteed
 from tacit.agent.method import PrivateMethod
@@ -61,7 +61,7 @@ def model_faults(plain: Any, federation: Federation, digests: Mapping[str, str])
         weights = _numbers(plain["weights"])
         right = json.loads(json.dumps(model_of(federation, member, weights).as_plain()))
     except (TacitError, ValueError, TypeError, OverflowError) as error:
-        return [Fault("weights", f"are not the weights of such a model: {error}")]
+        return [Fault("weights", f"are not the weights of such a model: {printable(error)}")]
     found = differences(
         {key: value for key, value in plain.items() if key != "weights"},
         {key: value for key, value in right.items() if key != "weights"},
