@@ -8,7 +8,10 @@ from finished_run import NAMES, PRIVATE, finished
 
 REPORTS = [f"{name}.report.json" for name in NAMES]
 MAKE = ["certificate", "make", "--federation", "federation.toml", *REPORTS, "--out", "c.json"]
-KEYS = "valid faults run title private epsilon delta colluders dropouts coalitions members proved signed_by believed"
+KEYS = (
+    "valid faults run title method rounds exchange without private epsilon delta colluders dropouts coalitions members "
+    "proved signed_by believed"
+)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 from tacit.agent.claims import Part, checked
-from tacit.agent.documents import ANY, TEXT, Fault, differences, misfits, printable, shown, under
+from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, differences, misfits, printable, shown, under
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.method import PrivateMethod
@@ -169,7 +169,8 @@ def _disagreement(parts: Mapping[str, list[Part]], listener: str, speaker: str) 
         said = next((each for each in parts[speaker] if each.federation.run == own.run), None)
         if own.exchange != ROWS or heard is None or said is None:
             continue
-        hashed = {release["tick"]: bytes.fromhex(release["sha256"]) for release in said.plain["releases"]}
+        listed = [(each["tick"], each["sha256"]) for each in said.plain["releases"]]
+        hashed = {tick: bytes.fromhex(text) for tick, text in listed if DIGEST.fits(text)}
         ticks, chain = own.hearings.get((listener, speaker), [])[: heard["messages"]], Chain()
         for tick in ticks:
             if tick in hashed:

@@ -68,24 +68,28 @@ def _is_time(text: Any) -> bool:
 
 
 _TIME = Kind("a time in UTC such as 2026-11-17T12:00:00+00:00", _is_time)
+# What must be so before anything else can be checked. A text that should be a digest or a time hides no other fault.
 _PART = {
     "run": TEXT,
     "without": [TEXT],
     "absences": [BASE64],
     "epsilon": ANY,
-    "releases": [{"tick": COUNT, "sha256": DIGEST, "event": ANY}],
+    "releases": [{"tick": COUNT, "sha256": TEXT, "event": ANY}],
     "heard": Named({"messages": COUNT, "digest": TEXT}),
 }
 _REPORT = {
     **dict.fromkeys(("format", "tacit", "title", "rounds", "delta", "ledger"), ANY),
     "member": TEXT,
-    "written": _TIME,
+    "written": TEXT,
     "private": TRUTH,
-    "model": DIGEST,
+    "model": TEXT,
     "listening": {"radius": ANY, "robust": ANY, "moved": Named({"ticks": COUNT, "mean": LENGTH, "largest": LENGTH})},
     **_PART,
     "before": [_PART],
 }
+
+
+_OWN = {"model": DIGEST, "written": _TIME}  # what only the member knows must at least have the right form
 
 
 class Part(NamedTuple):
@@ -166,8 +170,8 @@ def checked(signed: Any, agreed: Federation) -> tuple[list[Part], list[Fault]]:
 def _release_faults(part: Part) -> list[Fault]:
     """Whether the member released its plan. In a run that was left, the plan up to some tick; and where a run goes on
     where another was left, a piece of the plan."""
-    found: list[Fault] = []
     plan = list(part.plan.items())
+    found = misfits(part.plain["releases"], [{"tick": ANY, "sha256": DIGEST, "event": ANY}], "releases")
     said = [(release["tick"], release["event"]) for release in part.plain["releases"]]
     if part.federation.exchange == TOTALS:
         first = said[0][0] if said else 0
@@ -227,6 +231,7 @@ def _claim_faults(report: dict[str, Any], parts: list[Part]) -> list[Fault]:
     right |= {"delta": method.delta if isinstance(method, PrivateMethod) else None, **reserve(agreed)}
     right |= {} if private else {"private": False}
     found = differences({key: report[key] for key in right}, right, "", _FILE)
+    found += misfits({key: report[key] for key in _OWN}, _OWN)
     for part in parts:
         cost = None
         if isinstance(method, PrivateMethod):

@@ -22,6 +22,10 @@ def as_plain(found: Examined) -> dict[str, Any]:
         "faults": [fault._asdict() for fault in found.faults],
         "run": None if own is None else own.run,
         "title": None if own is None else own.title,
+        "method": None if own is None else own.method.name,
+        "rounds": None if own is None else own.rounds,
+        "exchange": None if own is None else own.exchange,
+        "without": [] if own is None else own.absent,
         "private": own is not None and valid and isinstance(own.method, PrivateMethod),
         "epsilon": None,
         "delta": None,
@@ -111,6 +115,8 @@ def believed(found: Examined, own: Federation) -> list[str]:
         said.append(f"Nothing in here is about what {', '.join(own.absent)} sent before the others went on.")
     if _earlier(found) and own.exchange != TOTALS:
         said.append("The runs that were left cost something, too. Only the members' ledgers have the total.")
+    if _earlier(found) and own.exchange == ROWS:
+        said.append("In runs that were left, the last messages were sent as listed: nobody may have taken them in.")
     return said
 
 
