@@ -20,6 +20,7 @@ from patience import waited
 from ports import free_ports
 
 import tacit
+from tacit.agent.certificate import collected, examined
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store, status
 from tacit.agent.wire_pb2 import Message
@@ -191,6 +192,12 @@ class Network:
         """What was reserved and stored."""
         kinds = ("reserve", "payload")
         return [(entry.kind, entry.tick, entry.body) for entry in self.entries(i) if entry.kind in kinds]
+
+    def certificate_faults(self, without=()):
+        """Of the reports of the others, if their noise is put aside: it is seeded, and they say so."""
+        reports = [json.loads((self.folder / f"{n}.report.json").read_text()) for n in NAMES if n not in without]
+        found = examined(collected(self.federation, reports)).faults
+        return [fault for fault in found if not fault.where.endswith(".private")]
 
     def versions(self):
         """How many different answers each (tick, agent) was ever given."""

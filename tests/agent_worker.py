@@ -94,6 +94,7 @@ GOING_ON: dict[str, tuple[Any, int]] = {
     "going on, complete": (("dvp", 2.0, 1e-5), 32),
     "going on, complete, patient": (("dvp", 2.0, 1e-5), 32),  # also with agents that a busy machine lets wait
     "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
+    "by the file": (("admm", 0.5, L2, "logistic"), 9),
     "totals": (("shared-descent", 2.0, 1e-5), 50),
     "totals, ring": (("shared-descent", 2.0, 1e-5), 50),
     "going on, totals": (("shared-descent", 2.0, 1e-5), 50),
@@ -178,6 +179,7 @@ def loaded(folder: Path, kind: str) -> Any:
 
 
 def participant(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
+    from tacit.agent.books import Books
     from tacit.agent.identity import Identity
     from tacit.agent.participant import Participant
     from tacit.agent.store import Store
@@ -188,7 +190,11 @@ def participant(folder: Path, kind: str, me: int, identities: Path, noise: Any) 
     data = Dataset(X, y, SCHEMA.feature_names, np.arange(len(y)))
     ledger = Ledger(folder / f"{name}.ledger", cost=filters.epsilon) if kind in PRIVATE else None
     store = Store(folder / f"{name}.store", agreed.run, name, agreed.rounds)
-    return Participant(agreed, me, Identity.load(identities / name), data, store, ledger, noise)
+    books = None
+    if ledger is not None:
+        (folder / "books" / name).mkdir(parents=True, exist_ok=True)
+        books = Books(folder / "books" / name)
+    return Participant(agreed, me, Identity.load(identities / name), data, store, ledger, noise, books=books)
 
 
 def agent(

@@ -4,11 +4,13 @@ If a member only claims that another is away, nobody leaves and nobody pays.
 """
 
 import asyncio
+import base64
 import json
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from types import SimpleNamespace
 
 import agent_network
@@ -34,6 +36,7 @@ from tacit.core.graph import Graph
 from tacit.errors import InputError, NotConnected, TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap
+from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.plan import plan
 from tacit.workflows.recipes import RECIPES
 
@@ -82,6 +85,14 @@ def test_a_member_dies_and_the_others_go_on(network):
         (before,) = report["before"]
         assert before["run"] == net.federation.run
         assert 3 <= len(before["releases"]) < net.federation.rounds
+    assert net.certificate_faults(["dogwood"]) == []
+    path = net.folder / "birch.report.json"
+    signed = json.loads(path.read_text())
+    signed["report"]["before"][0]["releases"][1]["sha256"] = sha256(b"something else").hexdigest()
+    signature = Identity.load(net.identities / "birch").sign(canonical(signed["report"]))
+    path.write_text(json.dumps(signed | {"signature": base64.b64encode(signature).decode()}))
+    where = {fault.where for fault in net.certificate_faults(["dogwood"])}
+    assert where == {f"reports.{name}.before.0.heard.birch.digest" for name in ("alder", "cedar", "elm")}
 
 
 @pytest.mark.parametrize("kind", ["going on, token", "going on, private", "going on, secret-shared"])
@@ -626,7 +637,8 @@ def test_a_report_proves_why_a_run_was_left(network, identities, monkeypatch):
     by = Witnesses(net.federation, identities)
     good = [by(i, DOGWOOD, 3) for i in (CEDAR, ELM)]
     path = net.folder / "report.json"
-    monkeypatch.setattr(report, "planned", lambda federation, me: {})
+    monkeypatch.setattr(Federation, "plans", [{}] * 5)  # nobody says anything, and nobody hears anything
+    monkeypatch.setattr(Federation, "hearings", {})
 
     def reported(statements):
         for store in net.folder.glob("alder.*store*"):

@@ -79,9 +79,10 @@ def test_ledgers_that_grow_are_met_again_and_again(member, tmp_path):
             spend(b, run)
             assert greet(alder, birch) == (None, None)  # before they leave
             certificate = alder.participant.identity.certificate
-            (kept,) = birch.books.of_run(certificate, run)
-            assert kept.head == a.head()
-            assert kept.of(certificate)
+            kept = birch.books.of_run(certificate, run)
+            assert list(kept) == ["newest"]
+            assert kept["newest"].head == a.head()
+            assert kept["newest"].of(certificate)
 
 
 def test_an_old_copy_of_a_ledger_is_stopped_by_a_neighbour(member, tmp_path):
@@ -100,7 +101,9 @@ def test_an_old_copy_of_a_ledger_is_stopped_by_a_neighbour(member, tmp_path):
             with pytest.raises(TacitError, match=r"birch has seen 4 rows of the ledger of 'patients', signed by alder"):
                 alder.heads.require_current()
         certificate = alder.participant.identity.certificate
-        assert [each.head.rows for each in birch.books.of_run(certificate, "summer")] == [4, 1]
+        kept = birch.books.of_run(certificate, "summer")
+        assert {what: each.head.rows for what, each in kept.items()} == {"newest": 1, "before": 4, "after": 1}
+        assert birch.books.newest(certificate, kept["before"].population) == kept["before"]
 
 
 def test_a_second_ledger_for_the_same_people_is_noticed_by_both(member, tmp_path):

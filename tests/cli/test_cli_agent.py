@@ -66,7 +66,8 @@ def with_free_ports(command):
 
 
 def test_the_deployment_of_the_docs(hospitals, tacit):
-    new, agree, show, ledger, run, status, verify, watched = (words for words in commands() if words[1] != "train")
+    found = [words for words in commands() if words[1] != "train"]
+    new, agree, show, ledger, run, status, verify, make, certify, predict, watched = found
     assert watched[: len(run)] == run
     ports = dict(zip(ROWS, map(str, free_ports(3)), strict=True))
     for name in ROWS:
@@ -116,6 +117,11 @@ def test_the_deployment_of_the_docs(hospitals, tacit):
         assert "labelled records:\n  error 0." in tacit("predict", f"{name}.json", f"{name}.csv")[1]
         assert tacit("ledger", "verify", f"{name}.ledger")[0] == 0
     assert "signed by alder: 65 releases as planned; epsilon = 2 at delta = 1e-05" in tacit(*verify[1:])[1]
+    assert tacit(*make[1:])[1] == "spring study: the reports of alder, birch, cedar agree\n"
+    code, out, err = tacit(*certify[1:])
+    assert (code, "The model file is the model that alder signed" in out) == (0, True), err
+    Path("new-patients.csv").write_text("age,ward\n50,surgery\n30,medicine\n")
+    assert tacit(*predict[1:])[0] == 0
     whole = json.loads(Path("alder.report.json").read_text())["report"]
     forged = [
         ("epsilon", 0.001),
@@ -254,14 +260,17 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
 @pytest.mark.parametrize(
     ("without", "reason"),
     [
-        (5, "is not a report of an agent"),
-        ([["cedar"]], "is not a report of an agent"),
+        (5, "without: must be a list, not 5"),
+        ([["cedar"]], "without.0: must be a text, not ['cedar']"),
         (["cedar"], "a run without cedar, which the federation file does not allow"),
     ],
 )
 def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
     assert agreed(tacit, "--rounds", 5)[0] == 0
     report = {"member": "alder", "run": "", "without": without, "releases": [], "absences": [], "before": []}
+    report |= dict.fromkeys(("format", "tacit", "title", "rounds", "delta", "ledger", "epsilon"))
+    report |= {"written": "2026-11-17T12:00:00+00:00", "private": False, "model": "ab" * 32, "heard": {}}
+    report |= {"listening": {"radius": 1, "robust": "none", "moved": {}}}
     signature = base64.b64encode(Identity.load(Path("alder")).sign(canonical(report))).decode()
     Path("alder.report.json").write_text(json.dumps({"report": report, "signature": signature}))
     code, _, err = tacit("federation", "verify", "federation.toml", "alder.report.json")

@@ -32,13 +32,15 @@ train_module = import_module("tacit.cli.train_private")
 # Only these may differ: released with noise, or drawn at random.
 NOISY = re.compile(
     r"[\w-]+\.json: weights\.\d+(\.\d+)?"  # of the model; those of several classes are lists of lists
-    r"|\w+\.report\.json: report\.(model|releases\.\d+\.sha256)"  # hashes of what was released
-    r"|\w+\.report\.json: report\.ledger\.(book|head)"  # random, and a salted hash
-    r"|\w+\.report\.json: report\.ledgers\.\w+\.\d+\.(book|head|rows|signature)"  # of neighbours, at some moment
-    r"|\w+\.report\.json: signature"  # has a random number of its own
-    r"|\w+\.report\.json: report\.written"  # a time
-    r"|\w+\.report\.json: report\.listening\.moved\..*"  # computed from what was released
-    r"|\w+\.html data: (written|listening\.moved\..*)"
+    r"|(\\w+\\.report\\.json: |certificate\\.json: reports\\.\\d\\.)("
+    r"report\\.(model|releases\\.\\d+\\.sha256|heard\\.\\w+\\.digest)"  # hashes of what was released
+    r"|report\\.ledger\\.(book|head)"  # random, and a salted hash
+    r"|report\\.ledgers\\.\\w+\\.\\d+\\.(book|head|rows|signature)"  # of neighbours, at some moment
+    r"|signature"  # has a random number of its own
+    r"|report\\.written"  # a time
+    r"|report\\.listening\\.moved\\..*)"  # computed from what was released
+    r"|standard output: members\\.\\d\\.(model|ledger\\.(book|head)|written)"  # of a certificate: the same again
+    r"|\\w+\\.html data: (written|listening\\.moved\\..*)"
 )
 # And these where the share of positives is a noisy count: the share, and what follows from it.
 COUNTED = re.compile(
@@ -370,6 +372,8 @@ OPTIONS = {
     },
     ("federation", "show"): {"file": AGENTS},
     ("federation", "verify"): {"file": AGENTS, "report": AGENTS},
+    ("certificate", "make"): dict.fromkeys(("report", "federation", "out"), AGENTS),
+    ("certificate", "verify"): dict.fromkeys(("file", "model", "json"), AGENTS),
     ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "colluders", "out", "page"), EMBEDDED),
     ("agent", "run"): dict.fromkeys(
         ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact", "report", "page"),
@@ -389,8 +393,11 @@ def commands_below(*path):
     return {k: v for name in command.commands for k, v in commands_below(*path, name).items()}
 
 
+GROUPS = ("train", "plan", "federation", "certificate", "agent")
+
+
 def test_every_option_is_accounted_for():
-    there = {k: v for group in ("train", "plan", "federation", "agent") for k, v in commands_below(group).items()}
+    there = {k: v for group in GROUPS for k, v in commands_below(group).items()}
     assert there == {path: set(options) for path, options in OPTIONS.items()}
 
 
@@ -589,6 +596,15 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
             refused = tacit("agent", "run", *agent, "--data", f"{name}.csv", "--exact")
             assert refused[0] == 2
             shown[f"{name} exact"] = refused
+        reports = [f"{name}.report.json" for name in HOSPITALS]
+        shown["make"] = tacit("certificate", "make", "--federation", "federation.toml", *reports)
+        code, out, err = tacit("certificate", "verify", "certificate.json", "--model", "alder.json")
+        code, plain, err = tacit("certificate", "verify", "certificate.json", "--model", "alder.json", "--json")
+        # How many members end with the same bits, and the digest of these, is computed from what was released.
+        kept_lines = [line for line in out.splitlines() if "signed" not in line]
+        plain = json.loads(plain)
+        plain["proved"] = [line for line in plain["proved"] if "signed" not in line]
+        shown["certificate"] = code, json.dumps(plain), "\n".join(kept_lines)
         code, out, _ = tacit("agent", "status", *agent, "--store", "cedar.store", "--json")
         shown["json"] = code, json.dumps(json.loads(out) | {"seconds_since": None}), ""
         shown["show"] = tacit("federation", "show", "federation.toml")

@@ -47,8 +47,12 @@ _FILE = "ledgers.db"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS own (population TEXT PRIMARY KEY, book TEXT, rows INTEGER, head TEXT);
 CREATE TABLE IF NOT EXISTS seen (
-    certificate TEXT, population TEXT, contradicts INTEGER, run TEXT, book TEXT, rows INTEGER, head TEXT,
-    signature TEXT, PRIMARY KEY (certificate, population, contradicts)
+    certificate TEXT, population TEXT, book TEXT, rows INTEGER, head TEXT, signature TEXT,
+    PRIMARY KEY (certificate, population)
+);
+CREATE TABLE IF NOT EXISTS shown (
+    certificate TEXT, run TEXT, what TEXT, population TEXT, book TEXT, rows INTEGER, head TEXT, signature TEXT,
+    PRIMARY KEY (certificate, run, what)
 );
 """
 
@@ -120,36 +124,36 @@ class Books:
             db.execute("INSERT OR REPLACE INTO own VALUES (?, ?, ?, ?)", (ledger.population, *ledger.head()))
 
     def newest(self, certificate: str, population: str) -> Signed | None:
-        """The newest head of a neighbour's ledger that contradicts none before."""
-        found = self._seen("certificate = ? AND population = ? AND NOT contradicts", certificate, population)
-        return found[0] if found else None
+        """The newest head of a neighbour's ledger that contradicts none before, of any run."""
+        found = self._read("seen WHERE certificate = ? AND population = ?", _named(certificate), population)
+        return found[0][1] if found else None
 
-    def of_run(self, certificate: str, run: str) -> list[Signed]:
-        """All that a neighbour has shown in a run, and what that contradicts."""
-        shown = self._seen("certificate = ? AND run = ?", certificate, run)
-        return shown and self._seen(
-            "certificate = ? AND population IN (SELECT population FROM seen WHERE certificate = ? AND run = ?)",
-            certificate,
-            certificate,
-            run,
-        )
+    def of_run(self, certificate: str, run: str) -> dict[str, Signed]:
+        """What a neighbour has shown in a run: the `newest` head; and if it contradicted one before, `before` and
+        `after`."""
+        return dict(self._read("shown WHERE certificate = ? AND run = ?", _named(certificate), run))
 
-    def keep(self, certificate: str, run: str, signed: Signed, contradicts: bool) -> None:
-        """Keeps what a neighbour has shown."""
-        row = (_named(certificate), signed.population, contradicts, run, *signed.head, signed.signature)
+    def keep(self, certificate: str, run: str, signed: Signed, before: Signed | None = None) -> None:
+        """Keeps what a neighbour has shown, and what it contradicts, if it does."""
+        kept = {"newest": signed} if before is None else {"newest": signed, "before": before, "after": signed}
         with self._open() as db:
-            db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            for what, each in kept.items():
+                row = (_named(certificate), run, what, each.population, *each.head, each.signature)
+                db.execute("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            if before is None:
+                newest = (_named(certificate), signed.population, *signed.head, signed.signature)
+                db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?)", newest)
 
     def _own(self, population: str) -> Head | None:
         with self._open() as db:
             found = db.execute("SELECT book, rows, head FROM own WHERE population = ?", (population,)).fetchone()
         return None if found is None else Head(*found)
 
-    def _seen(self, where: str, *values: str) -> list[Signed]:
-        named = [_named(value) if value.startswith("-----BEGIN") else value for value in values]
-        query = f"SELECT population, book, rows, head, signature FROM seen WHERE {where} ORDER BY contradicts"
+    def _read(self, where: str, *values: str) -> list[tuple[str, Signed]]:
+        what = "what" if where.startswith("shown") else "''"
+        query = f"SELECT {what}, population, book, rows, head, signature FROM {where}"
         with self._open() as db:
-            return [Signed(row[0], Head(*row[1:4]), row[4]) for row in db.execute(query, named)]
+            return [(row[0], Signed(row[1], Head(*row[2:5]), row[5])) for row in db.execute(query, values)]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -228,7 +232,7 @@ class Heads:
         assert self._books is not None
         before = self._books.newest(certificate, signed.population)
         wrong = None if before is None else contradiction(before.head, signed.head)
-        self._books.keep(certificate, run, signed, wrong is not None)
+        self._books.keep(certificate, run, signed, None if wrong is None else before)
         self._known[name] = signed
         if wrong is None or name in self._told:
             return None

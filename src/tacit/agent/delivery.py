@@ -11,6 +11,7 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -29,7 +30,13 @@ from tacit.exchange.secret_shared import SummedInbox
 from tacit.exchange.sharing import Group, Sharer
 
 Own = Callable[[], Awaitable[bytes]]  # what this agent says at the tick, once it is committed
-Heard = Callable[[int], None]  # called with a neighbour that was heard
+
+
+class Heard(Protocol):
+    """Called with a neighbour that was heard; and with its message, if that is the same for all who hear it."""
+
+    def __call__(self, sender: int, message: Message | None = None, /) -> None: ...
+
 
 _SEAL = 16  # bytes
 _SHARES, _PARTIAL = 0, 1  # phases
@@ -80,8 +87,8 @@ class Rows:
         """The neighbours' rows: asks at once, and each neighbour answers when it has spoken."""
 
         async def ask(j: int) -> None:
-            row = await self._peers[j].ask(t, lambda message: row_of(message, self._dimension))
-            heard(j)
+            message, row = await self._peers[j].ask(t, lambda found: (found, row_of(found, self._dimension)))
+            heard(j, message)
             if row is not None:
                 self._last[j] = row
 

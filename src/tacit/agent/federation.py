@@ -25,7 +25,8 @@ from tacit.data.public import require_public
 from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
 from tacit.exchange.listening import check_robust
-from tacit.privacy.plan import Facts
+from tacit.privacy.events import Event
+from tacit.privacy.plan import Facts, plan
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, Reserve, Setting
 
@@ -192,6 +193,30 @@ class Federation:
             radius=self.radius,
         )
         return Setting(EXACT_METHODS[self.method.name](self.method.penalty), self.rounds, facts)
+
+    @cached_property
+    def plans(self) -> list[dict[int, Event]]:
+        """What each release of each member will cost, by ticks: a function of the file alone."""
+        algorithm, rounds = self.setting.algorithm, self.setting.rounds
+        schedule = algorithm.schedule(self.graph)
+        ticks: list[list[int]] = [[] for _ in self.members]
+        for t in range(rounds):
+            for i in schedule.turn(t).speakers.tolist():
+                ticks[i].append(t)
+        costs = plan(algorithm, self.setting.facts, self.graph, rounds).events
+        return [dict(zip(when, events, strict=True)) for when, events in zip(ticks, costs, strict=True)]
+
+    @cached_property
+    def hearings(self) -> dict[tuple[str, str], list[int]]:
+        """The ticks at which a member hears a neighbour, by the names of both: (listener, speaker)."""
+        schedule = self.setting.algorithm.schedule(self.graph)
+        found: dict[tuple[str, str], list[int]] = {}
+        for t in range(self.setting.rounds):
+            speakers, listeners, indptr, indices = schedule.turn(t)
+            for k, listener in enumerate(listeners.tolist()):
+                for speaker in speakers[indices[indptr[k] : indptr[k + 1]]].tolist():
+                    found.setdefault((self.names[listener], self.names[speaker]), []).append(t)
+        return found
 
     @property
     def absent(self) -> list[str]:

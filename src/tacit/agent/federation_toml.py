@@ -82,6 +82,8 @@ def loads(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except ValueError as error:  # no TOML, or a number of thousands of digits
         raise InputError(f"{source} is not TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{source} is not TOML of ours: it is nested too deeply") from None
 
 
 def check(plain: dict[str, Any], *, reserve: bool) -> None:

@@ -119,6 +119,11 @@ def canonical_certificate(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
+def fingerprint(certificate: str) -> str:
+    """The SHA-256 of a certificate, by which people compare certificates."""
+    return read_certificate(certificate, "the certificate").fingerprint(hashes.SHA256()).hex()
+
+
 def common_name(certificate: x509.Certificate) -> str:
     """The name in a certificate."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

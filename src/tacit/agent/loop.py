@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from hashlib import sha256
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from tacit.agent import dropout
 from tacit.agent.books import Heads
 from tacit.agent.delivery import Rows, Sums
 from tacit.agent.federation import SUMS, TOTALS, difference
+from tacit.agent.heard import extended
 from tacit.agent.liveness import HEARTBEAT, Liveness
 from tacit.agent.meeting import Meeting
 from tacit.agent.participant import Participant
@@ -80,6 +82,7 @@ class AgentLoop:
             self._state = self._state._replace(**{name: arrays[name] for name in self._state._fields if arrays})
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
+        self._chains = participant.store.heard()  # of what the state has taken in
         self._meeting = Meeting(participant)
         self._heads = Heads(participant)
         self.liveness = Liveness(participant, near, self._totals, self._spoken >= 0)
@@ -165,7 +168,7 @@ class AgentLoop:
             for t in range(max(self._spoken, self._meeting.start), self.rounds):
                 self._absences.tick = t
                 await self._tick(t, patience)
-            self.participant.store.finish(self.rounds, self._arrays())
+            self.participant.store.finish(self.rounds, self._arrays(), self._chains)
             self._spoken = self._absences.tick = self.rounds
             self._show("heard all messages", self.rounds)
             self._reading.log_moved(self.rounds)
@@ -183,8 +186,11 @@ class AgentLoop:
                 await self._speak(t)
             if coming is not None:
                 self._show(f"waiting for {', '.join(self.participant.federation.names[j] for j in mine.hears)}", t)
-                inbox = self._reading.read(await self._within(patience, coming, t), mine.hears, self._own(t), t)
+                said, hashed = await self._within(patience, coming, t)
+                inbox = self._reading.read(said, mine.hears, self._own(t), t)
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
+                # With the state, and not before: what is heard while this agent speaks is heard again after a crash.
+                self._chains = extended(self._chains, t, hashed)
                 self._totals = t + 1
         finally:
             if coming is not None:
@@ -211,7 +217,7 @@ class AgentLoop:
             raise TacitError(
                 f"tick {t} would cost {event}, but {participant.events[t]} was planned and paid for; nothing was sent"
             )
-        participant.store.commit(t, self._arrays(), self._delivery.message(t, release), event)
+        participant.store.commit(t, self._arrays(), self._delivery.message(t, release), event, self._chains)
         self._spoken = t
         self._publish()
 
@@ -223,17 +229,22 @@ class AgentLoop:
         self._published = self._spoken
         self.changed.notify()
 
-    async def _hear(self, t: int, senders: Sequence[int]) -> Inbox:
-        def heard(j: int) -> None:
+    async def _hear(self, t: int, senders: Sequence[int]) -> tuple[Inbox, dict[str, bytes]]:
+        """The messages of a tick, and the hash of each, if single messages are heard."""
+        hashed: dict[str, bytes] = {}
+
+        def heard(j: int, message: Message | None = None) -> None:
             name = self.participant.federation.names[j]
             self._heard[name] = max(self._heard[name], t + 1)
+            if message is not None:
+                hashed[name] = sha256(message.SerializeToString(deterministic=True)).digest()
 
         async def own() -> bytes:
             while (message := self._committed(t)) is None:
                 await self.changed.wait()
             return message
 
-        return await self._delivery.hear(t, senders, own, heard)
+        return await self._delivery.hear(t, senders, own, heard), hashed
 
     async def _meet(self, patience: float | None) -> None:
         """Waits until this agent has met all neighbours, and all members have signed that they have met theirs.

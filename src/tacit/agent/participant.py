@@ -17,14 +17,13 @@ from tacit.agent.method import PrivateMethod
 from tacit.agent.store import Store
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
-from tacit.core.schedule import Broadcast, role
+from tacit.core.schedule import Broadcast
 from tacit.data import Dataset
 from tacit.errors import InputError, TacitError
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Ledger, Records
 from tacit.privacy.noise import Noise
-from tacit.privacy.plan import plan
 
 
 @dataclass(frozen=True)
@@ -147,17 +146,15 @@ def reduced_store(path: Path, federation: Federation) -> Path:
 
 def planned(federation: Federation, me: int) -> dict[int, Event]:
     """What each release of a member will cost, by ticks: a function of the federation file alone."""
-    setting = federation.setting
-    schedule = setting.algorithm.schedule(federation.graph)
-    ticks = [t for t in range(setting.rounds) if role(schedule.turn(t), me).speaks]
-    events = plan(setting.algorithm, setting.facts, federation.graph, setting.rounds).events[me]
-    return dict(zip(ticks, events, strict=True))
+    return dict(federation.plans[me])
 
 
 def reserved(federation: Federation, me: int) -> dict[int, Event]:
     """What a member pays for before it speaks: all releases of the plan, and one more for every member that may drop
     out. Then the tick in doubt is released once more, with fresh noise (`tacit.agent.dropout`)."""
     events = planned(federation, me)
+    if not federation.dropouts:  # where one member speaks at a time, not all of them speak last
+        return events
     spare = range(federation.rounds, federation.rounds + federation.dropouts)
     return events | dict.fromkeys(spare, events[federation.rounds - 1])
 

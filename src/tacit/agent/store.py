@@ -3,7 +3,8 @@
 **Commit before you send.** When the agent has spoken, one transaction writes its new state, the bytes that will leave
 and the event that they cost. Only then may neighbours ask for the bytes, and they always get the same ones. What the
 agent hears needs no commit: listening is a function of the state and of the neighbours' bytes. The neighbours keep
-those bytes, and after a crash the agent asks for them again.
+those bytes, and after a crash the agent asks for them again. What the state has taken in by then is committed with it,
+as a digest for each neighbour (`tacit.agent.heard`).
 
 **Why a crash does no harm**, whenever it happens. Let t be the last tick that was committed.
 - Noise drawn for a later tick is lost with the process. Nothing of it had left: it is drawn anew, at no cost.
@@ -44,6 +45,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tacit.agent.heard import Chain
 from tacit.errors import InputError, TacitError
 from tacit.privacy.events import Event, from_plain, to_plain
 
@@ -56,6 +58,7 @@ CREATE TABLE met (member INTEGER PRIMARY KEY, statement BLOB NOT NULL);
 CREATE TABLE keys (member INTEGER PRIMARY KEY, key BLOB NOT NULL);
 CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), tick INTEGER NOT NULL, arrays BLOB NOT NULL);
 CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
+CREATE TABLE heard (name TEXT PRIMARY KEY, messages INTEGER NOT NULL, digest BLOB NOT NULL);
 CREATE TABLE failure (tick INTEGER NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE peers (name TEXT PRIMARY KEY, contact REAL, gone INTEGER DEFAULT 0, told INTEGER DEFAULT 0);
 CREATE TABLE pulse (beat REAL NOT NULL, doing TEXT NOT NULL);
@@ -110,21 +113,26 @@ class Store:
 
     # Writing
 
-    def commit(self, tick: int, state: Arrays, message: bytes, event: Event) -> None:
-        """The agent has spoken at this tick: afterwards, and not before, the message may leave."""
+    def commit(
+        self, tick: int, state: Arrays, message: bytes, event: Event, heard: Mapping[str, Chain] | None = None
+    ) -> None:
+        """The agent has spoken at this tick: afterwards, and not before, the message may leave.
+
+        `heard` is what the state has taken in from each neighbour, if single messages are heard.
+        """
         with self._transaction():
             self._db.execute("INSERT INTO releases VALUES (?, ?, ?)", (tick, message, json.dumps(to_plain(event))))
-            self._put(tick, state)
+            self._put(tick, state, heard or {})
 
     def fail(self, tick: int, reason: str) -> None:
         """Noise was drawn for this tick, but nothing could be released."""
         with self._transaction():
             self._db.execute("INSERT INTO failure VALUES (?, ?)", (tick, reason))
 
-    def finish(self, rounds: int, state: Arrays) -> None:
+    def finish(self, rounds: int, state: Arrays, heard: Mapping[str, Chain] | None = None) -> None:
         """The agent has heard everything that it needs."""
         with self._transaction():
-            self._put(rounds, state)
+            self._put(rounds, state, heard or {})
 
     def heartbeat(self, contacts: Mapping[str, float | None], doing: str) -> None:
         """Writes down that the process is alive, for `tacit agent status`."""
@@ -209,6 +217,11 @@ class Store:
         found = self._db.execute("SELECT * FROM releases ORDER BY tick").fetchall()
         return [(tick, bytes(message), from_plain(json.loads(event))) for tick, message, event in found]
 
+    def heard(self) -> dict[str, Chain]:
+        """What the state has taken in from each neighbour."""
+        found = self._db.execute("SELECT name, messages, digest FROM heard ORDER BY name")
+        return {name: Chain(messages, bytes(digest)) for name, messages, digest in found}
+
     def finished_neighbours(self) -> set[str]:
         """The neighbours that need no more from this agent."""
         return self._marked("gone")
@@ -227,8 +240,10 @@ class Store:
         with self._transaction():
             self._db.execute(mark, (name,))
 
-    def _put(self, tick: int, state: Arrays) -> None:
+    def _put(self, tick: int, state: Arrays, heard: Mapping[str, Chain]) -> None:
         self._db.execute("INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (tick, _packed(state)))
+        chains = [(name, *chain) for name, chain in heard.items()]
+        self._db.executemany("INSERT OR REPLACE INTO heard VALUES (?, ?, ?)", chains)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

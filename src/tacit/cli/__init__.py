@@ -27,6 +27,7 @@ COMMANDS = {
     "ledger": "Keep the privacy ledger of a data set: create it, set its cap, check a run, see what was spent.",
     "identity": "Create the key and the certificate of an organisation.",
     "federation": "Write, show and check the file that all members of a federation agree on.",
+    "certificate": "Collect the signed reports of a finished run in one document, and check such a document.",
     "agent": "Take part in a federation, with your own records.",
 }
 

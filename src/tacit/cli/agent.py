@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,8 +21,6 @@ from tacit.cli.records import NOT_COVERED, encoded, records_of
 from tacit.errors import InputError, TacitError, number
 from tacit.files import writable, write_private
 from tacit.privacy.noise import SecureNoise
-from tacit.workflows.model import Model
-from tacit.workflows.training import how
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,6 +77,7 @@ def run(
     from tacit.agent import report as signed
     from tacit.agent.page import loopback
     from tacit.agent.run import take_part
+    from tacit.agent.trained import model_of
     from tacit.report.document.run import run as document
     from tacit.report.document.taken_part import taken_part
 
@@ -103,7 +102,7 @@ def run(
             bar.update(bar.task_ids[0], description=doing, completed=done, total=rounds)
 
         def finished(participant: Participant, model: np.ndarray) -> None:
-            made = _model(participant, model)
+            made = model_of(participant.federation, participant.name, model)
             made.save(out)
             signed.write(participant, model, report_file)
             if report is not None:
@@ -257,31 +256,3 @@ def _tell_plan(participant: Participant) -> None:
         f"the cap is {participant.ledger.cap()}",
         markup=False,
     )
-
-
-def _model(participant: Participant, weights: np.ndarray) -> Model:
-    from tacit.agent.guarantee import guaranteed
-    from tacit.agent.method import PrivateMethod
-
-    federation, setting = participant.federation, participant.federation.setting
-    method = federation.method
-    agents = [(member.name, member.rows) for member in federation.members]
-    training = how(setting.algorithm, setting.facts.l2, federation.rounds, agents=agents, graph=federation.graph) | {
-        "without": federation.absent,
-        "federation": federation.run,
-        "member": participant.name,
-    }
-    privacy: dict[str, Any] = {"private": False, "statement": "not private: exact values were exchanged"}
-    if isinstance(method, PrivateMethod):
-        privacy = {
-            "private": True,
-            "statement": f"({method.epsilon:g}, {method.delta:g})-differentially private for every record of every "
-            "member, one record replaced by another of the same member",
-            "epsilon": method.epsilon,
-            "delta": method.delta,
-        }
-    if method.shared:
-        found = guaranteed(federation.agreed or federation)
-        privacy["statement"] += f", {found.against}"
-        privacy |= found.as_plain()
-    return Model(weights, federation.schema, setting.facts.loss, training, privacy)

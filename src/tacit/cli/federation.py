@@ -151,6 +151,8 @@ def verify(
     cost = "exact values: not private"
     if found["epsilon"] is not None:
         cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
+        if not found["private"]:
+            cost += f"; but {found['member']} says that its noise can be drawn again: NOT PRIVATE"
     if federation.exchange == TOTALS:
         cost += f"; by plan {statement(federation)}"
     count = len(found["releases"])

@@ -12,11 +12,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from tacit.cli import names
+from tacit.cli import names, options
+from tacit.cli.console import err, warn
 from tacit.cli.console import out as screen
-from tacit.cli.console import warn
 from tacit.cli.options import Json
 from tacit.errors import InputError
+from tacit.files import write_private
 
 if TYPE_CHECKING:
     from tacit.privacy.events import Event
@@ -182,16 +183,26 @@ def check(
 def show(
     file: File,
     events: Annotated[bool, typer.Option("--events", help="Also what each run released.")] = False,
+    report: options.Report = None,
     json: Json = False,
 ) -> None:
     """Show the runs, what each would cost alone, what all have spent together, and what is left.
+
+    With --report, a page for people who do not know the method, with a picture of the budget over time.
 
     Example: `tacit ledger show alder.ledger`
     """
     from tacit.privacy.ledger.statement import statement
 
+    names.report_file(report, [file], [])
     with _open(file) as ledger:
         result = statement(ledger)
+    if report is not None:
+        from tacit.html.frame import written
+        from tacit.report.document.ledger import ledger as page
+
+        write_private(report, page(result | written()))
+        err.print(f"wrote {report}", markup=False, soft_wrap=True)
     if json:
         typer.echo(json_format.dumps(result))
         return

@@ -21,6 +21,7 @@ from tacit.workflows.model import Model
 from tacit.workflows.training import as_plain
 
 _THRESHOLD = "Two classes: predict the positive one where its probability is above this, such as 0.1."
+_CERTIFICATE = "The certificate of the run that trained the model. A model that does not match it is refused."
 _TOP = "Two classes: predict the positive one for the K records with the highest scores, and for no other."
 
 
@@ -29,6 +30,7 @@ def predict(
     file: Annotated[
         str, typer.Argument(help="A CSV or Parquet file, or **adult** for the embedded data.", show_default=False)
     ],
+    certificate: Annotated[Path | None, typer.Option(help=_CERTIFICATE)] = None,
     threshold: Annotated[float | None, typer.Option(help=_THRESHOLD)] = None,
     top: Annotated[int | None, typer.Option(help=_TOP)] = None,
     out: Annotated[Path, typer.Option(help="The CSV file to write; - for standard output.")] = Path("predictions.csv"),
@@ -47,11 +49,15 @@ def predict(
     Example: `tacit predict model.json new-patients.csv --out predictions.csv`
 
     Example: `tacit predict model.json new-patients.csv --top 50`
+
+    Example: `tacit predict model.json new-patients.csv --certificate certificate.json`
     """
     to_screen = str(out) == "-"
     if not to_screen:
-        writable(out, [model, file])
+        writable(out, [model, file, *([] if certificate is None else [certificate])])
     fitted = Model.load(model)
+    if certificate is not None:
+        _require_certified(model, certificate)
     _check(fitted, threshold, top)
     table = names.records(file)
     data = fitted.schema.encode(table, labelled=False)
@@ -93,6 +99,20 @@ def predict(
         for line in in_words(measured, label):
             typer.echo(f"  {line}")
     err.print(f"wrote {out}: predictions for {len(data):,} of {len(table):,} records", markup=False, soft_wrap=True)
+
+
+def _require_certified(model: Path, certificate: Path) -> None:
+    """Refuses a certificate that does not hold, and a model that is not the one of a member of its run."""
+    names.require_agent()
+    from tacit.agent import documents
+    from tacit.agent.certificate import examined
+
+    content = documents.read(certificate, "a certificate"), documents.read(model, "a model file")
+    if faults := examined(*content).faults:
+        raise InputError(
+            f"{model} does not match the certificate {certificate}, so nothing was predicted: "
+            f"{'; '.join(map(str, faults))}"
+        )
 
 
 def _check(model: Model, threshold: float | None, top: int | None) -> None:

@@ -17,6 +17,7 @@ from tacit.data import Schema, Table
 from tacit.data.public import require_public
 from tacit.files import write_private
 from tacit.privacy.ledger import About, Ledger
+from tacit.privacy.ledger.statement import budget_of
 from tacit.report.document import run as document
 from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
@@ -94,12 +95,14 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
             prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
             progress=lambda done: bar.update(bar.task_ids[0], completed=done),
         )
+        paid = None if ledger is None else budget_of(ledger)
     if allowed:
         trained.model.privacy["delta was allowed because"] = allowed
     trained.model.save(asked.out)
     if asked.report is not None:
         title = Path(asked.file).name
-        write_private(asked.report, document.run(data_of.privately(trained, title, name, asked.graph)))
+        facts = data_of.privately(trained, title, name, asked.graph)
+        write_private(asked.report, document.run(facts | ({} if paid is None else {"ledger": paid})))
     if asked.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
         found = {"model": str(asked.out), "algorithm": name} | {field: getattr(trained, field) for field in fields}

@@ -125,9 +125,9 @@ class Model:
     def _predictions(self, data: Dataset) -> np.ndarray:
         return np.asarray(data.X @ self.weights.T)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model file. If that fails, an older file stays as it was."""
-        plain = {
+    def as_plain(self) -> dict[str, Any]:
+        """The fields of the model file."""
+        return {
             "format": _FORMAT,
             "version": _VERSION,
             "loss": _plain_loss(self.loss),
@@ -137,8 +137,11 @@ class Model:
             "training": self.training,
             "privacy": self.privacy,
         }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model file. If that fails, an older file stays as it was."""
         with replacing(path) as draft:
-            draft.write_text(json.dumps(plain, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            draft.write_text(json.dumps(self.as_plain(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:

@@ -12,22 +12,30 @@ from tacit.privacy.ledger.ledger import Ledger
 _FAR = 1_000  # runs: a forecast counts no further
 
 
+def budget_of(ledger: Ledger) -> dict[str, Any]:
+    """The cap, what is spent and what is left."""
+    cap, spent = ledger.cap(), ledger.epsilon()
+    return {
+        "cap": None if cap is None else {"epsilon": cap.epsilon, "delta": cap.delta},
+        "spent": spent,
+        "left": None if cap is None or spent is None else max(cap.epsilon - spent, 0.0),
+    }
+
+
 def statement(ledger: Ledger) -> dict[str, Any]:
     """The population, its budget, and every cap, file and run.
 
     A run has what it costs alone (`epsilon`), what all had cost when the next run began (`total`) and what was then
     left of the present cap. `forecast` says how many more runs like the last one fit.
     """
-    cap, spent, runs, totals, head = ledger.cap(), ledger.epsilon(), ledger.runs(), ledger.totals(), ledger.head()
+    cap, runs, totals, head = ledger.cap(), ledger.runs(), ledger.totals(), ledger.head()
     last = runs[-1] if runs else None
     more = None if last is None else ledger.how_many_more(last.events, _FAR, last.cohorts)
     counted = Counter(cohort for run in runs for cohort in run.cohorts or ())
     return {
         "population": ledger.population,
         "created": ledger.created,
-        "cap": None if cap is None else {"epsilon": cap.epsilon, "delta": cap.delta},
-        "spent": spent,
-        "left": None if cap is None or spent is None else max(cap.epsilon - spent, 0.0),
+        **budget_of(ledger),
         "colluders": _colluders(ledger.spent()),
         "caps": ledger.caps(),
         "files": ledger.files(),

@@ -28,13 +28,8 @@ _DIGEST = 16  # characters of a hash that a table shows
 
 
 def ledger(plain: dict[str, Any]) -> str:
-    """The document. `plain` is what `tacit ledger show --json` prints.
-
-    The fingerprints of the files, and the head of the chain, which begins with one, are left out: whoever knows all
-    records but one could check a guess about that one with them.
-    """
-    files = [{key: value for key, value in each.items() if key != "records"} for each in plain["files"]]
-    plain = {key: value for key, value in plain.items() if key != "head"} | {"files": files}
+    """The document. `plain` is what `tacit ledger show --json` prints. Digests and the head in it are salted: nobody
+    can check a guess about a record with them."""
     return document(
         plain["population"],
         KIND,
@@ -163,7 +158,6 @@ def _rests_on(plain: dict[str, Any]) -> Markup:
     notes = [
         "All releases of these records are in this ledger. It cannot know of a release that was not paid from it.",
         "Protected is one record, replaced by another. A person with several records is protected less.",
-        "Fingerprints of files, and the head of the ledger, are not in this report: the guarantee does not cover them.",
     ]
     if plain["colluders"] is not None:
         whom = f"any {counted(plain['colluders'], 'member')} together" if plain["colluders"] else "people outside"
@@ -181,5 +175,5 @@ def _verify(plain: dict[str, Any]) -> Markup:
             " rows: a row that was changed or lost is found. With a head that you kept from an earlier check, you also "
             "see whether rows at the end were lost.",
         ),
-        commands(["tacit ledger verify FILE", "tacit ledger verify FILE --head HEAD"]),
+        commands(["tacit ledger verify FILE", f"tacit ledger verify FILE --head {plain['head']}"]),
     )

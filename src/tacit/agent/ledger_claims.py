@@ -1,0 +1,119 @@
+"""What reports say about ledgers, checked: the member's own head, and the heads that its neighbours have shown it.
+
+The neighbours' heads are signed by the neighbours (`tacit.agent.books`). So a member that pays from one ledger and
+shows another, or an old copy, is found as soon as its report and those of its neighbours lie side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tacit.agent.books import Signed, contradiction
+from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, Kind, Named, differences, misfits
+from tacit.agent.federation import Federation
+from tacit.agent.method import PrivateMethod
+from tacit.privacy.events import Event
+from tacit.privacy.ledger import Head, Ledger
+
+_BOOK = Kind(
+    "a name of a ledger (32 hexadecimal digits)",
+    lambda value: isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{32}", value)),
+)
+_SIGNATURE = Kind(
+    "a signature in hexadecimal digits",
+    lambda value: isinstance(value, str) and len(value) <= 144 and bool(re.fullmatch("([0-9a-f]{2})+", value)),
+)
+_ROWS = Kind("a number of rows", lambda value: type(value) is int and 0 <= value < 2**63)
+_OWN = {"population": DIGEST, "book": _BOOK, "rows": _ROWS, "head": DIGEST}
+_HEAD = _OWN | {"signature": _SIGNATURE}
+_TEXTS = {"population": TEXT, "book": TEXT, "rows": _ROWS, "head": TEXT}
+# What must be so before anything else can be checked, where a ledger has paid.
+SHAPES = {
+    "ledger": _TEXTS,
+    "ledgers": Named({"newest": _TEXTS | {"signature": TEXT}, "contradiction": ANY}),
+}
+Paid = tuple[str, dict[int, Event]]  # under which run, and for what
+
+
+def signed_head(plain: Mapping[str, Any]) -> Signed:
+    """A signed head as it is in a report."""
+    return Signed(plain["population"], head_of(plain), plain["signature"])
+
+
+def head_of(plain: Mapping[str, Any]) -> Head:
+    """A head as it is in a report."""
+    return Head(plain["book"], plain["rows"], plain["head"])
+
+
+def ledger_faults(report: Mapping[str, Any], own: Federation) -> list[Fault]:
+    """What is wrong with the heads in one report. Exact values are in no ledger."""
+    if not isinstance(own.method, PrivateMethod):
+        plain = {key: report[key] for key in ("ledger", "ledgers")}
+        return differences(plain, {"ledger": None, "ledgers": {}}, "", "of exact values")
+    near = [own.names[j] for j in own.graph.neighbours(own.names.index(report["member"]))]
+    found = misfits(report["ledger"], _OWN, "ledger")
+    if wrong := misfits(report["ledgers"], {name: {"newest": _HEAD, "contradiction": ANY} for name in near}, "ledgers"):
+        return found + wrong
+    for name in near:
+        found += _shown_faults(report["ledgers"][name], f"ledgers.{name}", own, name)
+    return found
+
+
+def _shown_faults(shown: Mapping[str, Any], where: str, own: Federation, name: str) -> list[Fault]:
+    """What is wrong with what a neighbour has shown."""
+    heads, odd = {f"{where}.newest": shown["newest"]}, shown["contradiction"]
+    if odd is not None:
+        if wrong := misfits(odd, {"before": _HEAD, "after": _HEAD}, f"{where}.contradiction"):
+            return wrong
+        heads |= {f"{where}.contradiction.{when}": head for when, head in odd.items()}
+    found, certificate = [], own.members[own.names.index(name)].certificate
+    for place, plain in heads.items():
+        if not signed_head(plain).of(certificate):
+            found.append(Fault(place, f"{name} has not signed this: {' or '.join(plain)} is false"))
+    if odd is not None and not found:
+        why = contradiction(head_of(odd["before"]), head_of(odd["after"]))
+        what = "is none: one ledger can have both heads" if why is None else f"{name} showed {why}"
+        found.append(Fault(f"{where}.contradiction", what))
+    return found
+
+
+def crossed_faults(reports: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+    """What is wrong between the heads that members have signed in their reports and those that they showed others."""
+    found = []
+    for witness, report in reports.items():
+        for name, shown in report["ledgers"].items():
+            if name not in reports or reports[name]["ledger"] is None:
+                continue
+            own, seen = reports[name]["ledger"], shown["newest"]
+            keys = ["population", "book", *(["head"] if own["rows"] == seen["rows"] else [])]
+            found += [
+                Fault(f"reports.{name}.ledger.{key}", f"{witness} was shown another {key}, signed by {name}")
+                for key in keys
+                if own[key] != seen[key]
+            ]
+    return found
+
+
+def book_faults(ledger: Ledger, reports: Mapping[str, Mapping[str, Any]], paid: Mapping[str, Paid]) -> list[str]:
+    """What is wrong with a ledger that a member shows to an auditor. `paid` has what each member paid for."""
+    owners = [name for name, report in reports.items() if report["ledger"] and report["ledger"]["book"] == ledger.book]
+    if not owners:
+        return ["no report names this ledger: whoever shows it has paid from another one"]
+    (name, *_) = owners
+    shown = {name: reports[name]["ledger"]}
+    shown |= {
+        witness: report["ledgers"][name]["newest"] for witness, report in reports.items() if name in report["ledgers"]
+    }
+    found = [
+        f"it does not contain the head of {plain['rows']:,} rows in the report of {witness}: it is an old copy, or was "
+        "rewritten"
+        for witness, plain in shown.items()
+        if not ledger.contains(head_of(plain))
+    ]
+    run, events = paid[name]
+    there = {entry.tick: entry.event() for entry in ledger.entries() if (entry.kind, entry.run) == ("reserve", run)}
+    if there != events:
+        found.append(f"it has not paid for what {name} released in the run {run[:12]}")
+    return found

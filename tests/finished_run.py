@@ -1,0 +1,109 @@
+"""A small federation whose three members have finished a run, all in one process: for tests of reports and
+certificates. Not a test."""
+
+import asyncio
+import base64
+import copy
+import json
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from conftest import make_parts
+from ports import free_ports
+
+from tacit.agent import report
+from tacit.agent.books import Books
+from tacit.agent.certificate import collected
+from tacit.agent.federation import ROWS, Federation, Member
+from tacit.agent.identity import Identity
+from tacit.agent.method import ExactMethod, PrivateMethod
+from tacit.agent.participant import Participant
+from tacit.agent.run import take_part
+from tacit.agent.store import Store
+from tacit.agent.trained import model_of
+from tacit.data import Classes, Dataset, Number, Schema
+from tacit.privacy import filters
+from tacit.privacy.ledger import Cap, Ledger
+from tacit.privacy.ledger.entries import canonical
+from tacit.privacy.noise import SecureNoise
+
+NAMES = ("alder", "birch", "cedar")
+SIZES, FEATURES = (40, 30, 20), 3
+PRIVATE, EXACT = PrivateMethod("dvp", 2.0, 1e-5), ExactMethod("admm", 0.5, 0.5, "logistic")
+RING = (("alder", "birch"), ("birch", "cedar"), ("alder", "cedar"))
+SCHEMA = Schema(
+    label=Classes("ill", positive=("yes",), negative=("no",)),
+    columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(FEATURES)),
+    row_norm=1.0,
+)
+
+
+class Crash(Exception):  # noqa: N818 (a state of affairs, not a mistake)
+    """A test lets an agent die; it starts again from its files."""
+
+
+class Finished(NamedTuple):
+    """A finished run. Its folder has federation.toml, NAME.json, NAME.report.json and the identities."""
+
+    folder: Path
+    federation: Federation
+    identities: dict[str, Identity]
+
+    def certificate(self):
+        """A fresh copy, which a test may change."""
+        reports = [json.loads((self.folder / f"{name}.report.json").read_text()) for name in NAMES]
+        return copy.deepcopy(collected(self.federation, reports))
+
+    def model(self, name):
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def signed(self, name, report):
+        """A report that this member has signed, whatever it says."""
+        return {"report": report, "signature": base64.b64encode(self.identities[name].sign(canonical(report))).decode()}
+
+
+def finished(folder, method, *, exchange=ROWS, noise=SecureNoise, rounds=6, edges=RING, **settings):
+    """Three members run to the end."""
+    identities = {name: Identity.new(name, folder) for name in NAMES}
+    members = [
+        Member(name, f"127.0.0.1:{port}", rows, identities[name].certificate)
+        for name, port, rows in zip(NAMES, free_ports(3), SIZES, strict=True)
+    ]
+    agreed = Federation("a small study", tuple(members), edges, method, rounds, SCHEMA, exchange, **settings)
+    (folder / "federation.toml").write_text(agreed.with_rounds().to_toml())
+    agreed = Federation.load(folder / "federation.toml")  # as every member reads it
+    for name in NAMES if isinstance(agreed.method, PrivateMethod) else ():
+        with Ledger.new(folder / f"{name}.ledger", population=name, cost=filters.epsilon) as ledger:
+            ledger.set_cap(Cap(10.0, 1e-5))
+    with ExitStack() as stack:
+        asyncio.run(_all(partial(_participant, stack, folder, agreed, identities, noise), folder))
+    return Finished(folder, agreed, identities)
+
+
+def _participant(stack, folder, agreed, identities, noise, i):
+    (X, y), name, ledger = make_parts(SIZES, d=FEATURES)[i], NAMES[i], None
+    if isinstance(agreed.method, PrivateMethod):
+        ledger = stack.enter_context(Ledger(folder / f"{name}.ledger", cost=filters.epsilon))
+    store = stack.enter_context(closing(Store(folder / f"{name}.store", agreed.run, name, agreed.rounds)))
+    data = Dataset(X, y, SCHEMA.feature_names, np.arange(len(y)))
+    books = None if ledger is None else Books(folder / name)
+    return Participant(agreed, i, identities[name], data, store, ledger, noise(), books=books)
+
+
+async def _all(participant, folder):
+    def written(participant, weights):
+        model_of(participant.federation, participant.name, weights).save(folder / f"{participant.name}.json")
+        report.write(participant, weights, folder / f"{participant.name}.report.json")
+
+    async def lives(i):
+        """From its files, as often as it takes."""
+        while True:
+            try:
+                return await take_part(participant(i), finished=written)
+            except Crash:
+                continue
+
+    await asyncio.gather(*map(lives, range(len(NAMES))))
