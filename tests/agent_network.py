@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import pickle
 import threading
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ from tacit.privacy import filters
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.ledger.entries import canonical
+from tacit.workflows import recipes
 
 PARTS = make_parts(d=D)
 
@@ -65,6 +67,8 @@ class Network:
 
     def start(self, *agents, fault=None, slow=0.0, life=0, listen=None):
         """Starts agents, and returns when all of them have loaded what they need and begin."""
+        # What this process has calibrated is calibrated for them, too: it would take a second of each of their lives.
+        (self.folder / "calibrated").write_bytes(pickle.dumps(recipes._CALIBRATED))
         with self.together():
             for i in agents:
                 arguments = (self.folder, self.kind, i, self.identities, fault, slow, life, listen, self._loading.door)
