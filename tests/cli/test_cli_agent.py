@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -446,12 +447,15 @@ def test_a_private_federation_needs_public_bounds(hospitals, tacit):
         assert reason in err
 
 
-def test_the_demonstration_of_a_federation(tacit, tmp_path):
-    """The other half of `make demo`: all of it, with three organisations."""
-    code, out, err = tacit("federation", "demo", "--agents", 3, "--out", "shown")
+def test_the_demonstration_of_a_federation(tacit, tmp_path, monkeypatch):
+    """The other half of `make demo`: all of it, with two organisations, fewer records and fewer exact rounds."""
+    demo = import_module("tacit.cli.federation_demo")
+    monkeypatch.setattr(demo, "_TRAIN", 8000)
+    monkeypatch.setattr(demo, "_EXACT_ROUNDS", 20)
+    code, out, err = tacit("federation", "demo", "--agents", 2, "--out", "shown")
     assert code == 0, err
     (apart,) = re.findall(r"largest difference between a weight and the simulation's: (\S+)", " ".join(out.split()))
     assert float(apart) <= 1e-9
     for kind in ("exact", "private"):
-        for i in range(3):
+        for i in range(2):
             assert (tmp_path / "shown" / kind / f"agent-{i:02d}.json").exists()
