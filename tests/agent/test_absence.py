@@ -655,6 +655,8 @@ def test_liars_in_a_complete_graph(network, identities, liars):
     """cedar takes part all the time. Two of its four neighbours lie: nobody leaves, nobody pays. Three are a quorum."""
     quorum = len(liars) == 3
     net = network("going on, complete" if quorum else "going on, complete, patient")
+    if quorum:
+        net.federation.without(["cedar"])  # calibrated once, not by four agents
     by = Witnesses(net.federation, identities)
     net.start(*range(5), slow=0.1)
     net.reaches(ALDER, 8)
