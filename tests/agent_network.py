@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import pickle
 import threading
 import time
 from collections import Counter
@@ -30,6 +31,7 @@ from tacit.privacy import filters
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.ledger.entries import canonical
+from tacit.workflows import recipes
 
 PARTS = make_parts(d=D)
 
@@ -55,6 +57,7 @@ class Network:
     def __init__(self, folder, kind, identities):
         self.folder, self.kind, self.identities = folder, kind, identities
         self.federation = worker.federation(folder, kind, free_ports(5), list(SIZES), identities)
+        assert worker.loaded(folder, kind).setting.rounds  # calibrated here, once: `start` hands it on to the agents
         np.savez(
             folder / "data.npz", **{f"{v}{i}": part[k] for i, part in enumerate(PARTS) for k, v in enumerate("Xy")}
         )
@@ -66,6 +69,8 @@ class Network:
 
     def start(self, *agents, fault=None, slow=0.0, life=0, listen=None):
         """Starts agents, and returns when all of them have loaded what they need and begin."""
+        # What this process has calibrated is calibrated for them, too: it would take a second in each of their lives.
+        (self.folder / "calibrated").write_bytes(pickle.dumps(recipes._CALIBRATED))
         with self.together():
             for i in agents:
                 arguments = (self.folder, self.kind, i, self.identities, fault, slow, life, listen, self._loading.door)

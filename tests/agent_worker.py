@@ -9,6 +9,7 @@ import json
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import time
@@ -27,6 +28,7 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.plan import Facts
+from tacit.workflows import recipes
 from tacit.workflows.recipes import Setting
 
 NAMES = ("alder", "birch", "cedar", "dogwood", "elm")
@@ -232,6 +234,7 @@ def agent(
     from tacit.agent.wire_pb2 import Question
 
     logging.basicConfig(format="tacit: %(message)s")
+    recipes._CALIBRATED.update(pickle.loads((folder / "calibrated").read_bytes()))
 
     algorithm = type(loaded(folder, kind).setting.algorithm)
     answered, computed = Server._ask, algorithm.speak

@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 from conftest import make_parts
 
 import tacit
@@ -12,6 +13,10 @@ def main(kind):
     problem.value(problem.gradient(problem.optimum()))
     for algorithm in (tacit.algorithms.ConsensusADMM(penalty=1.0), tacit.algorithms.IncrementalADMM(penalty=1.0)):
         tacit.simulate(algorithm, problem, tacit.Graph.ring(problem.agents), rounds=2)
+    if kind == "dense":  # so many rows and features that LAPACK factorises
+        tacit.Problem(make_parts(sizes=(301,), d=300), l2=0.5).optimum()
+    else:  # the same kernels go over dense and sparse numbers
+        tacit.losses.Logistic().value(np.zeros(1), np.ones(1))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import csv
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes import the same modules: each is compiled once
@@ -16,6 +17,7 @@ import scipy.sparse
 
 import tacit
 from tacit import cli
+from tacit.workflows.recipes import RECIPES
 
 
 def pytest_sessionstart(session):
@@ -100,6 +102,14 @@ def tacit_command(monkeypatch, capsys, tmp_path):
         return stop.value.code or 0, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def short_recipes(monkeypatch):
+    """Private methods with an eighth of their noisy steps, for what does not depend on how well they learn: it takes
+    long to calibrate and run all of them."""
+    for name, recipe in list(RECIPES.items()):
+        monkeypatch.setitem(RECIPES, name, replace(recipe, solves=max(1, recipe.solves // 8)))
 
 
 @pytest.fixture

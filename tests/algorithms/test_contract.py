@@ -1,5 +1,7 @@
 """One contract for every algorithm, plain and private."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from conftest import SIZES, make_parts
@@ -185,11 +187,24 @@ def test_one_agent_blocks_equal_one_block(algorithm, graph, parts):
     ]
 
 
-@pytest.mark.parametrize("algorithm", ALL.values(), ids=list(ALL))
-@pytest.mark.parametrize("stop", range(ROUNDS + 1))
-def test_stopping_saving_and_resuming_changes_nothing(algorithm, problem, stop, tmp_path):
+dense = pytest.mark.parametrize("parts", ["dense"], indirect=True)  # sparse rows have been in the tests above
+
+
+@cache
+def whole_run(name):
+    """A run that is not stopped."""
+    algorithm = ALL[name]
     graph, start = GRAPHS["random" if fits(algorithm, GRAPHS["random"]) else "cycle"], starts(algorithm=algorithm)
-    whole = tacit.simulate(algorithm, problem, graph, rounds=ROUNDS, start=start, record=True, noise=NOISE)
+    problem = tacit.Problem(make_parts(), scale=3.0, l2=0.5)
+    return tacit.simulate(algorithm, problem, graph, rounds=ROUNDS, start=start, record=True, noise=NOISE)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("stop", range(ROUNDS + 1))
+@dense
+def test_stopping_saving_and_resuming_changes_nothing(name, problem, stop, tmp_path):
+    algorithm, whole = ALL[name], whole_run(name)
+    graph, start = GRAPHS["random" if fits(algorithm, GRAPHS["random"]) else "cycle"], starts(algorithm=algorithm)
     tacit.simulate(algorithm, problem, graph, rounds=stop, start=start, record=True, noise=NOISE).save(
         tmp_path / "run.npz"
     )
@@ -225,6 +240,7 @@ def test_a_custom_copy_of_a_loss_gives_the_same_run_and_plan(algorithm, parts, b
 
 
 @on_graphs(PLAIN | GRADIENT, inexact=["dgd"])  # those with a token: tests/algorithms/test_token_methods.py
+@dense
 def test_the_plain_method_reaches_the_centralised_optimum(algorithm, graph, parts):
     problem, start = tacit.Problem(parts, scale=3.0, l2=0.5), starts(algorithm=algorithm)
     run = tacit.simulate(algorithm, problem, graph, rounds=4000, start=start, tolerance=1e-9, noise=NOISE)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -155,9 +156,7 @@ def test_several_classes_over_the_wire(hospitals, tacit):
         with open(f"{name}.csv", "w", newline="") as file:
             stays = ["stay", *(["short", "usual", "long"][(int(age) > 40) + (int(age) > 65)] for age, *_ in rows[1:])]
             csv.writer(file).writerows([*row, stay] for row, stay in zip(rows, stays, strict=True))
-        assert (
-            tacit("ledger", "new", f"{name}.ledger", "--data", f"{name}.csv", "--epsilon", 4, "--delta", 1e-5)[0] == 0
-        )
+        assert tacit("ledger", "new", f"{name}.ledger", "--population", name, "--epsilon", 4, "--delta", 1e-5)[0] == 0
     members = [f"{name},127.0.0.1:{7441 + k},{ROWS[name]},{name}/certificate.pem" for k, name in enumerate(ROWS)]
     options = [word for member in members for word in ("--member", member)]
     agree = ["federation", "new", "--title", "stay", "--schema", "schema.toml", "--epsilon", "4", *options]
@@ -474,13 +473,16 @@ def test_a_private_federation_needs_public_bounds(hospitals, tacit):
         assert reason in err
 
 
-def test_the_demonstration_of_a_federation(tacit, tmp_path):
-    """The other half of `make demo`: all of it, with three organisations."""
-    code, out, err = tacit("federation", "demo", "--agents", 3, "--out", "shown", "--page", "127.0.0.1:0")
+def test_the_demonstration_of_a_federation(tacit, tmp_path, monkeypatch):
+    """The other half of `make demo`: all of it, with two organisations, fewer records and fewer exact rounds."""
+    demo = import_module("tacit.cli.federation_demo")
+    monkeypatch.setattr(demo, "_TRAIN", 8000)
+    monkeypatch.setattr(demo, "_EXACT_ROUNDS", 20)
+    code, out, err = tacit("federation", "demo", "--agents", 2, "--out", "shown", "--page", "127.0.0.1:0")
     assert code == 0, err
     assert re.search(r"^watch it at http://127\.0\.0\.1:\d+/[\w-]{32}/$", err, flags=re.MULTILINE)
     (apart,) = re.findall(r"largest difference between a weight and the simulation's: (\S+)", " ".join(out.split()))
     assert float(apart) <= 1e-9
     for kind in ("exact", "private"):
-        for i in range(3):
+        for i in range(2):
             assert (tmp_path / "shown" / kind / f"agent-{i:02d}.json").exists()

@@ -93,7 +93,7 @@ def test_a_plan_takes_the_method_of_the_training(tacit):
     assert json.loads(out)["name"] == "pvp"
 
 
-def test_compare_shows_shared_noise_and_recommends_local_noise(tacit, patients, schema):
+def test_compare_shows_shared_noise_and_recommends_local_noise(tacit, patients, schema, short_recipes):
     args = ("compare", "--data", patients, "--schema", schema, "--agents", 5, "--epsilon", 2, "--delta", 1e-3)
     code, out, err = tacit(*args, "--seeds", 1, "--json")
     assert code == 0, err
@@ -110,7 +110,7 @@ def test_compare_shows_shared_noise_and_recommends_local_noise(tacit, patients, 
     assert "shared-descent:1" not in out
 
 
-def test_a_comparison_leaves_out_what_a_graph_does_not_carry(tacit, patients, schema):
+def test_a_comparison_leaves_out_what_a_graph_does_not_carry(tacit, patients, schema, short_recipes):
     args = ("compare", "--data", patients, "--schema", schema, "--agents", 5, "--epsilon", 2, "--delta", 1e-3)
     code, out, err = tacit(*args, "--seeds", 1, "--graph", "ring", "--json")
     assert code == 0, err

@@ -178,7 +178,7 @@ def test_the_top_is_measured_as_it_is_written(tacit, tmp_path):
     assert (found["positives_predicted"], found["error"]) == (1, 0)  # two of the three have no label
 
 
-def test_comparisons_and_plans(tacit, records):
+def test_comparisons_and_plans(tacit, records, short_recipes):
     for name, fields in (("several", ["majority_error"]), ("number", ["rmse", "r2"]), ("rare", ["auc"])):
         setting = ["--schema", f"{name}.toml", "--agents", 3, "--epsilon", 5, "--seeds", 1, "--json"]
         code, out, err = tacit("compare", "--data", records, *setting)

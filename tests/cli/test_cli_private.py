@@ -88,7 +88,7 @@ def test_bad_plans_are_one_line(tacit, args, says):
     assert err.count("\n") == 1
 
 
-def test_compare(tacit, patients, schema, tmp_path):
+def test_compare(tacit, patients, schema, tmp_path, short_recipes):
     args = ("compare", "--data", patients, "--schema", schema, "--agents", 3, "--epsilon", 2, "--delta", 1e-3)
     code, out, err = tacit(*args, "--seeds", 2, "--out", "found", "--json")
     assert code == 0, err

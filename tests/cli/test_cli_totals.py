@@ -26,7 +26,7 @@ def test_three_hospitals_share_their_noise(hospitals, tacit):
     assert "talks to birch, cedar" in shown
     assert tacit("federation", "show", "federation.toml")[1] == shown
     for name in ROWS:
-        made = tacit("ledger", "new", f"{name}.ledger", "--data", f"{name}.csv", "--epsilon", "2", "--delta", "1e-5")
+        made = tacit("ledger", "new", f"{name}.ledger", "--population", name, "--epsilon", "2", "--delta", "1e-5")
         assert made[0] == 0
     run = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml"]
     agents = [

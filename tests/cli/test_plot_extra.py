@@ -44,7 +44,7 @@ def test_training_saves_its_model(missing, tacit, patients, tmp_path, style):
         assert "wrote model.json" in err.splitlines()
 
 
-def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path):
+def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path, short_recipes):
     code, _, err = tacit(
         "compare", "--data", patients, "--label", "died", "--agents", 3, "--seeds", 1, "--out", "found"
     )

@@ -133,7 +133,7 @@ EXACT = {
 def test_no_number_ends_an_exact_run(name, radius):
     """Members say the largest numbers that there are, at any tick: every honest step is done, and is finite."""
     rng, largest = np.random.default_rng(1), np.finfo(float).max
-    problem = tacit.Problem([_rows(rng, 300) for _ in range(5)], l2=3e-5, radius=radius)
+    problem = tacit.Problem([_rows(rng, 100) for _ in range(5)], l2=3e-5, radius=radius)
 
     class Shouting(Hostile):
         def open(self, graph):

@@ -29,7 +29,7 @@ def test_it_is_the_mask_that_protects_a_sloppy_solver():
 
 
 def test_the_audit_of_normal_noise_catches_half_of_it():
-    shipped, halved = (audit_gaussian(1.0, planted=planted, samples=200_000, seed=1) for planted in (False, True))
+    shipped, halved = (audit_gaussian(1.0, planted=planted, samples=100_000, seed=1) for planted in (False, True))
     assert shipped.delta == halved.delta == 1e-4
     assert not shipped.caught
     assert shipped.lower > 0.3

@@ -42,7 +42,7 @@ def _visits(  # type: ignore[no-untyped-def]
             new[0] = x[i]
             b = (-penalty * centre).reshape((1, len(z)))
             norms[0] = np.inf
-            if grams is not None and starts[i] >= 0:
+            if starts[i] >= 0:
                 gram.minimise(
                     place, here, starts, grams, kind, shape, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
                 )
@@ -71,7 +71,9 @@ def visits(holders: np.ndarray, problem: Problem, penalty: float, exact: bool, s
     """Changes x, y, token and change, all (N, d), as the visits of these holders do; the last only gets the token."""
     store, blocked = problem.store, quasi_newton.blocked(problem.dimension)
     settings = (float(penalty), exact, problem.agents, problem.l2, problem.tolerance, blocked)
-    stuck = _visits(holders, *settings, *store.grams, *store.data, *state)
+    starts, grams = store.grams
+    small = np.empty(0) if grams is None else grams  # not None, for which another kernel would be compiled
+    stuck = _visits(holders, *settings, starts, small, *store.data, *state)
     if stuck >= 0:
         raise NotConverged(
             f"agent {holders[stuck]}: the local minimiser did not reach the gradient norm {problem.tolerance:.3g}; "

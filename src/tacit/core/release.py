@@ -55,12 +55,14 @@ class Inbox:
 
     def within(self, radius: float) -> Inbox:
         """The same with every row clipped to norm at most `radius`: what is heard is bounded, whatever was said."""
-        if radius == np.inf:
+        if radius == np.inf or not self.rows.any():  # in a plan all rows are zero, tick after tick
             return self
         return Inbox(clipped(self.rows, radius), self.indptr, self.indices)
 
     def distances(self, other: Inbox) -> np.ndarray:
         """How far each row heard is from that of another inbox for the same listeners, (rows heard,)."""
+        if other is self:
+            return np.zeros(len(self.indices))
         with np.errstate(over="ignore"):  # infinity is a good enough answer for huge numbers
             return np.linalg.norm(self.rows[self.indices] - other.rows[other.indices], axis=1)
 

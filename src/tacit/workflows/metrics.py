@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 _GROUPS = 10  # of records with like probabilities, whose observed share is compared with the predicted one
 
@@ -132,7 +131,20 @@ def _auc(positive: np.ndarray, scores: np.ndarray) -> float | None:
     p, n = int(positive.sum()), len(positive)
     if p in (0, n):
         return None
-    return float((rankdata(scores)[positive].sum() - p * (p + 1) / 2) / (p * (n - p)))
+    below, same = _ranks(scores)
+    ranks = below + (same + 1) / 2
+    return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * (n - p)))
+
+
+def _ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For every value, how many are smaller and how many are the same. scipy.stats has such a function too, but takes
+    most of a second to import.
+
+    >>> [counts.tolist() for counts in _ranks(np.array([2.0, 1.0, 2.0]))]
+    [[1, 0, 1], [2, 1, 2]]
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - counts)[place], counts[place]
 
 
 def _average_precision(positive: np.ndarray, scores: np.ndarray) -> float | None:
@@ -152,6 +164,6 @@ def _calibration_error(positive: np.ndarray, probabilities: np.ndarray) -> float
     >>> _calibration_error(np.arange(100) < 6, np.full(100, 0.06)) < 1e-9
     True
     """
-    before = rankdata(probabilities, method="min").astype(int) - 1  # records with a smaller one
+    before, _ = _ranks(probabilities)  # records with a smaller one
     group = before * _GROUPS // len(positive)  # so equal probabilities are in one group, in whatever order they come
     return float(np.abs(np.bincount(group, weights=positive - probabilities)).sum() / len(positive))

@@ -114,6 +114,10 @@ class NoiseLevel:
         return cls(epsilon, rows, 2 * slope * m / (rows * math.sqrt(len(sizes) * shares)), reserve)
 
 
+# What was calibrated last, by all that it follows from: it takes a second, and the next fold or seed asks for the same.
+_CALIBRATED: dict[tuple[Any, ...], tuple[Any, int, Facts]] = {}
+_REMEMBERED = 100
+
 # A method for every budget (for every deviation of a share, where noise is shared), its rounds, and l2.
 Built = tuple[Callable[[Any], Any], int, float]
 
@@ -196,6 +200,31 @@ class Recipe:
                 "one-shot spends its budget in one release, and cannot pay for a noisy count besides: give the share "
                 "of positives as a number, or take another algorithm"
             )
+        known = tuple(np.asarray(sizes).tolist()), dimension, graph, epsilon, delta, radius, tuple(before), reserve
+        found = _CALIBRATED.get((self, *known))
+        if found is None:
+            found = self._calibrated(*known)
+            if len(_CALIBRATED) >= _REMEMBERED:
+                _CALIBRATED.clear()
+            _CALIBRATED[self, *known] = found
+        method, rounds, facts = found
+        if not (averaged and self.averages and graph.agents > 1):
+            return Setting(method, rounds, facts)
+        mean = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
+        return Setting(mean, rounds + graph.mixing_rounds(), facts)
+
+    def _calibrated(
+        self,
+        sizes: tuple[int, ...],
+        dimension: int,
+        graph: Graph,
+        epsilon: float,
+        delta: float,
+        radius: float | None,
+        before: tuple[Event, ...],
+        reserve: Reserve | None,
+    ) -> tuple[Any, int, Facts]:
+        """The method, its rounds, and the public facts. They follow from these arguments and from nothing else."""
         rows = np.asarray(sizes)
         level = NoiseLevel.of(rows, self.loss.max_slope, epsilon, delta, reserve)
         make, rounds, l2 = self.build(self, level, graph)
@@ -207,10 +236,7 @@ class Recipe:
         # A member that drops out leaves a tick in doubt, which is said once more: the budget pays for that, too.
         paid = rounds if reserve is None else rounds + reserve.dropouts
         method = calibrate(make, facts, graph, paid, epsilon=epsilon, delta=delta, before=before)
-        if not (averaged and self.averages and graph.agents > 1):
-            return Setting(method, rounds, facts)
-        mean = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
-        return Setting(mean, rounds + graph.mixing_rounds(), facts)
+        return method, rounds, facts
 
     def radius(self, level: NoiseLevel, dimension: int, scale: np.ndarray) -> float:
         """How far from zero the models of an honest run can be."""

@@ -113,15 +113,13 @@ class RowStore:
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
         out = np.empty(len(ids))
-        _values(
-            ids, *self.data, np.require(f, requirements="W"), out
-        )  # a copy costs less than one more kernel to compile
+        _values(ids, *self.data, _writable(f), out)
         return out
 
     def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term's gradient of each agent at its own row of f, (n, d)."""
         out = np.empty((len(ids), self.dimension))
-        gradients(ids, *self.data, f, out)
+        gradients(ids, *self.data, _writable(f), out)
         return out
 
     def gradients_of(self, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -203,7 +201,7 @@ class RowStore:
         elif threads > 1:  # hand out the agents with most rows first: the threads then finish together
             order = places[np.argsort(-self.sizes[ids[places]], kind="stable")]
             shares = min(len(places), 8 * threads)
-            list(_pool(threads).map(solve, [order[k::shares] for k in range(shares)]))
+            list(_pool(threads).map(solve, [order[k::shares].copy() for k in range(shares)]))
 
     def descend(
         self,
@@ -219,6 +217,12 @@ class RowStore:
         norms = np.empty(len(ids))
         _descend(ids, *self.data, rho, b, f, step, steps.astype(np.int64), limit, norms)
         return norms
+
+
+def _writable(f: np.ndarray) -> np.ndarray:
+    """The same, or a copy of an array that is read-only, since a copy costs less than one more kernel to compile. For
+    the same reason no kernel gets an array with gaps."""
+    return np.require(f, requirements="W")
 
 
 def _largest_square(X: Any) -> float:
