@@ -91,14 +91,17 @@ CERTIFICATE = {
     "faults": [],
     "proved": ["every member released what was planned, and no more", "all members were in the same run"],
     "signed_by": [
-        {"member": each["name"], "fingerprint": f"{k:02x}:" * 8, "tacit": "0.1.0"} for k, each in enumerate(MEMBERS)
+        {"name": each["name"], "fingerprint": f"{k:02x}:" * 8, "tacit": "0.1.0"} for k, each in enumerate(MEMBERS)
     ],
     "believed": ["each member ran tacit unchanged, on the records that it says"],
     "run": "0c7f5a" * 10,
     "title": "spring study",
     "epsilon": 1.0,
     "delta": 1e-5,
-    "members": [each["name"] for each in MEMBERS],
+    "colluders": None,
+    "members": [
+        {"name": each["name"], "rows": each["rows"], "releases": 65, "epsilon": 1.0, "delta": 1e-5} for each in MEMBERS
+    ],
 }
 COMPARISON = {
     "title": "adult",

@@ -147,3 +147,23 @@ def test_a_certificate_does_not_destroy_what_it_is_made_from(folder, tacit):
         "writing to it would destroy it"
         in tacit("predict", "alder.json", "new.csv", "--certificate", "c.json", "--out", "c.json")[2]
     )
+
+
+def test_a_ledger_and_a_report_to_read(folder, tacit):
+    verify = ("certificate", "verify", "c.json", "--ledger")
+    code, out, err = tacit(*verify, "alder.ledger", "--ledger", "cedar.ledger", "--report", "c.html")
+    assert (code, err) == (0, "")
+    assert "- The ledger of alder adds up, has paid for this run" in out
+    assert "- The ledger of cedar adds up, has paid for this run" in out
+    page = (folder / "c.html").read_text()
+    assert "a small study" in page
+    assert "<script src" not in page
+    assert tacit("ledger", "new", "second", "--population", "alder", "--epsilon", 1, "--delta", 1e-6)[0] == 0
+    code, out, _ = tacit(*verify, "second", "--report", "bad.html")
+    assert code == 1
+    assert "fault: second: no report names this ledger" in out
+    assert "no report names this ledger" in (folder / "bad.html").read_text()
+    code, out, err = tacit(*verify, "alder.json")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    code, out, err = tacit("certificate", "verify", "c.json", "--report", "c.json")
+    assert (code, "is an input" in err) == (2, True)

@@ -130,12 +130,6 @@ def test_a_ledger_says_how_long_it_lasts():
     assert "Somebody who is no member" in words(ledger(LEDGER | {"colluders": 0}))
 
 
-def test_a_ledger_keeps_fingerprints_to_itself():
-    text = ledger(LEDGER)
-    assert LEDGER["head"] not in text
-    assert not [each for each in LEDGER["files"] if each["records"] in text]
-
-
 def test_a_ledger_of_which_little_is_known():
     unknown = dict.fromkeys(("cap", "spent", "left", "colluders", "cohorts", "forecast"))
     said = words(ledger(LEDGER | unknown | {"caps": [], "files": [], "runs": []}))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from agent_worker import NAMES, participant
 
+from tacit.agent.trained import model_of
 from tacit.agent.watching import Watched
-from tacit.cli.agent import _model
 from tacit.privacy.events import Free
 from tacit.privacy.noise import SecureNoise
 from tacit.report.document.run import run
@@ -28,7 +28,7 @@ def test_the_data_of_a_report(network, identities, kind):
         left = own.without(["dogwood"])
         with closing(left.store):
             left.store.commit(0, {"x": np.zeros(3), "rows moved": np.zeros((1, 3))}, b"second!", Free("a test"))
-            model = _model(left, np.zeros(left.problem.dimension))
+            model = model_of(left.federation, left.name, np.zeros(left.problem.dimension))
             plain = taken_part(left, model, FILES)
     assert (plain["member"], plain["without"], plain["run"]) == ("alder", ["dogwood"], left.federation.run)
     assert (plain["messages"], plain["bytes"]) == (2, 12)

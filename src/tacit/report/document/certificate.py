@@ -23,7 +23,7 @@ def certificate(plain: dict[str, Any]) -> str:
         plain,
         _in_short(plain),
         *([_faults(plain)] if plain["faults"] else []),
-        _run(plain),
+        *([] if plain["run"] is None else [_run(plain)]),
         _claims("What is proved", "These were computed again from the files.", plain["proved"]),
         _signatures(plain),
         _claims(
@@ -56,8 +56,6 @@ def _in_short(plain: dict[str, Any]) -> Markup:
 
 def _who(plain: dict[str, Any]) -> str:
     """Against whom the guarantee holds, as far as the data says."""
-    if "colluders" not in plain:
-        return "somebody against whom the guarantee holds"
     colluders, members = plain["colluders"], len(plain["members"])
     if colluders is None or colluders >= members - 1:
         return EVERYBODY
@@ -74,7 +72,7 @@ def _run(plain: dict[str, Any]) -> Markup:
     pairs: list[tuple[str, object]] = [
         ("name", plain["title"]),
         ("run", tag("code", shown("run", plain["run"]))),
-        ("members", ", ".join(map(str, plain["members"]))),
+        ("members", ", ".join(each["name"] for each in plain["members"]) or "–"),
     ]
     if plain["epsilon"] is not None:
         pairs += [
@@ -89,6 +87,6 @@ def _claims(title: str, about: str, claims: list[str]) -> Markup:
 
 
 def _signatures(plain: dict[str, Any]) -> Markup:
-    lines = [(each["member"], tag("code", each["fingerprint"]), each["tacit"]) for each in plain["signed_by"]]
+    lines = [(each["name"], tag("code", each["fingerprint"]), each["tacit"]) for each in plain["signed_by"]]
     about = "Compare the fingerprints with the members, over the telephone."
     return section("Who has signed", about, rows(["member", "fingerprint", "tacit"], lines))
