@@ -623,7 +623,7 @@ def test_consensus_admm_reaches_the_optimum_up_to_the_rounding(graph, bound, pro
 
     and sum_i O_i, whose curvature is N l2 at least, is minimal at the optimum.
     """
-    T, eta, point = 400, 1.0, FixedPoint(bound, 1 + int(graph.degree.max()))
+    T, eta, point = 250, 1.0, FixedPoint(bound, 1 + int(graph.degree.max()))
     run = tacit.simulate(ConsensusADMM(penalty=eta), problem, graph, rounds=T, exchange=SecretSharedSums(bound=bound))
     curvature = problem.scale.max() / 4 + problem.l2  # logistic, rows of norm at most 1
     drift = T * eta * graph.degree.sum() * np.sqrt(problem.dimension) * point.error(1)
