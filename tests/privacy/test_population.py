@@ -129,6 +129,20 @@ def test_a_cap_binds_the_cohort_that_has_spent_most_and_no_other(ledger):
     ledger.verify()
 
 
+def test_a_cohort_with_fewer_events_may_cost_more(ledger):
+    """A plan of Gaussians alone keeps a part of delta for what may join. A plan that has others from the start does not
+    need to: with more events, it costs less."""
+    more = Records("b" * 64, 9, (MONTHS[1],))
+    both = Records("c" * 64, 18, (MONTHS[0], MONTHS[1]))
+    ledger.reserve_run("a", {0: Gaussian(5.0)}, About("m", "", both))
+    ledger.reserve_run("b", {0: Pure(1e-6)}, About("m", "", more))
+    ledger.store("a", 0, b"x")
+    ledger.reserve_run("c", {0: Laplace(40.0, 2)}, About("m", "", both))
+    found = ledger.by_cohort()
+    assert found[MONTHS[0]] > found[MONTHS[1]]
+    assert ledger.epsilon() == found[MONTHS[0]]
+
+
 def brute_force(history, cohorts):
     """What each cohort has spent: every row read once for every cohort."""
     found = {}

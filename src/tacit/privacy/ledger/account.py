@@ -45,6 +45,11 @@ class Spent(NamedTuple):
         """Whether the other has each of these events at least as often."""
         return self.planned <= other.planned and self.later <= other.later
 
+    def costs_no_more_than(self, other: Spent) -> bool:
+        """Whether this is sure, whatever the accountant. Once events came later, it may decide by the plan how it
+        counts: then only equal plans can be compared."""
+        return self.part_of(other) and (self.planned == other.planned or not self.later)
+
 
 class Standings:
     """What each cohort has spent as of some row. Never changes: `after` gives the next one."""
@@ -86,10 +91,10 @@ class Standings:
         return Standings({**self.of, **more}, self._charged)
 
     def heaviest(self) -> list[Spent]:
-        """What cohorts have spent, without those that have spent a part of what another one has."""
+        """What cohorts have spent, without those that surely cost no more than another one."""
         found: list[Spent] = []
         for spent in sorted(self.of.values(), key=lambda each: -(each.planned.total() + each.later.total())):
-            if not any(map(spent.part_of, found)):
+            if not any(map(spent.costs_no_more_than, found)):
                 found.append(spent)
         return found
 
