@@ -273,9 +273,9 @@ def agent(
     if fault is not None and fault[0] == "forgets to commit":  # the planted bug
         commit, message, calls = Store.commit, Store.message, itertools.count()
 
-        def forgetful(self: Any, tick: int, state: Any, said: bytes, event: Any) -> None:
+        def forgetful(self: Any, tick: int, state: Any, said: bytes, *more: Any) -> None:
             if next(calls) < fault[1]:
-                commit(self, tick, state, said, event)
+                commit(self, tick, state, said, *more)
             else:
                 uncommitted[tick] = said
 

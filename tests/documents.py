@@ -53,6 +53,7 @@ EXACT = {key: RUN[key] for key in _OF_ALL} | {
     "verify": [],
 }
 LEDGER = {
+    "counted_by": "accountant",
     "population": "patients of alder, admitted since 2019",
     "created": "2024-01-08T09:00:00+00:00",
     "cap": {"epsilon": 2.0, "delta": 1e-5},

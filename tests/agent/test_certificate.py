@@ -62,7 +62,7 @@ def test_an_honest_certificate_holds(private):
     proved = " ".join(found["proved"])
     assert "released the messages that were planned, no more and no less: 33 each" in proved
     assert "What was sent is what was heard: 198 messages between 3 pairs of neighbours" in proved
-    assert "protected by (2, 1e-05) against all other members together" in proved
+    assert "is protected in this run by (2, 1e-05) against all other members together" in proved
     assert "The model file is the model that birch signed" in proved
 
 

@@ -10,7 +10,9 @@ from ledger_case import tamper
 from tacit.agent import verdict
 from tacit.agent.books import population_tag, signed_text
 from tacit.agent.certificate import examined
+from tacit.agent.claims import checked
 from tacit.privacy import filters
+from tacit.privacy.events import Pure
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.ledger.entries import hashed
 
@@ -145,6 +147,9 @@ def test_members_that_lie_together_about_a_ledger_are_found_with_the_ledger(run,
     """All neighbours repeat what birch has signed about a ledger that never paid."""
     with closing(Ledger.new(tmp_path / "second", population="birch", cost=filters.epsilon)) as second:
         second.set_cap(Cap(10.0, 1e-5))
+        for tick in range(40):  # as long as a ledger that had paid
+            second.reserve("another", tick, Pure(1e-6))
+            second.store("another", tick, b"x")
         shown = signed_head(run, "birch", second.head())
     document = run.certificate()
     resigned(run, document, "birch", lambda report: report["ledger"].update(second_of(shown)))
@@ -157,3 +162,30 @@ def test_members_that_lie_together_about_a_ledger_are_found_with_the_ledger(run,
 
 def second_of(shown):
     return {key: value for key, value in shown.items() if key != "signature"}
+
+
+def test_one_ledger_cannot_be_named_by_two_members(run):
+    document = run.certificate()
+    of = {each["report"]["member"]: each["report"] for each in document["reports"]}
+    birch = of["birch"]["ledger"]
+    resigned(
+        run, document, "cedar", lambda report: report["ledger"].update(birch, population=report["ledger"]["population"])
+    )
+    found = faults(run, document, run.folder / "birch.ledger")
+    assert "reports.cedar.ledger.book: birch names the same book: one ledger cannot pay for two members" in found
+
+
+def test_a_ledger_too_short_to_have_paid_is_refused(run):
+    document = run.certificate()
+    resigned(run, document, "cedar", lambda report: report["ledger"].update(rows=1))
+    assert "reports.cedar.ledger.rows: a ledger with a cap, this run and its 33 releases has 68 rows or more" in faults(
+        run, document
+    )
+
+
+def test_a_member_that_shows_no_ledger_is_named_and_its_neighbours_reports_hold(run):
+    document = run.certificate()
+    resigned(run, document, "alder", lambda report: report["ledgers"]["birch"].update(newest=None))
+    assert faults(run, document) == ["reports.alder.ledgers.birch.newest: birch showed alder no ledger"]
+    signed = next(each for each in document["reports"] if each["report"]["member"] == "alder")
+    assert checked(signed, run.federation)[1] == []

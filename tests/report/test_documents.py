@@ -127,6 +127,9 @@ def test_a_ledger_says_how_long_it_lasts():
     assert "raised after the board" in said
     assert "any 2 members together" in said
     assert "Any 2 members, with all that they know, can improve a guess" in said
+    adaptive = words(ledger(LEDGER | {"counted_by": "filter"}))
+    assert "With all runs that the cap allows" in adaptive
+    assert "says what fits" in adaptive or "says only what still fits" in adaptive
     assert "Somebody who is no member" in words(ledger(LEDGER | {"colluders": 0}))
 
 

@@ -167,7 +167,7 @@ def checked(signed: Any, agreed: Federation) -> tuple[list[Part], list[Fault]]:
         found.append(Fault("releases", what))
     found += _claim_faults(report, parts)
     found += _listening_faults(report, parts[0])
-    found += ledger_faults(report, parts[0].federation)
+    found += ledger_faults(report, parts[0].federation, sum(len(part.ticks) for part in parts))
     return parts, found + _absence_faults(parts, agreed)
 
 

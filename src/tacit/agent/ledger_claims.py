@@ -1,7 +1,8 @@
 """What reports say about ledgers, checked: the member's own head, and the heads that its neighbours have shown it.
 
-The neighbours' heads are signed by the neighbours (`tacit.agent.books`). So a member that pays from one ledger and
-shows another, or an old copy, is found as soon as its report and those of its neighbours lie side by side.
+The neighbours' heads are signed by the neighbours (`tacit.agent.books`). So a member whose report names another ledger
+than it showed its neighbours is found as soon as these reports lie side by side. Whether it is an old copy, only the
+ledger itself can show (`book_faults`).
 """
 
 from __future__ import annotations
@@ -30,10 +31,7 @@ _OWN = {"population": DIGEST, "book": _BOOK, "rows": _ROWS, "head": DIGEST}
 _HEAD = _OWN | {"signature": _SIGNATURE}
 _TEXTS = {"population": TEXT, "book": TEXT, "rows": _ROWS, "head": TEXT}
 # What must be so before anything else can be checked, where a ledger has paid.
-SHAPES = {
-    "ledger": _TEXTS,
-    "ledgers": Named({"newest": _TEXTS | {"signature": TEXT}, "contradiction": ANY}),
-}
+SHAPES = {"ledger": _TEXTS, "ledgers": Named({"newest": ANY, "contradiction": ANY})}
 Paid = tuple[str, dict[int, Event]]  # under which run, and for what
 
 
@@ -47,14 +45,17 @@ def head_of(plain: Mapping[str, Any]) -> Head:
     return Head(plain["book"], plain["rows"], plain["head"])
 
 
-def ledger_faults(report: Mapping[str, Any], own: Federation) -> list[Fault]:
-    """What is wrong with the heads in one report. Exact values are in no ledger."""
+def ledger_faults(report: Mapping[str, Any], own: Federation, releases: int) -> list[Fault]:
+    """What is wrong with the heads in one report, of so many releases. Exact values are in no ledger."""
     if not isinstance(own.method, PrivateMethod):
         plain = {key: report[key] for key in ("ledger", "ledgers")}
         return differences(plain, {"ledger": None, "ledgers": {}}, "", "of exact values")
     near = [own.names[j] for j in own.graph.neighbours(own.names.index(report["member"]))]
     found = misfits(report["ledger"], _OWN, "ledger")
-    if wrong := misfits(report["ledgers"], {name: {"newest": _HEAD, "contradiction": ANY} for name in near}, "ledgers"):
+    if report["ledger"]["rows"] < (least := 2 + 2 * releases):
+        what = f"a ledger with a cap, this run and its {releases} releases has {least} rows or more"
+        found.append(Fault("ledger.rows", what))
+    if wrong := misfits(report["ledgers"], dict.fromkeys(near, ANY), "ledgers"):
         return found + wrong
     for name in near:
         found += _shown_faults(report["ledgers"][name], f"ledgers.{name}", own, name)
@@ -62,16 +63,20 @@ def ledger_faults(report: Mapping[str, Any], own: Federation) -> list[Fault]:
 
 
 def _shown_faults(shown: Mapping[str, Any], where: str, own: Federation, name: str) -> list[Fault]:
-    """What is wrong with what a neighbour has shown."""
-    heads, odd = {f"{where}.newest": shown["newest"]}, shown["contradiction"]
-    if odd is not None:
-        if wrong := misfits(odd, {"before": _HEAD, "after": _HEAD}, f"{where}.contradiction"):
-            return wrong
-        heads |= {f"{where}.contradiction.{when}": head for when, head in odd.items()}
-    found, certificate = [], own.members[own.names.index(name)].certificate
-    for place, plain in heads.items():
-        if not signed_head(plain).of(certificate):
-            found.append(Fault(place, f"{name} has not signed this: {' or '.join(plain)} is false"))
+    """What is wrong with what a neighbour has shown, if it has shown something."""
+    odd = shown["contradiction"]
+    wrong = [] if shown["newest"] is None else misfits(shown["newest"], _HEAD, f"{where}.newest")
+    wrong += [] if odd is None else misfits(odd, {"before": _HEAD, "after": _HEAD}, f"{where}.contradiction")
+    if wrong:
+        return wrong
+    heads = {} if shown["newest"] is None else {f"{where}.newest": shown["newest"]}
+    heads |= {} if odd is None else {f"{where}.contradiction.{when}": head for when, head in odd.items()}
+    certificate = own.members[own.names.index(name)].certificate
+    found = [
+        Fault(place, f"{name} has not signed this: {' or '.join(plain)} is false")
+        for place, plain in heads.items()
+        if not signed_head(plain).of(certificate)
+    ]
     if odd is not None and not found:
         why = contradiction(head_of(odd["before"]), head_of(odd["after"]))
         what = "is none: one ledger can have both heads" if why is None else f"{name} showed {why}"
@@ -82,18 +87,30 @@ def _shown_faults(shown: Mapping[str, Any], where: str, own: Federation, name: s
 def crossed_faults(reports: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
     """What is wrong between the heads that members have signed in their reports and those that they showed others."""
     found = []
+    books: dict[str, str] = {}
+    for name, report in reports.items():
+        book = report["ledger"]["book"]
+        if (other := books.setdefault(book, name)) != name:
+            what = f"{other} names the same book: one ledger cannot pay for two members"
+            found.append(Fault(f"reports.{name}.ledger.book", what))
     for witness, report in reports.items():
         for name, shown in report["ledgers"].items():
-            if name not in reports or reports[name]["ledger"] is None:
+            if name not in reports:
                 continue
-            own, seen = reports[name]["ledger"], shown["newest"]
-            keys = ["population", "book", *(["head"] if own["rows"] == seen["rows"] else [])]
-            found += [
-                Fault(f"reports.{name}.ledger.{key}", f"{witness} was shown another {key}, signed by {name}")
-                for key in keys
-                if own[key] != seen[key]
-            ]
+            if (seen := shown["newest"]) is None:
+                found.append(Fault(f"reports.{witness}.ledgers.{name}.newest", f"{name} showed {witness} no ledger"))
+            elif not misfits(seen, _HEAD):
+                found += _differs(reports[name]["ledger"], seen, name, witness)
     return found
+
+
+def _differs(own: Mapping[str, Any], seen: Mapping[str, Any], name: str, witness: str) -> list[Fault]:
+    keys = ["population", "book", *(["head"] if own["rows"] == seen["rows"] else [])]
+    return [
+        Fault(f"reports.{name}.ledger.{key}", f"{witness} was shown another {key}, signed by {name}")
+        for key in keys
+        if own[key] != seen[key]
+    ]
 
 
 def book_faults(ledger: Ledger, reports: Mapping[str, Mapping[str, Any]], paid: Mapping[str, Paid]) -> list[str]:
@@ -104,7 +121,9 @@ def book_faults(ledger: Ledger, reports: Mapping[str, Mapping[str, Any]], paid: 
     (name, *_) = owners
     shown = {name: reports[name]["ledger"]}
     shown |= {
-        witness: report["ledgers"][name]["newest"] for witness, report in reports.items() if name in report["ledgers"]
+        witness: report["ledgers"][name]["newest"]
+        for witness, report in reports.items()
+        if name in report["ledgers"]  # shown by all: there would be a fault before
     }
     found = [
         f"it does not contain the head of {plain['rows']:,} rows in the report of {witness}: it is an old copy, or was "

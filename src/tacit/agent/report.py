@@ -96,7 +96,7 @@ def _seen(participant: Participant) -> dict[str, dict[str, Any]]:
         name, certificate = federation.names[j], federation.members[j].certificate
         shown = {what: each.plain() for what, each in books.of_run(certificate, federation.run).items()}
         odd = {"before": shown["before"], "after": shown["after"]} if "before" in shown else None
-        found[name] = {"newest": shown["newest"], "contradiction": odd}
+        found[name] = {"newest": shown.get("newest"), "contradiction": odd}  # a member that lies may show none
     return found
 
 

@@ -58,7 +58,10 @@ def proved(found: Examined, own: Federation) -> list[str]:
             f"They went on without {', '.join(own.absent)}: a quorum of its neighbours signed that it was away."
         )
     counts = {name: len(report["releases"]) for name, report in found.reports.items()}
-    said.append(f"Every member released the messages that were planned, no more and no less: {_listed(counts)}.")
+    said.append(
+        f"By the signed reports, every member released the messages that were planned, no more and no less: "
+        f"{_listed(counts)}."
+    )
     if earlier := _earlier(found):
         said.append(f"Before that, in runs that were left, they released parts of the plan: {_listed(earlier)}.")
     if own.exchange == ROWS:
@@ -139,7 +142,8 @@ def _privacy(own: Federation) -> str:
         return "Exact values were exchanged: nothing in this run is private."
     costs = {name: cost["epsilon"] for name, cost in planned_costs(own).items()}
     return (
-        f"In this run every record of every member is protected by {statement(_basis(own))}. This is computed again "
+        f"If all did as they signed, every record of every member is protected in this run by "
+        f"{statement(_basis(own))}. This is computed again "
         f"from the federation file. Epsilon by member: {_listed(costs)}."
     )
 

@@ -161,7 +161,7 @@ def check(
         result = _budget(ledger.cap(), ledger.epsilon()) | {
             "would": None if None in would else max(each for each in would if each is not None),
             "fits": refusal is None,
-            "counted_by": "filter" if ledger.told() else "accountant",
+            "counted_by": "filter" if ledger.told(records) else "accountant",
         }
         if one_round:
             cohorts = None if records is None else records.cohorts

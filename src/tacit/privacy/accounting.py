@@ -274,6 +274,8 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         rough = min(rough, _rough_sampled(spent, sampled, precision, delta))
         if rough > _NOT_PRIVATE:
             return None
+    if rough <= 0:  # nothing that delta does not cover
+        return None
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
     from dp_accounting.pld import common, privacy_loss_distribution  # a second to import: only where it is used
 

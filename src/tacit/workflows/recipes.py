@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -207,7 +208,7 @@ class Recipe:
             if len(_CALIBRATED) >= _REMEMBERED:
                 _CALIBRATED.clear()
             _CALIBRATED[self, *known] = found
-        method, rounds, facts = found
+        method, rounds, facts = found[0], found[1], deepcopy(found[2])  # nobody can change what is remembered
         if not (averaged and self.averages and graph.agents > 1):
             return Setting(method, rounds, facts)
         mean = Averaged(method=method, ticks=rounds, mixing=graph.mixing)

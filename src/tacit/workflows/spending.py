@@ -19,9 +19,10 @@ from tacit.privacy.ledger import About, Ledger
 
 
 def worst(members: Sequence[Sequence[Event]]) -> list[Event]:
-    """Events that together cost no less than those of any member, release by release, without the free ones.
+    """Events whose losses dominate those of any member, release by release, without the free ones.
 
-    A record belongs to one member, and one ledger counts for all records.
+    A record belongs to one member, and one ledger counts for all records. (A filter may give a member's own events a
+    larger number, because it counts other plans in another way; the proof needs only that what is charged dominates.)
 
     >>> worst([[Gaussian(3.0), Free("a mean")], [Gaussian(2.0), Free("a mean")]])
     [Gaussian(multiplier=2.0)]

@@ -18,7 +18,8 @@ from tacit.privacy.ledger.entries import BudgetExceeded, Cap, Entry, LedgerError
 
 Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
 """An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
-stored and those that were reserved since. More events never cost less."""
+stored and those that were reserved since. For one plan, more events never cost less, neither in it as long as nothing
+came later, nor later. Different plans may be counted in different ways."""
 
 Cohorts = Collection[str] | None  # that a run is charged to; None for all, present and future
 EVERYBODY = ""  # stands for the records of every cohort that no run has named yet
@@ -89,6 +90,14 @@ class Standings:
         named = self.of.keys() if cohorts is None else cohorts
         more = {cohort: self.of.get(cohort, self.of[EVERYBODY]).with_more(events) for cohort in named}
         return Standings({**self.of, **more}, self._charged)
+
+    def charged(self, cohorts: Cohorts) -> list[Spent]:
+        """What these cohorts have spent."""
+        return [self.of.get(cohort, self.of[EVERYBODY]) for cohort in (self.of if cohorts is None else cohorts)]
+
+    def released(self) -> Standings:
+        """If something about everybody had been released by now."""
+        return Standings({cohort: spent._replace(released=True) for cohort, spent in self.of.items()}, self._charged)
 
     def heaviest(self) -> list[Spent]:
         """What cohorts have spent, without those that surely cost no more than another one."""
@@ -176,20 +185,29 @@ class Account:
 
     def how_many_fit(self, first: Callable[[int], Counter[Event]], rounds: int, cohorts: Cohorts = None) -> int:
         """How many of the rounds fit, if reserved now; `first(n)` has the events of the first n rounds."""
+        return self._how_many(self.standings, first, rounds, cohorts)
+
+    def how_many_follow(self, first: Callable[[int], Counter[Event]], runs: int, cohorts: Cohorts) -> int:
+        """How many runs fit, each after the one before has released something."""
+        return self._how_many(self.standings.released(), first, runs, cohorts)
+
+    def _how_many(
+        self, standings: Standings, first: Callable[[int], Counter[Event]], most: int, cohorts: Cohorts
+    ) -> int:
         cap = self.cap
         if cap is None:
             return 0
-        return bisect_left(
-            range(1, rounds + 1),
-            True,
-            key=lambda count: not self.fits(cap, self.standings.with_more(first(count), cohorts)),
-        )
+
+        def too_many(count: int) -> bool:
+            return not self.fits(cap, standings.with_more(first(count), cohorts))
+
+        return bisect_left(range(1, most + 1), True, key=too_many)
 
     def check_caps(self, rows: Sequence[Entry]) -> None:
         """Refuses a history in which a reservation passed the cap of its time, or a cap lay below what was spent.
 
-        More events never cost less: what fits at the end of a cap's period fitted all through it, so the accountant is
-        asked once for each cap, not for each row."""
+        More events of a cohort never cost less: what fits at the end of a cap's period fitted all through it, so the
+        accountant is asked once for each cap, not for each row."""
         starts = [k for k, entry in enumerate(rows) if entry.kind == "cap"]
         standings = NOTHING.after(rows[: starts[0]]) if starts else NOTHING
         for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):

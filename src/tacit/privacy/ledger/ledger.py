@@ -307,10 +307,15 @@ class Ledger:
         """Every event that was ever reserved, sent or not."""
         return Counter(entry.event() for entry in self._file.of_kind("reserve"))
 
-    def told(self) -> bool:
-        """Whether a payload is stored, so that what is reserved now may depend on it."""
+    def told(self, records: Records | None = None) -> bool:
+        """Whether a payload about these records is stored, so that what is reserved now may depend on it."""
         self._catch_up()
-        return any(spent.released for spent in self._account.standings.of.values())
+        return any(spent.released for spent in self._account.standings.charged(self._cohorts(records)))
+
+    def adaptive(self) -> bool:
+        """Whether something was reserved after a release, so that a filter counts: its number says only what fits."""
+        self._catch_up()
+        return any(spent.later for spent in self._account.standings.of.values())
 
     def epsilon(self, more: Counter[Event] | None = None, records: Records | None = None) -> float | None:
         """What is spent, at the cap's delta, or would be with more events for these records; None without a cap."""
@@ -332,8 +337,10 @@ class Ledger:
         return self._account.how_many_fit(_times(one_round), at_most, cohorts)
 
     def how_many_more(self, events: Counter[Event], at_most: int, cohorts: Cohorts = None) -> int:
-        """How many further runs of these events, reserved now, fit under the cap, counted up to `at_most`."""
-        return self.remaining_rounds(list(events.elements()), at_most, cohorts)
+        """How many further runs of these events fit under the cap, each after the one before has released something;
+        counted up to `at_most`."""
+        self._catch_up()
+        return self._account.how_many_follow(_times(list(events.elements())), at_most, cohorts)
 
     def alone(self, events: Counter[Event]) -> float | None:
         """What these events would cost if they were all that was ever reserved; None without a cap."""
@@ -452,6 +459,12 @@ class Ledger:
             if {key: before[key] for key in said} != said:
                 raise LedgerError(f"the run {run!r} began with other records; go on with those, or name a new run")
             return
+        if self._file.rows("SELECT 1 FROM entries WHERE run = ? LIMIT 1", run):
+            raise LedgerError(f"the run {run!r} has begun without saying what it is; go on so, or name a new run")
+        for cohort in cohorts or ():
+            check_name(cohort, "a cohort")
+        if cohorts is not None and not cohorts:
+            raise InputError("these records have no cohort: there is nobody to charge")
         when = now()
         if records is not None and digest not in {each["digest"] for each in self.files()}:
             self._file.append("file", "", 0, canonical({"when": when, "rows": records.rows, **said}))

@@ -36,6 +36,7 @@ def statement(ledger: Ledger) -> dict[str, Any]:
         "population": ledger.population,
         "created": ledger.created,
         **budget_of(ledger),
+        "counted_by": "filter" if ledger.adaptive() else "accountant",
         "colluders": _colluders(ledger.spent()),
         "caps": ledger.caps(),
         "files": ledger.files(),

@@ -59,6 +59,7 @@ def _compared(plain: dict[str, Any]) -> Markup:
             ]
         ),
         in_words(plain["epsilon"], plain["delta"], EVERYBODY),
+        "Where members share their noise (shared-descent), this is about the number of members that the line names.",
     )
 
 

@@ -51,11 +51,18 @@ def _in_short(plain: dict[str, Any]) -> Markup:
         return box("warning", "This ledger has no cap yet. Nothing can be spent before one is set.")
     who = _who(plain["colluders"])
     share = spent / cap["epsilon"] if cap["epsilon"] else 1.0
+    allowed = in_words(cap["epsilon"], cap["delta"], who)
+    lead, more = in_words(spent, cap["delta"], who), [f"The cap allows at most this: {allowed}"]
+    if plain["counted_by"] == "filter":
+        lead = f"With all runs that the cap allows: {allowed}"
+        more = [
+            "Later runs may depend on what earlier ones said. Then the number that is spent says only what still fits."
+        ]
     return box(
         "good" if share <= 0.6 else "warning" if share <= 0.9 else "bad",
-        tag("p", in_words(spent, cap["delta"], who), class_="lead"),
+        tag("p", lead, class_="lead"),
         cost.budget(plain),
-        f"The cap allows at most this: {in_words(cap['epsilon'], cap['delta'], who)}",
+        *more,
         *([] if plain["forecast"] is None else [forecast(plain["forecast"])]),
     )
 
@@ -110,7 +117,8 @@ def _runs(plain: dict[str, Any]) -> Markup:
     return section(
         "Runs",
         rows(["when", "run", "method", "rounds", "epsilon alone", "total so far"], lines),
-        sentence("The total of several runs is not the sum of their epsilons: it is usually less.", ""),
+        "The total of several runs is not the sum of their epsilons. Runs that may depend on earlier ones are counted "
+        "by a stricter rule, for the present cap.",
     )
 
 
@@ -155,9 +163,10 @@ def _files(plain: dict[str, Any]) -> Markup:
 
 
 def _rests_on(plain: dict[str, Any]) -> Markup:
+    cohort = " of the same cohort" if plain["cohorts"] is not None else ""
     notes = [
         "All releases of these records are in this ledger. It cannot know of a release that was not paid from it.",
-        "Protected is one record, replaced by another. A person with several records is protected less.",
+        f"Protected is one record, replaced by another{cohort}. A person with several records is protected less.",
     ]
     if plain["colluders"] is not None:
         whom = f"any {counted(plain['colluders'], 'member')} together" if plain["colluders"] else "people outside"
