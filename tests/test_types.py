@@ -86,7 +86,7 @@ def test_public_names_exist_and_say_what_they_are(name):
 
 
 def test_the_versions_of_files_are_those_that_the_code_writes():
-    from tacit.agent import federation_toml, report
+    from tacit.agent import claims, federation_toml
     from tacit.data import schema
     from tacit.privacy.ledger import file as ledger_file
     from tacit.simulation import run
@@ -99,7 +99,7 @@ def test_the_versions_of_files_are_those_that_the_code_writes():
         "saved run": f"{run._FORMAT}",
         "ledger": f"{ledger_file.FORMAT}",
         "federation file": f"{federation_toml.VERSION}",
-        "report": f"`{report._FORMAT}`",
+        "report": f"`{claims.FORMAT}`",
     }
 
 

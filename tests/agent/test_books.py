@@ -67,6 +67,7 @@ def meet(one, other):
     found = [greet(one, other), greet(other, one)]
     for each in (one, other):
         each.heads.require_current()
+        each.heads.settle()
     return [line for pair in found for line in pair if line]
 
 
@@ -88,9 +89,10 @@ def test_ledgers_that_grow_are_met_again_and_again(member, tmp_path):
 def test_an_old_copy_of_a_ledger_is_stopped_by_a_neighbour(member, tmp_path):
     with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b:
         shutil.copy(tmp_path / "a", tmp_path / "old")
-        meet(member("alder", a, "spring"), member("birch", b, "spring"))
+        alder, birch = member("alder", a, "spring"), member("birch", b, "spring")
+        meet(alder, birch)
         spend(a, "spring")
-        greet(member("alder", a, "spring"), member("birch", b, "spring"))
+        greet(alder, birch)
         shutil.rmtree(tmp_path / "alder")  # the thief of a backup has no newer folder either
         with Ledger(tmp_path / "old", cost=filters.epsilon) as old:
             alder, birch = member("alder", old, "summer"), member("birch", b, "summer")
@@ -103,7 +105,47 @@ def test_an_old_copy_of_a_ledger_is_stopped_by_a_neighbour(member, tmp_path):
         certificate = alder.participant.identity.certificate
         kept = birch.books.of_run(certificate, "summer")
         assert {what: each.head.rows for what, each in kept.items()} == {"newest": 1, "before": 4, "after": 1}
-        assert birch.books.newest(certificate, kept["before"].population) == kept["before"]
+        assert birch.books.known(certificate)[kept["before"].population] == kept["before"]
+
+
+def test_an_old_copy_that_has_grown_since_is_stopped_all_the_same(member, tmp_path):
+    """It is longer than what the neighbour knew: only its owner can tell that it is a fork."""
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b:
+        shutil.copy(tmp_path / "a", tmp_path / "old")
+        alder, birch = member("alder", a, "spring"), member("birch", b, "spring")
+        meet(alder, birch)
+        spend(a, "spring", 2.0)
+        greet(alder, birch)
+        shutil.rmtree(tmp_path / "alder")
+        with Ledger(tmp_path / "old", cost=filters.epsilon) as old:
+            for extra in range(3):
+                spend(old, f"fork {extra}", 0.01)
+            for _ in range(2):  # also if the neighbour starts again in between
+                alder, birch = member("alder", old, "summer"), member("birch", b, "summer")
+                assert greet(birch, alder) == (None, None)
+                greet(alder, birch)
+                with pytest.raises(TacitError, match="birch has seen 4 rows"):
+                    alder.heads.require_current()
+
+
+def test_greetings_that_overtake_each_other_accuse_nobody(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b:
+        alder, birch = member("alder", a, "spring"), member("birch", b, "spring")
+        early = Greeting(name="alder", ledger=alder.heads.own())
+        spend(a, "another run")
+        late = Greeting(name="alder", ledger=alder.heads.own())
+        assert [birch.heads.take("alder", each) for each in (late, early, late)] == [None, None, None]
+        kept = birch.books.of_run(alder.participant.identity.certificate, "spring")
+        assert {what: each.head for what, each in kept.items()} == {"newest": a.head()}
+
+
+def test_a_neighbour_cannot_fill_the_file(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b, new_ledger(tmp_path / "c", "more") as more:
+        birch = member("birch", b, "spring")
+        birch.heads.take("alder", Greeting(name="alder", ledger=member("alder", a, "spring").heads.own()))
+        other = Greeting(name="alder", ledger=member("alder", more, "spring").heads.own())
+        with pytest.raises(BadMessage, match="the ledger of a second population in one run"):
+            birch.heads.take("alder", other)
 
 
 def test_a_second_ledger_for_the_same_people_is_noticed_by_both(member, tmp_path):
@@ -125,7 +167,8 @@ def test_another_population_is_another_matter(member, tmp_path):
         new_ledger(tmp_path / "nurses", "nurses") as nurses,
     ):
         assert meet(member("alder", a, "spring"), member("birch", b, "spring")) == []
-        assert meet(member("alder", nurses, "summer"), member("birch", b, "summer")) == []
+        found = meet(member("alder", nurses, "summer"), member("birch", b, "summer"))
+        assert found == ["alder pays from the ledger of another population than before"]
 
 
 def test_a_folder_knows_its_own_ledgers(member, tmp_path):

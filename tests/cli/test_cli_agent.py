@@ -240,7 +240,7 @@ def test_a_ledger_that_cannot_pay(hospitals, tacit):
 def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
     """The run with cedar was not paid for; the run without cedar has used all that the ledger allows."""
     assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5, "--go-on-after", 60)[0] == 0
-    tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 2, "--delta", 1e-5)
+    tacit("ledger", "new", "alder.ledger", "--population", "p", "--epsilon", 2, "--delta", 1e-5)
     start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
     start += ("--ledger", "alder.ledger", "--listen", "127.0.0.1:0", "--patience", 0.2)
     assert "without success" in tacit(*start)[2]
@@ -267,7 +267,7 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
 def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
     assert agreed(tacit, "--rounds", 5)[0] == 0
     report = {"member": "alder", "run": "", "without": without, "releases": [], "absences": [], "before": []}
-    report |= dict.fromkeys(("format", "tacit", "title", "rounds", "delta", "ledger", "epsilon"))
+    report |= dict.fromkeys(("format", "tacit", "title", "rounds", "delta", "ledger", "ledgers", "epsilon"))
     report |= {"written": "2026-11-17T12:00:00+00:00", "private": False, "model": "ab" * 32, "heard": {}}
     report |= {"listening": {"radius": 1, "robust": "none", "moved": {}}}
     signature = base64.b64encode(Identity.load(Path("alder")).sign(canonical(report))).decode()

@@ -32,15 +32,15 @@ train_module = import_module("tacit.cli.train_private")
 # Only these may differ: released with noise, or drawn at random.
 NOISY = re.compile(
     r"[\w-]+\.json: weights\.\d+(\.\d+)?"  # of the model; those of several classes are lists of lists
-    r"|(\\w+\\.report\\.json: |certificate\\.json: reports\\.\\d\\.)("
-    r"report\\.(model|releases\\.\\d+\\.sha256|heard\\.\\w+\\.digest)"  # hashes of what was released
-    r"|report\\.ledger\\.(book|head)"  # random, and a salted hash
-    r"|report\\.ledgers\\.\\w+\\.\\d+\\.(book|head|rows|signature)"  # of neighbours, at some moment
+    r"|(\w+\.report\.json: |certificate\.json: reports\.\d\.)("
+    r"report\.(model|releases\.\d+\.sha256|heard\.\w+\.digest)"  # hashes of what was released
+    r"|report\.ledger\.(book|head)"  # random, and a salted hash
+    r"|report\.ledgers\.\w+\.newest\.(book|head|rows|signature)"  # of neighbours, at some moment
     r"|signature"  # has a random number of its own
-    r"|report\\.written"  # a time
-    r"|report\\.listening\\.moved\\..*)"  # computed from what was released
-    r"|standard output: members\\.\\d\\.(model|ledger\\.(book|head)|written)"  # of a certificate: the same again
-    r"|\\w+\\.html data: (written|listening\\.moved\\..*)"
+    r"|report\.written"  # a time
+    r"|report\.listening\.moved\..*)"  # computed from what was released
+    r"|standard output: members\.\d\.(model|ledger\.(book|head)|written)"  # of a certificate: the same again
+    r"|\w+\.html data: (written|listening\.moved\..*)"
 )
 # And these where the share of positives is a noisy count: the share, and what follows from it.
 COUNTED = re.compile(
@@ -315,7 +315,7 @@ OPTIONS = {
                 ["--agents", 5, "--algorithm", "shared-descent", "--colluders", 1],
                 ["--agents", 3, "--algorithm", "mr-admm", "--positive-share", "noisy", "--json"],
                 ["--agents", 4, "--robust", "clipping", "--hostile", "labels:1"],
-                ["--agents", 3, "--delta", 0.2],
+                ["--agents", 3, "--delta", 0.01],
             )
         ],
         "json": [[*TRAIN, "--site", "hospital", "--json"]],
@@ -373,7 +373,7 @@ OPTIONS = {
     ("federation", "show"): {"file": AGENTS},
     ("federation", "verify"): {"file": AGENTS, "report": AGENTS},
     ("certificate", "make"): dict.fromkeys(("report", "federation", "out"), AGENTS),
-    ("certificate", "verify"): dict.fromkeys(("file", "model", "json"), AGENTS),
+    ("certificate", "verify"): dict.fromkeys(("file", "model", "ledger", "report", "json"), AGENTS),
     ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "colluders", "out", "page"), EMBEDDED),
     ("agent", "run"): dict.fromkeys(
         ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact", "report", "page"),

@@ -313,17 +313,22 @@ def table_of(tmp_path, cells):
     return read_csv(tmp_path / "t.csv")
 
 
-def test_cohorts_are_the_months_of_days_and_other_values_as_they_are(tmp_path):
-    cells = ["2024-03-17", "2024-03-02 12:00", "2024-04", "2023", "spring"]
-    assert cohorts_of(table_of(tmp_path, cells), "admitted") == ("2023", "2024-03", "2024-04", "spring")
+def test_cohorts_are_months_and_years_however_they_are_written(tmp_path):
+    cells = ["2024-03-17", "2024-03-02 12:00", "2024-03-17T00:00:00", "2024-03-17Z", "2024-04", "2023"]
+    assert cohorts_of(table_of(tmp_path, cells), "admitted") == ("2023", "2024-03", "2024-04")
+    assert cohorts_of(table_of(tmp_path, ["2024", "2024.0", "\uff12\uff10\uff12\uff14"]), "admitted") == ("2024",)
 
 
 @pytest.mark.parametrize(
     ("cells", "column", "refusal"),
     [
         (["2024", ""], "admitted", "t.csv line 3 has no 'admitted'"),
+        (["2024", "2024-03"], "admitted", "the cohorts 2024 and 2024-03 overlap"),
         (["2024"], "arrived", "by the column 'arrived', which t.csv does not have"),
-        (range(2001), "admitted", "has 2,001 values; cohorts are months or years"),
+        *(
+            ([odd], "admitted", "a cohort is a year .* or a day .*: t.csv line 2, column 'admitted'")
+            for odd in ("05.07.2026", "unknown", "x2024-03-17", "2024-13", "20240317", "08/07/2026", "2024-Q1")
+        ),
     ],
 )
 def test_a_file_without_cohorts_is_refused(tmp_path, cells, column, refusal):

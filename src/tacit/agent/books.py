@@ -15,8 +15,9 @@ A member that lies can sign what it likes. But its heads are in the reports of i
 auditor who asks for the ledger finds each of them in it, or knows that there is another one.
 
 The file `ledgers.db` in the folder of an identity has the heads of neighbours, and those of the member's own ledgers:
-a second ledger for a population that the folder knows is refused at once. A population is named to neighbours by a tag
-that is made with the identity's key: they can compare it, and cannot read it.
+a second ledger for a population that the folder knows is refused at once. (Under another name it is another
+population: who the people are, only the member knows. Its neighbours' logs say that it is another one.) A population is
+named to neighbours by a tag that is made with the identity's key: they can compare it, and cannot read it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from __future__ import annotations
 import hmac
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -123,26 +124,28 @@ class Books:
         with self._open() as db:
             db.execute("INSERT OR REPLACE INTO own VALUES (?, ?, ?, ?)", (ledger.population, *ledger.head()))
 
-    def newest(self, certificate: str, population: str) -> Signed | None:
-        """The newest head of a neighbour's ledger that contradicts none before, of any run."""
-        found = self._read("seen WHERE certificate = ? AND population = ?", _named(certificate), population)
-        return found[0][1] if found else None
-
     def of_run(self, certificate: str, run: str) -> dict[str, Signed]:
         """What a neighbour has shown in a run: the `newest` head; and if it contradicted one before, `before` and
         `after`."""
         return dict(self._read("shown WHERE certificate = ? AND run = ?", _named(certificate), run))
 
-    def keep(self, certificate: str, run: str, signed: Signed, before: Signed | None = None) -> None:
-        """Keeps what a neighbour has shown, and what it contradicts, if it does."""
-        kept = {"newest": signed} if before is None else {"newest": signed, "before": before, "after": signed}
+    def known(self, certificate: str) -> dict[str, Signed]:
+        """The newest head of each of a neighbour's populations, of any run."""
+        found = self._read("seen WHERE certificate = ?", _named(certificate))
+        return {signed.population: signed for _, signed in found}
+
+    def keep_shown(self, certificate: str, run: str, shown: Mapping[str, Signed]) -> None:
+        """Keeps what a neighbour has shown in a run, for the report."""
         with self._open() as db:
-            for what, each in kept.items():
+            for what, each in shown.items():
                 row = (_named(certificate), run, what, each.population, *each.head, each.signature)
                 db.execute("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-            if before is None:
-                newest = (_named(certificate), signed.population, *signed.head, signed.signature)
-                db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?)", newest)
+
+    def keep_newest(self, certificate: str, signed: Signed) -> None:
+        """Keeps the newest head of a neighbour's ledger, to be shown back in later runs."""
+        row = (_named(certificate), signed.population, *signed.head, signed.signature)
+        with self._open() as db:
+            db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def _own(self, population: str) -> Head | None:
         with self._open() as db:
@@ -169,12 +172,20 @@ class Books:
 
 
 class Heads:
-    """The heads of ledgers that an agent shows, and is shown, in one run."""
+    """The heads of ledgers that an agent shows, and is shown, in one run.
+
+    A neighbour is judged by what was known of it when this agent started, and is shown that. A head that is longer than
+    what was known may be that of a fork: only its owner can tell. So what was known is replaced only when all have met:
+    by then every owner has seen it, and has stopped if its ledger does not contain it.
+    """
 
     def __init__(self, participant: Participant) -> None:
         self._participant, self._books = participant, participant.books
         self._refused: str | None = None  # why this agent must not pay
-        self._known: dict[str, Signed] = {}  # by neighbour: what it showed last
+        members = participant.federation.members
+        self._before = {} if self._books is None else {m.name: self._books.known(m.certificate) for m in members}
+        self._shown: dict[str, Signed] = {}  # by neighbour: the longest that it showed in this run
+        self._met = False
         self._told: set[str] = set()  # the neighbours whose contradiction is in the log
         self._checked: set[Head] = set()  # own heads that the ledger contains
 
@@ -187,10 +198,8 @@ class Heads:
         return _packed(Signed(population, head, identity.sign(signed_text(population, head)).hex()))
 
     def seen(self, name: str) -> LedgerHead | None:
-        """What this agent knows of the ledger that a neighbour pays from now, for a greeting."""
-        if self._books is None or name not in self._known:
-            return None
-        found = self._books.newest(self._certificate(name), self._known[name].population)
+        """What this agent knew of the ledger that a neighbour pays from, for a greeting."""
+        found = self._before.get(name, {}).get(self._shown[name].population) if name in self._shown else None
         return None if found is None else _packed(found)
 
     def take(self, name: str, greeting: Greeting) -> str | None:
@@ -198,15 +207,22 @@ class Heads:
         if self._books is None:
             return None
         if greeting.HasField("seen"):
-            self._shown(name, _unpacked(greeting.seen))
+            self._shown_back(name, _unpacked(greeting.seen))
         return self._note(name, _unpacked(greeting.ledger)) if greeting.HasField("ledger") else None
 
     def require_current(self) -> None:
-        """Refuses to pay from a ledger that is not the one that neighbours know. To be called when all have met."""
+        """Refuses a ledger that is not the one that neighbours know. To be called when this agent has met all its
+        neighbours, before it says so: then nobody pays for a run in which this agent cannot take part."""
         if self._refused is not None:
             raise TacitError(self._refused)
 
-    def _shown(self, name: str, signed: Signed) -> None:
+    def settle(self) -> None:
+        """All have met: from now on, the newest heads are what is known."""
+        self._met = True
+        for name, signed in self._shown.items():
+            self._keep_newest(name, signed)
+
+    def _shown_back(self, name: str, signed: Signed) -> None:
         participant, ledger = self._participant, self._participant.ledger
         if signed.head in self._checked or ledger is None:
             return
@@ -224,20 +240,36 @@ class Heads:
             )
 
     def _note(self, name: str, signed: Signed) -> str | None:
-        if self._known.get(name) == signed:
-            return None
-        certificate, run = self._certificate(name), self._participant.federation.run
-        if not signed.of(certificate):
+        last = self._shown.get(name)
+        if last is not None and last.population != signed.population:
+            raise BadMessage("it shows the ledger of a second population in one run")
+        if last is not None and signed.head.rows <= last.head.rows:
+            return None  # no news: greetings may overtake each other
+        if not signed.of(self._certificate(name)):
             raise BadMessage("it shows a ledger whose head it has not signed")
-        assert self._books is not None
-        before = self._books.newest(certificate, signed.population)
+        before = self._before[name].get(signed.population)
         wrong = None if before is None else contradiction(before.head, signed.head)
-        self._books.keep(certificate, run, signed, None if wrong is None else before)
-        self._known[name] = signed
+        assert self._books is not None
+        shown = {"newest": signed}
+        if before is not None and wrong is not None:
+            shown |= {"before": before, "after": signed}
+        self._books.keep_shown(self._certificate(name), self._participant.federation.run, shown)
+        self._shown[name] = signed
+        if self._met:
+            self._keep_newest(name, signed)
+        if self._before[name] and before is None and name not in self._told:
+            self._told.add(name)
+            return f"{name} pays from the ledger of another population than before"
         if wrong is None or name in self._told:
             return None
         self._told.add(name)
         return f"{name} shows {wrong}; both are in the report"
+
+    def _keep_newest(self, name: str, signed: Signed) -> None:
+        """Not if it contradicts what was known: that stays, as evidence."""
+        before = self._before[name].get(signed.population)
+        if self._books is not None and (before is None or contradiction(before.head, signed.head) is None):
+            self._books.keep_newest(self._certificate(name), signed)
 
     def _certificate(self, name: str) -> str:
         federation = self._participant.federation

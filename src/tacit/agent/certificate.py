@@ -164,7 +164,7 @@ def _cross_faults(parts: Mapping[str, list[Part]], own: Federation) -> list[Faul
             if not last.plain["private"]:
                 what = f"{name} says that its noise can be drawn again: its records are not protected"
                 found.append(Fault(f"reports.{name}.private", what))
-        found += crossed_faults({name: last.plain for name, (last, *_) in parts.items()})
+        found += crossed_faults({name: last.plain for name, (last, *_) in parts.items()}, own)
     if own.exchange == TOTALS:
         models = Counter(last.plain["model"] for last, *_ in parts.values())
         for name, (last, *_) in parts.items():

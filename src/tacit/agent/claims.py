@@ -200,7 +200,7 @@ def _goes_on_as_planned(released: list[list[int]], agreed: Federation) -> bool:
     for ticks in reversed(released):
         if ticks:
             first, last = ticks[0], ticks[-1]
-            if first not in starts or ticks != list(range(first, last + 1)):
+            if first not in starts or len(ticks) != last + 1 - first or ticks != list(range(first, last + 1)):
                 return False
             starts = {last, last + 1}
     return agreed.rounds in starts and sum(map(len, released)) <= agreed.rounds + agreed.dropouts

@@ -17,6 +17,7 @@ import base64
 import json
 import math
 import re
+import sys
 from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -65,9 +66,9 @@ def decoded(text: Any) -> bytes | None:
 
 ANY = Kind("anything", lambda value: True)  # where the value itself is checked later
 TEXT = Kind("a text", lambda value: isinstance(value, str))
-COUNT = Kind("a whole number, 0 or more", lambda value: type(value) is int and value >= 0)
+COUNT = Kind("a whole number, 0 or more", lambda value: type(value) is int and 0 <= value < 2**53)
 TRUTH = Kind("true or false", lambda value: type(value) is bool)
-LENGTH = Kind("a positive number", lambda value: type(value) in (int, float) and value > 0)
+LENGTH = Kind("a positive number", lambda value: type(value) in (int, float) and 0 < value <= sys.float_info.max)
 BASE64 = Kind("bytes in base64", lambda value: isinstance(value, str) and decoded(value) is not None)
 # A digest of one repeated digit stands for nothing: nobody finds bytes that have it.
 DIGEST = Kind(

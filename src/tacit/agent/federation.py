@@ -32,6 +32,7 @@ from tacit.workflows.recipes import RECIPES, Reserve, Setting
 
 ROWS, SUMS, TOTALS = "rows", "secret-shared sums", "secret-shared totals"  # what members learn about each other
 NONE = "none"  # no robust listening
+MOST_ROUNDS = 100_000  # a reader of a file must be able to make its plan
 # The radius where exact values are exchanged. Numbers and labels are scaled to public bounds, so no model of them lies
 # farther out, unless l2 is below 1e-9. Double precision has enough digits for what lies within.
 EXACT_RADIUS = 2.0**16
@@ -86,8 +87,8 @@ class Federation:
         object.__setattr__(self, "edges", tuple(sorted({(min(edge), max(edge)) for edge in self.edges})))
         if not (isinstance(self.title, str) and self.title and self.title.isprintable()):
             raise InputError(f"the title is a line of text, not {self.title!r}")
-        if not (type(self.rounds) is int and 1 <= self.rounds < 2**32):  # the wire counts ticks in 32 bits
-            raise InputError(f"rounds is a whole number, 1 or more and below 2^32, not {self.rounds!r}")
+        if not (type(self.rounds) is int and 1 <= self.rounds <= MOST_ROUNDS):
+            raise InputError(f"rounds is a whole number from 1 to {MOST_ROUNDS:,}, not {self.rounds!r}")
         for what in ("name", "address", "certificate"):
             values = [getattr(member, what) for member in self.members]
             if twice := [value for k, value in enumerate(values) if value in values[:k]]:

@@ -76,8 +76,13 @@ def write(settings: Mapping[str, Any], method: Mapping[str, Any], members: Seque
     return "\n".join([*blocks, schema_toml.write(schema, under="schema")])
 
 
+_LONGEST = 20_000  # characters of a line: a key with more dots than that takes minutes to read
+
+
 def loads(text: str, source: str) -> dict[str, Any]:
     """The tables of a TOML text, unchecked; `source` is what an error calls it."""
+    if any(len(line) > _LONGEST for line in text.splitlines()):
+        raise InputError(f"{source} is not TOML of ours: it has a line of more than {_LONGEST:,} characters")
     try:
         return tomllib.loads(text)
     except ValueError as error:  # no TOML, or a number of thousands of digits

@@ -77,14 +77,12 @@ def _shown_faults(shown: Mapping[str, Any], where: str, own: Federation, name: s
         for place, plain in heads.items()
         if not signed_head(plain).of(certificate)
     ]
-    if odd is not None and not found:
-        why = contradiction(head_of(odd["before"]), head_of(odd["after"]))
-        what = "is none: one ledger can have both heads" if why is None else f"{name} showed {why}"
-        found.append(Fault(f"{where}.contradiction", what))
+    if odd is not None and not found and contradiction(head_of(odd["before"]), head_of(odd["after"])) is None:
+        found.append(Fault(f"{where}.contradiction", "is none: one ledger can have both heads"))
     return found
 
 
-def crossed_faults(reports: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+def crossed_faults(reports: Mapping[str, Mapping[str, Any]], own: Federation) -> list[Fault]:
     """What is wrong between the heads that members have signed in their reports and those that they showed others."""
     found = []
     books: dict[str, str] = {}
@@ -101,6 +99,28 @@ def crossed_faults(reports: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
                 found.append(Fault(f"reports.{witness}.ledgers.{name}.newest", f"{name} showed {witness} no ledger"))
             elif not misfits(seen, _HEAD):
                 found += _differs(reports[name]["ledger"], seen, name, witness)
+            odd = shown["contradiction"]
+            if odd is not None and not _shown_faults(
+                shown, "", own, name
+            ):  # not the witness is to blame: its report holds
+                why = contradiction(head_of(odd["before"]), head_of(odd["after"]))
+                found.append(Fault(f"reports.{witness}.ledgers.{name}.contradiction", f"{name} showed {why}"))
+    return found + _witnesses_disagree(reports)
+
+
+def _witnesses_disagree(reports: Mapping[str, Mapping[str, Any]]) -> list[Fault]:
+    """Two neighbours were shown two histories of one length."""
+    found: list[Fault] = []
+    first: dict[tuple[str, str, int], tuple[str, Head]] = {}
+    for witness, report in reports.items():
+        for name, shown in report["ledgers"].items():
+            if shown["newest"] is None or misfits(shown["newest"], _HEAD):
+                continue
+            head = head_of(shown["newest"])
+            other, known = first.setdefault((name, head.book, head.rows), (witness, head))
+            if known != head:
+                what = f"{other} was shown another head of as many rows, signed by {name}"
+                found.append(Fault(f"reports.{witness}.ledgers.{name}.newest.head", what))
     return found
 
 

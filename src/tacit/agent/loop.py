@@ -261,6 +261,7 @@ class AgentLoop:
 
         async def meet_all() -> None:
             await asyncio.gather(*(meet(j) for j in list(missing)))
+            self._heads.require_current()
             self._meeting.sign()
             pause, most = _AGAIN
             while not (self._delivery.complete and self._meeting.complete):
@@ -303,6 +304,7 @@ class AgentLoop:
         if dropout.goes_on(self.participant.federation):
             dropout.check_count(self.participant, self._meeting.start)
         self._heads.require_current()
+        self._heads.settle()
         if self.participant.ledger is not None:
             self.participant.ledger.reserve_run(*self.participant.paid, self.participant.about)
 

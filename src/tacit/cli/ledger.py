@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json as json_format
 import math
+import os
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,9 +19,10 @@ from tacit.cli.console import err, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
 from tacit.errors import InputError
-from tacit.files import write_private
+from tacit.files import writable, write_private
 
 if TYPE_CHECKING:
+    from tacit.agent.books import Books
     from tacit.privacy.events import Event
     from tacit.privacy.ledger import Cap, Ledger, Records
 
@@ -89,23 +92,29 @@ def new(
     if old and epsilon is None:
         raise InputError("--from needs a cap, which is not below what was spent: give --epsilon and --delta")
     limit = None if epsilon is None or delta is None else Cap(epsilon, delta)
+    books: Books | None = None
     if identity is not None:
         names.require_agent()
         from tacit.agent.books import Books
 
-        Books(identity).require_new(population)
-    ledger = Ledger.new(file, population=population, cost=_cost, cohorts=cohorts)
-    try:
-        with ledger:
+        books = Books(identity)
+        books.require_new(population)
+    if file.exists():
+        raise InputError(f"{file} exists and is not changed; name a new file, or set its cap: tacit ledger cap")
+    writable(file)
+    with TemporaryDirectory(prefix=f".{file.name}.", dir=file.resolve().parent) as folder:
+        draft = Path(folder) / "draft"  # nobody sees a ledger that does not know yet what was spent
+        with Ledger.new(draft, population=population, cost=_cost, cohorts=cohorts.strip()) as ledger:
             if limit is not None:
                 ledger.set_cap(limit, who=who, why=why)
             for each in old or []:
                 ledger.take_over(each)
+            ledger.verify()
             result = _budget(ledger.cap(), ledger.epsilon())
             result |= {"population": population, "created": ledger.created, "book": ledger.book}
-    except BaseException:
-        file.unlink(missing_ok=True)  # nobody has spent from it
-        raise
+            if books is not None:
+                books.note_own(ledger)
+        os.link(draft, file)
     if json:
         typer.echo(json_format.dumps(result))
         return
@@ -315,7 +324,9 @@ def _more(ahead: dict[str, Any]) -> str:
     more = ahead["more"]
     if more == 1:
         return "one more run"
-    return f"{'no' if not more else 'more than' if more >= ahead['at_most'] else ''} {more or ''} more runs".strip()
+    if not more:
+        return "no more runs"
+    return f"{'more than ' if more >= ahead['at_most'] else ''}{more} more runs"
 
 
 def _of_federation(path: Path, member: str | None) -> Counter[Event]:
@@ -341,11 +352,11 @@ def _of_plan(path: Path) -> list[Counter[Event]]:
 
     try:
         agents = json_format.loads(read_text(path))["agents"]
-        return [
-            Counter({from_plain(event): int(times) for event, times in zip(each["round"], each["times"], strict=True)})
-            for each in agents
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        plans = [dict(zip(map(from_plain, each["round"]), each["times"], strict=True)) for each in agents]
+        if not plans or any(type(n) is not int or not 1 <= n <= MOST_ROUNDS for each in plans for n in each.values()):
+            raise ValueError
+        return [Counter(each) for each in plans]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"{path} is not a plan: save what tacit plan --json prints") from None
 
 

@@ -12,7 +12,7 @@ from tacit.cli import names
 from tacit.cli.console import tell, warn
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Sites, Table, adult_schema, partition
-from tacit.data.cohorts import cohorts_of, digest
+from tacit.data.cohorts import cohorts_of, digest, require_one_grain
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def records_of(table: Table, ledger: Ledger) -> Records:
     from tacit.privacy.ledger import Records
 
     cohorts = cohorts_of(table, ledger.cohorts) if ledger.cohorts else None
+    require_one_grain({*(cohorts or ()), *ledger.by_cohort()})
     return Records(digest(table), len(table), cohorts)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Collection
 from hashlib import sha256
 
 import numpy as np
@@ -10,8 +12,8 @@ import numpy as np
 from tacit.data.table import Table
 from tacit.errors import InputError
 
-_DAY = re.compile(r"(\d{4}-\d{2})-\d{2}\b.*")
-_MOST = 2_000  # cohorts: more are days, or names of records, not months or years
+_DAY = re.compile(r"(\d{4}-(?:0[1-9]|1[0-2]))(?:-\d{2}(?:[T ].*|Z)?)?", re.ASCII)
+_YEAR = re.compile(r"(\d{4})(?:\.0+)?", re.ASCII)  # a column of numbers with gaps is often written with .0
 
 
 def digest(table: Table) -> str:
@@ -23,14 +25,15 @@ def digest(table: Table) -> str:
     """
     found = sha256()
     for name, cells in table.columns.items():
-        for text in (name, "\0".join(map(str, cells))):
-            raw = text.encode("utf-8", "surrogatepass")
+        texts = list(map(str, cells))
+        lengths = np.fromiter(map(len, texts), dtype="<i8", count=len(texts)).tobytes()  # where each cell ends
+        for raw in (name.encode(), lengths, "".join(texts).encode("utf-8", "surrogatepass")):
             found.update(len(raw).to_bytes(8, "big") + raw)
     return found.hexdigest()
 
 
 def cohorts_of(table: Table, column: str) -> tuple[str, ...]:
-    """The cohorts of the records: the values of a public column. Of a day (2024-03-17), the month counts.
+    """The cohorts of the records, by a public column: years or months. Of a day (2024-03-17), the month counts.
 
     >>> table = Table({"admitted": np.array(["2024-03-17", "2024-03-02", "2023"], dtype=object)}, "a.csv")
     >>> cohorts_of(table, "admitted")
@@ -41,9 +44,35 @@ def cohorts_of(table: Table, column: str) -> tuple[str, ...]:
     cells = table.columns[column]
     if len(empty := np.flatnonzero(cells == "")):
         raise InputError(f"every record needs a cohort; {table.where(int(empty[0]))} has no {column!r}; fill it in")
-    found = {_DAY.sub(r"\1", str(value)) for value in set(cells.tolist())}
-    if len(found) > _MOST:
-        raise InputError(f"column {column!r} of {table.source} has {len(found):,} values; cohorts are months or years")
-    if odd := next((value for value in found if not value.isprintable()), None):
-        raise InputError(f"a cohort is named in printable characters, not {odd!r}")
+    named = {value: _cohort(value) for value in set(cells.tolist())}
+    if odd := next((value for value in cells.tolist() if named[value] is None), None):
+        raise InputError(
+            f"a cohort is a year (2024), a month (2024-03) or a day (2024-03-17), not {odd!r}: "
+            f"{table.where(int(np.flatnonzero(cells == odd)[0]))}, column {column!r}"
+        )
+    found = {cohort for cohort in named.values() if cohort is not None}
+    require_one_grain(found)
     return tuple(sorted(found))
+
+
+def require_one_grain(cohorts: Collection[str]) -> None:
+    """Refuses years beside months: a record of 2024 would not be charged for a run on 2024-03.
+
+    >>> require_one_grain({"2023-12", "2024"})
+    >>> require_one_grain({"2024-03", "2024"})
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InputError: the cohorts 2024 and 2024-03 overlap: use years or months, and always the same
+    """
+    years = {each for each in cohorts if re.fullmatch(r"\d{4}", each, re.ASCII)}
+    for each in sorted(cohorts):
+        if (year := each[:4]) in years and each != year and each[4] == "-":
+            raise InputError(f"the cohorts {year} and {each} overlap: use years or months, and always the same")
+
+
+def _cohort(value: object) -> str | None:
+    """The year or the month; None if it is neither. One day must not be written in two ways: who came then would be
+    charged in one file and not in another."""
+    text = unicodedata.normalize("NFKC", str(value)).strip()
+    match = _DAY.fullmatch(text) or _YEAR.fullmatch(text)
+    return None if match is None else match[1]

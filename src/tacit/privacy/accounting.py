@@ -148,6 +148,8 @@ def require_small_delta(delta: float, rows: int, allowed: str | None = None) -> 
     ...
     tacit.errors.InputError: delta = 0.5 is not below one over 1,000 rows: a method that publishes whole records ...
     """
+    if not 0 < delta < 1:
+        raise InputError(f"delta must lie between 0 and 1, not {delta:g}")
     if delta * rows < 1 or (allowed or "").strip():
         return
     smaller = f"{10.0 ** math.floor(math.log10(0.1 / rows)):.0e}"

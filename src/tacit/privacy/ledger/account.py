@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -210,7 +211,7 @@ class Account:
         accountant is asked once for each cap, not for each row."""
         starts = [k for k, entry in enumerate(rows) if entry.kind == "cap"]
         standings = NOTHING.after(rows[: starts[0]]) if starts else NOTHING
-        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+        for start, end in pairwise([*starts, len(rows)]):
             cap, period = rows[start].cap(), rows[start:end]
             after = standings.after(period)
             if not self.fits(cap, after):

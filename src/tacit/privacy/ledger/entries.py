@@ -139,7 +139,7 @@ def unreadable(entry: Entry) -> str | None:
         if entry.kind == "run":
             entry.cohorts()
         return None
-    except (InputError, TypeError, ValueError, AttributeError) as error:
+    except (InputError, TypeError, ValueError, AttributeError, RecursionError) as error:
         return f"it cannot be read ({error})"
 
 

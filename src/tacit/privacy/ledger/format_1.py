@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tacit.privacy.ledger.entries import Entry, LedgerError, hashed, unreadable
+from tacit.privacy.ledger.entries import Entry, LedgerError, checked, hashed, unreadable
 
 
 def rows_of(path: Path) -> list[Entry]:
@@ -17,12 +17,13 @@ def rows_of(path: Path) -> list[Entry]:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as db:
             meta = db.execute("SELECT * FROM meta").fetchall()
             found = [Entry._make(row) for row in db.execute("SELECT * FROM entries ORDER BY number")]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, TypeError) as error:
         raise LedgerError(f"{path} is not a ledger ({error})") from None
     if len(meta) != 1 or meta[0][0] != 1:
         raise LedgerError(f"{path} is not a ledger of format 1: it is used as it is")
     previous = hashed(*meta[0])
     for number, entry in enumerate(found, 1):
+        checked(entry.run or "-", entry.tick)
         whole = entry.number == number and entry.previous == previous and entry.hash == hashed(*entry[:-1])
         if not whole or (entry.kind == "reserve" and unreadable(entry)):
             raise LedgerError(f"{path}, row {entry.number}: its content is not what was written")
