@@ -65,17 +65,23 @@ class Finished(NamedTuple):
         return {"report": report, "signature": base64.b64encode(self.identities[name].sign(canonical(report))).decode()}
 
 
-def finished(folder, method, *, exchange=ROWS, noise=SecureNoise, rounds=6, edges=RING, **settings):
-    """Three members run to the end."""
-    identities = {name: Identity.new(name, folder) for name in NAMES}
+def finished(
+    folder, method, *, title="a small study", exchange=ROWS, noise=SecureNoise, rounds=6, edges=RING, **settings
+):
+    """Three members run to the end. In the same folder, another title is their next run, with the same ledgers."""
+    identities = {
+        name: Identity.load(folder / name) if (folder / name).exists() else Identity.new(name, folder) for name in NAMES
+    }
     members = [
         Member(name, f"127.0.0.1:{port}", rows, identities[name].certificate)
         for name, port, rows in zip(NAMES, free_ports(3), SIZES, strict=True)
     ]
-    agreed = Federation("a small study", tuple(members), edges, method, rounds, SCHEMA, exchange, **settings)
+    agreed = Federation(title, tuple(members), edges, method, rounds, SCHEMA, exchange, **settings)
     (folder / "federation.toml").write_text(agreed.with_rounds().to_toml())
     agreed = Federation.load(folder / "federation.toml")  # as every member reads it
     for name in NAMES if isinstance(agreed.method, PrivateMethod) else ():
+        if (folder / f"{name}.ledger").exists():
+            continue
         with Ledger.new(folder / f"{name}.ledger", population=name, cost=filters.epsilon) as ledger:
             ledger.set_cap(Cap(10.0, 1e-5))
     with ExitStack() as stack:
@@ -87,7 +93,8 @@ def _participant(stack, folder, agreed, identities, noise, i):
     (X, y), name, ledger = make_parts(SIZES, d=FEATURES)[i], NAMES[i], None
     if isinstance(agreed.method, PrivateMethod):
         ledger = stack.enter_context(Ledger(folder / f"{name}.ledger", cost=filters.epsilon))
-    store = stack.enter_context(closing(Store(folder / f"{name}.store", agreed.run, name, agreed.rounds)))
+    path = folder / f"{name}.{agreed.run[:8]}.store"
+    store = stack.enter_context(closing(Store(path, agreed.run, name, agreed.rounds)))
     data = Dataset(X, y, SCHEMA.feature_names, np.arange(len(y)))
     books = None if ledger is None else Books(folder / name)
     return Participant(agreed, i, identities[name], data, store, ledger, noise(), books=books)

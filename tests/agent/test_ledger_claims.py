@@ -11,6 +11,7 @@ from tacit.agent import verdict
 from tacit.agent.books import population_tag, signed_text
 from tacit.agent.certificate import examined
 from tacit.agent.claims import checked
+from tacit.errors import TacitError
 from tacit.privacy import filters
 from tacit.privacy.events import Pure
 from tacit.privacy.ledger import Cap, Ledger
@@ -158,6 +159,24 @@ def test_members_that_lie_together_about_a_ledger_are_found_with_the_ledger(run,
     assert faults(run, document) == []
     (fault,) = faults(run, document, tmp_path / "second")
     assert "it has not paid for what birch released in the run" in fault
+
+
+def test_an_old_copy_stops_before_anybody_pays(run, tmp_path):
+    """Over the wire: the neighbours show what they have seen, and the agent does not even say that it has met them."""
+    shutil.copytree(run.folder, tmp_path, dirs_exist_ok=True)
+    tamper(tmp_path / "alder.ledger", "DELETE FROM entries WHERE number > 1")
+    (tmp_path / "alder" / "ledgers.db").unlink()  # restored from the same backup
+    before = [(tmp_path / f"{name}.ledger").read_bytes() for name in ("birch", "cedar")]
+    with pytest.raises(TacitError, match=r"rows of the ledger of 'alder', signed by alder; .* it is an old copy"):
+        finished(tmp_path, PRIVATE, title="next month")
+    assert [(tmp_path / f"{name}.ledger").read_bytes() for name in ("birch", "cedar")] == before
+    with closing(Ledger(tmp_path / "alder.ledger", cost=filters.epsilon)) as ledger:
+        assert ledger.runs() == []
+    shutil.copy(run.folder / "alder.ledger", tmp_path / "alder.ledger")  # the right one
+    again = finished(tmp_path, PRIVATE, title="the month after")
+    assert faults(again) == []
+    with closing(Ledger(tmp_path / "alder.ledger", cost=filters.epsilon)) as ledger:
+        assert len(ledger.runs()) == 2
 
 
 def second_of(shown):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from agent_worker import NAMES, participant
 
+from tacit.agent.books import Signed
 from tacit.agent.trained import model_of
 from tacit.agent.watching import Watched
 from tacit.privacy.events import Free
+from tacit.privacy.ledger import Head
 from tacit.privacy.noise import SecureNoise
 from tacit.report.document.run import run
 from tacit.report.document.taken_part import taken_part
@@ -29,6 +31,10 @@ def test_the_data_of_a_report(network, identities, kind):
         with closing(left.store):
             left.store.commit(0, {"x": np.zeros(3), "rows moved": np.zeros((1, 3))}, b"second!", Free("a test"))
             model = model_of(left.federation, left.name, np.zeros(left.problem.dimension))
+            if left.books is not None:
+                before, after = (Signed("ab" * 32, Head("cd" * 16, rows, "ef" * 32), "00") for rows in (9, 4))
+                shown = {"newest": after, "before": before, "after": after}
+                left.books.keep_shown(left.federation.members[1].certificate, left.federation.run, shown)
             plain = taken_part(left, model, FILES)
     assert (plain["member"], plain["without"], plain["run"]) == ("alder", ["dogwood"], left.federation.run)
     assert (plain["messages"], plain["bytes"]) == (2, 12)
@@ -45,6 +51,8 @@ def test_the_data_of_a_report(network, identities, kind):
         assert plain["ledger"]["cap"]["epsilon"] == 10.0
         assert "Any 1 of the 5 members, with all that it knows, can improve a guess" in text
         assert "An earlier run" not in text  # one budget pays for both
+        assert "birch showed an old copy of its ledger: it had 9 rows, now 4. Ask birch which" in text
+        assert "cedar has shown no ledger." in text
 
 
 def test_what_is_watched(network, identities):

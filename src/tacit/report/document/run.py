@@ -80,7 +80,7 @@ def _in_short(plain: dict[str, Any]) -> Markup:
         )
     return box(
         "good",
-        tag("p", tag("strong", "Private. "), cost.plain_words(plain), class_="lead"),
+        tag("p", tag("strong", "Private. "), "By this run alone: ", cost.plain_words(plain), class_="lead"),
         sentence("The guarantee: ", plain["statement"], "."),
     )
 

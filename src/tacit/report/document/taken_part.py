@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tacit.agent.books import contradiction
 from tacit.agent.federation import TOTALS
 from tacit.agent.guarantee import guaranteed
 from tacit.agent.method import PrivateMethod
@@ -71,6 +72,22 @@ def _warnings(participant: Participant) -> list[str]:
         found += [] if warning is None else [f"{warning}."]
     if participant.earlier() and federation.exchange != TOTALS:
         found.append("An earlier run was left because members were away. If it had begun, it is paid for, too.")
+    return found + _ledgers(participant)
+
+
+def _ledgers(participant: Participant) -> list[str]:
+    """What is odd about the ledgers that neighbours have shown."""
+    federation, found = participant.federation, []
+    if participant.books is None:
+        return []
+    for j in federation.graph.neighbours(participant.me):
+        name, certificate = federation.names[j], federation.members[j].certificate
+        shown = participant.books.of_run(certificate, federation.run)
+        if "newest" not in shown:
+            found.append(f"{name} has shown no ledger.")
+        if "before" in shown:
+            why = contradiction(shown["before"].head, shown["after"].head)
+            found.append(f"{name} showed {why}. Ask {name} which of its ledgers is right.")
     return found
 
 
