@@ -146,7 +146,7 @@ def test_a_ledger_of_which_little_is_known():
 
 def test_a_certificate():
     said = words(certificate(CERTIFICATE))
-    assert "Valid. Everything that can be checked holds." in said
+    assert "Valid. Everything that was given to the check holds." in said
     assert "from 50% to at most 73.11%" in said
     bad = CERTIFICATE | {"valid": False, "faults": [{"where": "alder.report.json", "what": "it was changed"}]}
     said = words(certificate(bad))

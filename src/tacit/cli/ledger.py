@@ -40,8 +40,8 @@ Delta = Annotated[float, typer.Option(help="The cap's delta, smaller than one ov
 NewFile = Annotated[Path, typer.Argument(help="The ledger to create; it must not exist yet.", show_default=False)]
 _POPULATION = "Whose records the ledger is about, in words: 'patients of alder, admitted since 2019'."
 _COHORTS = (
-    "A public column that says when a record came (2024, 2024-03; of a day, the month counts). A record then pays only "
-    "for runs since it came."
+    "A public column that says when a record came: 2024, 2024-03 or 2024-03-17 (then the month counts). A record then "
+    "pays only for runs since it came. The column cannot be changed later, and its values must be true."
 )
 _FROM = "Charge what this ledger of an older tacit has spent. May be repeated."
 _OLD_DATA = "The old way to name a population: by a file of its records."

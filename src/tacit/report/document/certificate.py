@@ -50,7 +50,9 @@ def _in_short(plain: dict[str, Any]) -> Markup:
     else:
         cost.append(in_words(plain["epsilon"], plain["delta"], _who(plain)))
     return box(
-        "good", tag("p", tag("strong", "Valid. "), "Everything that can be checked holds.", class_="lead"), *cost
+        "good",
+        tag("p", tag("strong", "Valid. "), "Everything that was given to the check holds.", class_="lead"),
+        *cost,
     )
 
 
