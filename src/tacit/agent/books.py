@@ -31,7 +31,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tacit.agent.identity import Identity, signed_by
+from tacit.agent.identity import Identity, fingerprint, signed_by
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Greeting, LedgerHead
 from tacit.errors import InputError, TacitError
@@ -127,23 +127,23 @@ class Books:
     def of_run(self, certificate: str, run: str) -> dict[str, Signed]:
         """What a neighbour has shown in a run: the `newest` head; and if it contradicted one before, `before` and
         `after`."""
-        return dict(self._read("shown WHERE certificate = ? AND run = ?", _named(certificate), run))
+        return dict(self._read("shown WHERE certificate = ? AND run = ?", fingerprint(certificate), run))
 
     def known(self, certificate: str) -> dict[str, Signed]:
         """The newest head of each of a neighbour's populations, of any run."""
-        found = self._read("seen WHERE certificate = ?", _named(certificate))
+        found = self._read("seen WHERE certificate = ?", fingerprint(certificate))
         return {signed.population: signed for _, signed in found}
 
     def keep_shown(self, certificate: str, run: str, shown: Mapping[str, Signed]) -> None:
         """Keeps what a neighbour has shown in a run, for the report."""
         with self._open() as db:
             for what, each in shown.items():
-                row = (_named(certificate), run, what, each.population, *each.head, each.signature)
+                row = (fingerprint(certificate), run, what, each.population, *each.head, each.signature)
                 db.execute("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def keep_newest(self, certificate: str, signed: Signed) -> None:
         """Keeps the newest head of a neighbour's ledger, to be shown back in later runs."""
-        row = (_named(certificate), signed.population, *signed.head, signed.signature)
+        row = (fingerprint(certificate), signed.population, *signed.head, signed.signature)
         with self._open() as db:
             db.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?, ?, ?)", row)
 
@@ -280,10 +280,6 @@ def population_tag(identity: Identity, population: str) -> str:
     """Names a population to others: always the same, and nobody else can find out which."""
     key = sha256(b"tacit: names of populations" + identity.key).digest()
     return hmac.digest(key, population.encode(), "sha256").hex()
-
-
-def _named(certificate: str) -> str:
-    return sha256(certificate.encode()).hexdigest()
 
 
 def _packed(signed: Signed) -> LedgerHead:

@@ -69,24 +69,22 @@ def collected(federation: Federation, reports: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def planned_costs(federation: Federation) -> dict[str, dict[str, Any]]:
-    """For each member of a run, how many releases are paid for, and what they cost together."""
-    method, agreed = federation.method, federation.agreed or federation
-    basis = agreed if federation.exchange == TOTALS else federation  # what one budget pays for
-    found = {}
-    for name in federation.names:
-        events = reserved(basis, basis.names.index(name)).values()
-        cost: dict[str, Any] = {"releases": len(events), "epsilon": None, "delta": None}
-        if isinstance(method, PrivateMethod):
-            cost |= {"epsilon": rounded_up(totals(Counter(events), method.delta).best), "delta": method.delta}
-        found[name] = cost
-    return found
-
-
 def paid_by(federation: Federation) -> dict[str, Paid]:
     """For each member of a run, under which run its ledger has paid, and for which events."""
-    basis = (federation.agreed or federation) if federation.exchange == TOTALS else federation
+    basis = federation.budgeted
     return {name: (basis.run, reserved(basis, basis.names.index(name))) for name in federation.names}
+
+
+def planned_costs(federation: Federation) -> dict[str, dict[str, Any]]:
+    """For each member of a run, how many releases are paid for, and what they cost together."""
+    method, found = federation.method, {}
+    for name, (_, events) in paid_by(federation).items():
+        cost: dict[str, Any] = {"releases": len(events), "epsilon": None, "delta": None}
+        if isinstance(method, PrivateMethod):
+            spent = totals(Counter(events.values()), method.delta).best
+            cost |= {"epsilon": rounded_up(spent), "delta": method.delta}
+        found[name] = cost
+    return found
 
 
 def examined(document: Any, model: Any = None, ledgers: Mapping[str, Ledger] | None = None) -> Examined:

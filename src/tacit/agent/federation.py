@@ -267,6 +267,11 @@ class Federation:
             return replace(agreed, members=remaining, edges=edges, agreed=agreed, dropouts=left)
         return replace(agreed, members=remaining, edges=edges, agreed=agreed).with_rounds()
 
+    @property
+    def budgeted(self) -> Federation:
+        """The federation whose budget pays for this run: the agreed one, where a run goes on where another was left."""
+        return (self.agreed or self) if self.exchange == TOTALS else self
+
     def with_rounds(self) -> Federation:
         """The same with the rounds and the radius of the recipe, if the method is private."""
         if not isinstance(self.method, PrivateMethod):

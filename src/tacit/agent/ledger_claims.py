@@ -100,9 +100,7 @@ def crossed_faults(reports: Mapping[str, Mapping[str, Any]], own: Federation) ->
             elif not misfits(seen, _HEAD):
                 found += _differs(reports[name]["ledger"], seen, name, witness)
             odd = shown["contradiction"]
-            if odd is not None and not _shown_faults(
-                shown, "", own, name
-            ):  # not the witness is to blame: its report holds
+            if odd is not None and not _shown_faults(shown, "", own, name):  # the witness is not to blame
                 why = contradiction(head_of(odd["before"]), head_of(odd["after"]))
                 found.append(Fault(f"reports.{witness}.ledgers.{name}.contradiction", f"{name} showed {why}"))
     return found + _witnesses_disagree(reports)

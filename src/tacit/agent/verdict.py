@@ -40,7 +40,7 @@ def as_plain(found: Examined) -> dict[str, Any]:
     if own is None or not valid:
         return plain
     if isinstance(own.method, PrivateMethod):
-        total = guaranteed(_basis(own))
+        total = guaranteed(own.budgeted)
         plain |= {"epsilon": rounded_up(total.epsilon), "delta": total.delta, **total.as_plain()}
     return plain | {
         "members": _members(found, own),
@@ -132,18 +132,13 @@ def believed(found: Examined, own: Federation) -> list[str]:
     return said
 
 
-def _basis(own: Federation) -> Federation:
-    """The federation whose budget pays for the run: the agreed one, where a run goes on where another was left."""
-    return (own.agreed or own) if own.exchange == TOTALS else own
-
-
 def _privacy(own: Federation) -> str:
     if not isinstance(own.method, PrivateMethod):
         return "Exact values were exchanged: nothing in this run is private."
     costs = {name: cost["epsilon"] for name, cost in planned_costs(own).items()}
     return (
         f"If all did as they signed, every record of every member is protected in this run by "
-        f"{statement(_basis(own))}. This is computed again "
+        f"{statement(own.budgeted)}. This is computed again "
         f"from the federation file. Epsilon by member: {_listed(costs)}."
     )
 

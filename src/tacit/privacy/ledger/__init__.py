@@ -1,7 +1,8 @@
 """A file that counts what the records of some people have spent, under a cap: see `tacit.privacy.ledger.ledger`."""
 
-from tacit.privacy.ledger.entries import About, Entry, Records
-from tacit.privacy.ledger.ledger import BudgetExceeded, Cap, Cost, Head, Ledger, LedgerError, RunSummary, Verified
+from tacit.privacy.ledger.account import Cost
+from tacit.privacy.ledger.entries import About, BudgetExceeded, Cap, Entry, LedgerError, Records
+from tacit.privacy.ledger.ledger import Head, Ledger, RunSummary, Verified
 
 __all__ = [
     "About",

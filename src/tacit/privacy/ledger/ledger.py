@@ -84,20 +84,6 @@ from tacit.privacy.ledger.entries import (
 from tacit.privacy.ledger.file import LedgerFile, create, now
 from tacit.privacy.ledger.format_1 import rows_of
 
-__all__ = [
-    "About",
-    "BudgetExceeded",
-    "Cap",
-    "Cost",
-    "Entry",
-    "Head",
-    "Ledger",
-    "LedgerError",
-    "Records",
-    "RunSummary",
-    "Verified",
-]
-
 
 class Head(NamedTuple):
     """What stands for a ledger and its whole history, and tells nothing about it."""

@@ -17,6 +17,7 @@ from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant
 from tacit.agent.reading import listened
 from tacit.privacy.accounting import delta_warning, rounded_up, totals
+from tacit.privacy.ledger.statement import budget_of
 from tacit.report.document.trained import common
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES
@@ -41,7 +42,7 @@ def taken_part(participant: Participant, model: Model, files: dict[str, Path | N
         "statement": model.privacy["statement"],
         **_cost(participant),
         "listening": listened(participant),
-        "ledger": _ledger(participant),
+        "ledger": None if participant.ledger is None else budget_of(participant.ledger),
         "warnings": list(_warnings(participant)),
         "verify": _verify(files),
     }
@@ -51,17 +52,8 @@ def _cost(participant: Participant) -> dict[str, Any]:
     federation, method = participant.federation, participant.federation.method
     if not isinstance(method, PrivateMethod):
         return {}
-    agreed = federation.agreed if federation.exchange == TOTALS and federation.agreed else federation
     spent = totals(Counter(participant.paid[1].values()), method.delta).best
-    return {"epsilon": rounded_up(spent), "delta": method.delta} | guaranteed(agreed).as_plain()
-
-
-def _ledger(participant: Participant) -> dict[str, Any] | None:
-    if participant.ledger is None or (cap := participant.ledger.cap()) is None:
-        return None
-    spent = participant.ledger.epsilon() or 0.0
-    limit = {"epsilon": cap.epsilon, "delta": cap.delta}
-    return {"spent": spent, "cap": limit, "left": max(0.0, cap.epsilon - spent)}
+    return {"epsilon": rounded_up(spent), "delta": method.delta} | guaranteed(federation.budgeted).as_plain()
 
 
 def _warnings(participant: Participant) -> list[str]:
