@@ -160,6 +160,38 @@ def test_a_second_ledger_for_the_same_people_is_noticed_by_both(member, tmp_path
             alder.heads.require_current()
 
 
+def test_a_mistake_that_is_mended_before_anybody_pays_is_only_in_the_log(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b, new_ledger(tmp_path / "second") as second:
+        meet(member("alder", a, "spring"), member("birch", b, "spring"))
+        for extra in range(5):
+            spend(second, f"other {extra}")
+        birch, certificate = member("birch", b, "summer"), member("alder", a, "summer").participant.identity.certificate
+        right = Greeting(name="alder", ledger=member("alder", a, "summer").heads.own())
+        wrong = Greeting(name="alder", ledger=member("alder", second, "summer").heads.own())
+        assert birch.heads.take("alder", wrong) is not None
+        assert "before" in birch.books.of_run(certificate, "summer")
+        assert birch.heads.take("alder", right) == "alder has put the right ledger back"
+        kept = birch.books.of_run(certificate, "summer")
+        assert {what: each.head for what, each in kept.items()} == {"newest": a.head()}
+        birch.heads.settle()
+        birch.heads.take("alder", wrong)  # when all have paid, it is evidence, and stays
+        birch.heads.take("alder", right)
+        assert set(birch.books.of_run(certificate, "summer")) == {"newest", "before", "after"}
+
+
+def test_who_changes_ledgers_within_its_first_run_is_noticed(member, tmp_path):
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b, new_ledger(tmp_path / "second") as second:
+        birch = member("birch", b, "spring")
+        alder = member("alder", a, "spring")
+        assert meet(alder, birch) == []
+        other = Greeting(name="alder", ledger=member("alder", second, "spring").heads.own())
+        assert birch.heads.take("alder", other) == (
+            "alder shows another ledger for the same population; both are in the report"
+        )
+        certificate = alder.participant.identity.certificate
+        assert [each.head.book for each in birch.books.known(certificate).values()] == [a.book]
+
+
 def test_another_population_is_another_matter(member, tmp_path):
     with (
         new_ledger(tmp_path / "a") as a,

@@ -45,7 +45,7 @@ def test_cap_then_show_then_verify(tacit, tmp_path):
     with open_ledger(tmp_path) as ledger:
         assert tacit("show", "ledger")[1].endswith("no cap is set: nothing can be spent\n")
         code, out, _ = tacit("cap", "ledger", "--epsilon", 2, "--delta", 1e-6, "--json")
-        assert (code, json.loads(out)) == (0, {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.0})
+        assert (code, json.loads(out)) == (0, {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.0, "left": 2.0})
         released(ledger, 3)
         ledger.reserve("[red]autumn", 0, Pure(0.25))
         head = ledger.head().head
@@ -59,7 +59,7 @@ def test_cap_then_show_then_verify(tacit, tmp_path):
         ["spring", "1.5", "1.5", "0.5"],
         ["[red]autumn", "0.25", "1.75", "0.25"],
     ]
-    assert "spent: epsilon = 1.75; cap: epsilon = 2 at delta = 1e-06" in out
+    assert "spent: epsilon = 1.75 of 2 at delta = 1e-06; left: 0.25" in out
     assert "room for one more run like the last one" in out
     assert "  3 x Pure(epsilon=0.5)" in tacit("show", "ledger", "--events")[1].splitlines()
     shown = json.loads(tacit("show", "ledger", "--json")[1])
@@ -102,22 +102,23 @@ def test_new_then_check(tacit, tmp_path):
     code, out, _ = tacit("new", "w.ledger", "--population", "patients of ward 7", "--epsilon", 2, "--delta", 1e-6)
     assert code == 0
     assert out.splitlines()[0] == "w.ledger: the ledger of patients of ward 7"
-    assert "spent: epsilon = 0; cap: epsilon = 2 at delta = 1e-06" in out
+    assert "spent: epsilon = 0 of 2 at delta = 1e-06" in out
     with Ledger(tmp_path / "w.ledger", cost=cost) as ledger:
         ledger.reserve_run(RUN, {0: Pure(0.25)})
         head = ledger.head()
     code, out, _ = tacit("check", "w.ledger", "--event", "pure:0.25", "--event", "pure:0.1", "--rounds", 5)
     assert code == 0
-    assert "spent: epsilon = 0.25; cap: epsilon = 2 at" in out
+    assert "spent: epsilon = 0.25 of 2 at" in out
     assert "the run fits: with it epsilon would be 2 " in out
     code, out, err = tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 8, "--data", "ward-7.csv")
     assert (code, err) == (1, "")
     assert out == (
         "the run is refused: epsilon = 0.25 is spent, it would be 2.25; the cap is epsilon = 2 at delta = 1e-06; "
         "7 of its rounds would still fit\n"
+        "to go on: plan the run with a smaller epsilon, or have a larger cap decided (tacit ledger cap)\n"
     )
     code, out, _ = tacit("check", "w.ledger", "--event", "pure:0.25", "--rounds", 8, "--json")
-    budget = {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.25}
+    budget = {"cap": {"epsilon": 2.0, "delta": 1e-6}, "spent": 0.25, "left": 1.75}
     answer = {"would": 2.25, "fits": False, "rounds_that_fit": 7, "counted_by": "accountant"}
     assert (code, json.loads(out)) == (1, budget | answer)
     with Ledger(tmp_path / "w.ledger", cost=cost) as ledger:

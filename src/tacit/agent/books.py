@@ -9,7 +9,8 @@ every neighbour, and shows it back when they meet again:
   its ledger is an old copy, or a second one for the same population. (A neighbour cannot make this up: it needs the
   agent's signature.)
 - An agent whose neighbour shows another ledger than before, or an older one, says so in its log, and puts both heads,
-  with their signatures, into its report. It goes on: the neighbour's budget is the neighbour's.
+  with their signatures, into its report. It goes on: the neighbour's budget is the neighbour's. A neighbour that puts
+  the right ledger back before anybody has paid made a mistake: then only the log has it.
 
 A member that lies can sign what it likes. But its heads are in the reports of its neighbours and in its own, and an
 auditor who asks for the ledger finds each of them in it, or knows that there is another one.
@@ -141,6 +142,12 @@ class Books:
                 row = (fingerprint(certificate), run, what, each.population, *each.head, each.signature)
                 db.execute("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
+    def forget_contradiction(self, certificate: str, run: str) -> None:
+        """A neighbour has put the right ledger back before anybody paid."""
+        with self._open() as db:
+            what = "certificate = ? AND run = ? AND what != 'newest'"
+            db.execute(f"DELETE FROM shown WHERE {what}", (fingerprint(certificate), run))
+
     def keep_newest(self, certificate: str, signed: Signed) -> None:
         """Keeps the newest head of a neighbour's ledger, to be shown back in later runs."""
         row = (fingerprint(certificate), signed.population, *signed.head, signed.signature)
@@ -185,8 +192,11 @@ class Heads:
         members = participant.federation.members
         self._before = {} if self._books is None else {m.name: self._books.known(m.certificate) for m in members}
         self._shown: dict[str, Signed] = {}  # by neighbour: the longest that it showed in this run
+        self._first: dict[str, Signed] = {}  # by neighbour: what it showed when all met
         self._met = False
-        self._told: set[str] = set()  # the neighbours whose contradiction is in the log
+        self._told: set[str] = set()  # the neighbours whose change of population is in the log
+        self._accused: set[str] = set()  # the neighbours whose contradiction is in the log
+        self._forgiven: set[str] = set()  # the neighbours that have put the right ledger back: once
         self._checked: set[Head] = set()  # own heads that the ledger contains
 
     def own(self) -> LedgerHead | None:
@@ -219,6 +229,7 @@ class Heads:
     def settle(self) -> None:
         """All have met: from now on, the newest heads are what is known."""
         self._met = True
+        self._first = dict(self._shown)
         for name, signed in self._shown.items():
             self._keep_newest(name, signed)
 
@@ -243,31 +254,40 @@ class Heads:
         last = self._shown.get(name)
         if last is not None and last.population != signed.population:
             raise BadMessage("it shows the ledger of a second population in one run")
-        if last is not None and signed.head.rows <= last.head.rows:
+        if last is not None and signed.head.book == last.head.book and signed.head.rows <= last.head.rows:
             return None  # no news: greetings may overtake each other
         if not signed.of(self._certificate(name)):
             raise BadMessage("it shows a ledger whose head it has not signed")
-        before = self._before[name].get(signed.population)
+        before = self._known(name, signed.population)
         wrong = None if before is None else contradiction(before.head, signed.head)
         assert self._books is not None
         shown = {"newest": signed}
         if before is not None and wrong is not None:
             shown |= {"before": before, "after": signed}
-        self._books.keep_shown(self._certificate(name), self._participant.federation.run, shown)
+        whose, run = self._certificate(name), self._participant.federation.run
+        self._books.keep_shown(whose, run, shown)
         self._shown[name] = signed
+        if wrong is None and not self._met and name in self._accused and name not in self._forgiven:
+            self._forgiven.add(name)
+            self._books.forget_contradiction(whose, run)
+            return f"{name} has put the right ledger back"
         if self._met:
             self._keep_newest(name, signed)
         if self._before[name] and before is None and name not in self._told:
             self._told.add(name)
             return f"{name} pays from the ledger of another population than before"
-        if wrong is None or name in self._told:
+        if wrong is None or name in self._accused:
             return None
-        self._told.add(name)
+        self._accused.add(name)
         return f"{name} shows {wrong}; both are in the report"
+
+    def _known(self, name: str, population: str) -> Signed | None:
+        """By what a neighbour is judged: what it had shown before this run, or else what it showed when all met."""
+        return self._before[name].get(population, self._first.get(name))
 
     def _keep_newest(self, name: str, signed: Signed) -> None:
         """Not if it contradicts what was known: that stays, as evidence."""
-        before = self._before[name].get(signed.population)
+        before = self._known(name, signed.population)
         if self._books is not None and (before is None or contradiction(before.head, signed.head) is None):
             self._books.keep_newest(self._certificate(name), signed)
 

@@ -53,7 +53,8 @@ FORMAT = "tacit-report"
 # Fields that nobody but the member can know, and what a reader therefore has to believe.
 BELIEVED = {
     "private": "Each member drew fresh noise, as its report says.",
-    "ledger": "Each report names a ledger by its head, a salted digest: give --ledger to compare a ledger with it.",
+    "ledger": "Ledgers that are not named above have paid, as the reports say. These name them by salted digests: give "
+    "--ledger to compare a ledger with its digest.",
     "model": "The reports name digests of models: give --model to compare a model file with them.",
     "written": "Each report was written at the time that it says.",
     "listening.moved": "Neighbours' messages were moved as often and as far as the reports say.",

@@ -83,17 +83,29 @@ def proved(found: Examined, own: Federation) -> list[str]:
         member, digest = found.model["training"]["member"], found.reports[found.model["training"]["member"]]["model"]
         said.append(
             f"The model file is the model that {member} signed: its weights have the digest {digest[:16]}, and all "
-            f"else in it follows from the federation file. {models[digest]} of {len(own.names)} members signed it."
+            f"else in it follows from the federation file. {_who_signed(models[digest], len(own.names))}"
         )
     return said
 
 
+def _who_signed(signers: int, members: int) -> str:
+    if signers == members:
+        return "All members signed the same one."
+    if members - signers == 1:
+        return "The other member signed a model of its own."
+    return f"The {members - signers} others signed models of their own."
+
+
 def _ledgers(found: Examined) -> list[str]:
     """What the ledgers prove that members have shown."""
-    books = {name: report["ledger"]["book"] for name, report in found.reports.items() if report["ledger"]}
-    owners = [name for name, book in books.items() if book in found.ledgers]
+    owners = [name for name, book in _books(found).items() if book in found.ledgers]
     what = "adds up, has paid for this run, and is the one that the neighbours were shown."
     return [f"The ledger of {name} {what}" for name in owners]
+
+
+def _books(found: Examined) -> dict[str, str]:
+    """Which ledger each report names."""
+    return {name: report["ledger"]["book"] for name, report in found.reports.items() if report["ledger"]}
 
 
 def signed_by(found: Examined, own: Federation) -> list[dict[str, str]]:
@@ -113,6 +125,7 @@ def believed(found: Examined, own: Federation) -> list[str]:
     ]
     computed = set() if isinstance(own.method, PrivateMethod) else {"private", "ledger"}  # of exact values
     computed |= set() if found.model is None else {"model"}
+    computed |= {"ledger"} if set(_books(found).values()) <= set(found.ledgers) else set()
     said += [text for name, text in BELIEVED.items() if name not in computed]
     said.append(
         "No two neighbours lie together about what passed between them."

@@ -13,6 +13,7 @@ from tacit.cli import names, options
 from tacit.cli.console import err
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
+from tacit.errors import InputError
 from tacit.files import replacing, writable, write_private
 
 if TYPE_CHECKING:
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
     from tacit.privacy.ledger import Ledger
 
 app = typer.Typer(
-    help="Collect the signed reports of a finished run in one document, and check such a document.",
+    help="""Collect the signed reports of a finished run in one document, and check such a document.
+
+    When a run is finished, every member has a report that it has signed: what it released, what it heard, what it paid,
+    and its model. **make** puts the reports of all members side by side, with the federation file, if they agree.
+    **verify** computes everything again, on any machine and without any records: it says what the certificate proves,
+    and what still has to be believed. `tacit predict --certificate` refuses a model that the certificate does not know.
+    """,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -89,6 +96,8 @@ def verify(
     inputs = [file, *([] if model is None else [model]), *(ledger or [])]
     names.report_file(report, inputs, [])
     document = documents.read(file, "a certificate")
+    if isinstance(document, dict) and "report" in document:
+        raise InputError(f"{file} is the report of one member; a certificate has those of all: tacit certificate make")
     with ExitStack() as stack:
         books = {str(path): stack.enter_context(_verified(path)) for path in ledger or []}
         found = examined(document, None if model is None else documents.read(model, "a model file"), books)

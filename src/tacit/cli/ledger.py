@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from tacit.privacy.ledger import Cap, Ledger, Records
 
 app = typer.Typer(
-    help="Keep the privacy ledger of a population: create it, set its cap, check a run, see what was spent.",
+    help="""Keep the privacy ledger of a population: create it, set its cap, check a run, see what was spent.
+
+    Every private run tells a little about the records, and what many runs tell adds up. A ledger is the account of all
+    runs on the records of the same people. **new** opens it and sets the cap; **check** says whether a run still fits;
+    `tacit train --ledger` and `tacit agent run --ledger` pay from it, and stop before they draw any noise if the cap
+    does not allow the run; **show** lists what was spent, for people and (--report) as a page; **verify** finds a file
+    that was changed.
+    """,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -81,6 +88,7 @@ def new(
     Example: `tacit ledger new alder.ledger --population 'patients of alder since 2019' --epsilon 1 --delta 1e-6`
     """
     from tacit.privacy.ledger import Cap, Ledger
+    from tacit.privacy.ledger.statement import budget_of
 
     if population is None and data is not None:
         population = "records of adult" if data == "adult" else f"records of {Path(data).name}"
@@ -110,7 +118,7 @@ def new(
             for each in old or []:
                 ledger.take_over(each)
             ledger.verify()
-            result = _budget(ledger.cap(), ledger.epsilon())
+            result = budget_of(ledger)
             result |= {"population": population, "created": ledger.created, "book": ledger.book}
             if books is not None:
                 books.note_own(ledger)
@@ -147,6 +155,7 @@ def check(
     Example: `tacit ledger check alder.ledger --event gaussian:20 --rounds 50`
     """
     from tacit.privacy.ledger import BudgetExceeded
+    from tacit.privacy.ledger.statement import budget_of
 
     if (event is not None) + (federation is not None) + (plan is not None) != 1:
         raise InputError("say which run to check: --event and --rounds, or --federation and --member, or --plan")
@@ -167,7 +176,7 @@ def check(
         except BudgetExceeded as refused:
             refusal = str(refused)
         would = [ledger.epsilon(events, records) for events in runs]
-        result = _budget(ledger.cap(), ledger.epsilon()) | {
+        result = budget_of(ledger) | {
             "would": None if None in would else max(each for each in would if each is not None),
             "fits": refusal is None,
             "counted_by": "filter" if ledger.told(records) else "accountant",
@@ -181,6 +190,9 @@ def check(
         typer.echo(json_format.dumps(result | {"would": None} if endless else result))
     elif refusal is not None:
         screen.print(refusal, markup=False, soft_wrap=True)
+        if result["cap"] is not None:
+            how = "plan the run with a smaller epsilon, or have a larger cap decided (tacit ledger cap)"
+            screen.print(f"to go on: {how}", soft_wrap=True)
     else:
         _tell_budget(result)
         why = "may depend on earlier releases" if result["counted_by"] == "filter" else "nothing was released before"
@@ -256,11 +268,13 @@ def verify(
 
     Example: `tacit ledger verify alder.ledger`
     """
+    from tacit.privacy.ledger.statement import budget
+
     with _open(file) as ledger:
         found = ledger.verify(head)
         if data is not None and not ledger.knows(_records_of(data, ledger)):
             raise InputError(f"no run in {file} has used the records of {data}")
-    result = _budget(found.cap, found.epsilon) | {
+    result = budget(found.cap, found.epsilon) | {
         "population": found.population,
         "created": found.created,
         "reservations": found.reservations,
@@ -287,11 +301,12 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, why: Why = "", who: Who = No
     Example: `tacit ledger cap alder.ledger --epsilon 1 --delta 1e-6 --why 'ethics board, 12 March'`
     """
     from tacit.privacy.ledger import Cap
+    from tacit.privacy.ledger.statement import budget_of
 
     limit = Cap(epsilon, delta)
     with _open(file) as ledger:
         ledger.set_cap(limit, who=who, why=why)
-        result = _budget(ledger.cap(), ledger.epsilon())
+        result = budget_of(ledger)
     if json:
         typer.echo(json_format.dumps(result))
     else:
@@ -382,16 +397,10 @@ def _records_of(data: str, ledger: Ledger) -> Records:
     return records_of(names.records(data), ledger)
 
 
-def _budget(cap: Cap | None, spent: float | None) -> dict[str, Any]:
-    return {"cap": None if cap is None else {"epsilon": cap.epsilon, "delta": cap.delta}, "spent": spent}
-
-
 def _tell_budget(result: dict[str, Any]) -> None:
-    if result["cap"] is None:
-        screen.print("no cap is set: nothing can be spent")
-    else:
-        limits = "epsilon = {epsilon:.6g} at delta = {delta:.6g}".format(**result["cap"])
-        screen.print(f"spent: epsilon = {_number(result['spent'])}; cap: {limits}")
+    from tacit.privacy.ledger.statement import in_figures
+
+    screen.print(in_figures(result), markup=False, soft_wrap=True)
 
 
 def _number(epsilon: float | None) -> str:

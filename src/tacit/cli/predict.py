@@ -58,6 +58,7 @@ def predict(
     fitted = Model.load(model)
     if certificate is not None:
         _require_certified(model, certificate)
+        err.print(f"{model} is the model of {certificate}", markup=False, soft_wrap=True)
     _check(fitted, threshold, top)
     table = names.records(file)
     data = fitted.schema.encode(table, labelled=False)

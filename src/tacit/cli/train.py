@@ -176,7 +176,10 @@ def train(
         title = f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {who}"
         plots.convergence(trained, picture, title)
     if report is not None:
-        write_private(report, document.run(data_of.exactly(trained, Path(file).name, algorithm or "admm")))
+        used = data_of.records_used(
+            used_schema, held_out=sum(map(len, parts)) - sum(each["rows"] for each in trained.model.training["agents"])
+        )
+        write_private(report, document.run(data_of.exactly(trained, Path(file).name, algorithm or "admm", used)))
     if json:
         files = {"model": str(out), "plot": None if picture is None else str(picture)}
         typer.echo(json_format.dumps(as_json(trained) | files | train_private.listening(robust, liars)))

@@ -17,7 +17,7 @@ from tacit.data import Schema, Table
 from tacit.data.public import require_public
 from tacit.files import write_private
 from tacit.privacy.ledger import About, Ledger
-from tacit.privacy.ledger.statement import budget_of
+from tacit.privacy.ledger.statement import budget_of, in_figures
 from tacit.report.document import run as document
 from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
@@ -96,12 +96,15 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
             progress=lambda done: bar.update(bar.task_ids[0], completed=done),
         )
         paid = None if ledger is None else budget_of(ledger)
+        population = None if ledger is None else ledger.population
+        cohorts = None if charged is None else charged.cohorts
     if allowed:
         trained.model.privacy["delta was allowed because"] = allowed
     trained.model.save(asked.out)
     if asked.report is not None:
         title = Path(asked.file).name
-        facts = data_of.privately(trained, title, name, asked.graph)
+        used = data_of.records_used(schema, held_out=len(held), population=population, cohorts=cohorts)
+        facts = data_of.privately(trained, title, name, asked.graph, used)
         write_private(asked.report, document.run(facts | ({} if paid is None else {"ledger": paid})))
     if asked.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
@@ -109,6 +112,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         found |= trained.guarantee.as_plain() | {"statement": trained.model.privacy["statement"]}
         measured = as_plain(trained.measured)
         found |= measured | {"not_covered_by_the_guarantee": list(measured)}
+        found |= {} if paid is None else {"ledger": paid}
         typer.echo(json_format.dumps(found | listening(asked.robust, liars)))
         return
     show_liars(liars)
@@ -120,6 +124,8 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
         for line in in_words(trained.measured, schema.label):
             screen.print(f"  {line}", soft_wrap=True)
+    if paid is not None:
+        screen.print(f"{budget.ledger}: {in_figures(paid)}", markup=False, soft_wrap=True)
     tell_written(asked.out, asked.report)
 
 

@@ -248,7 +248,8 @@ class Ledger:
             if about is not None:
                 self._begin(run, about, cohorts)
             if new:
-                self._account.require_run_fits(first(len(new)), f"the run {run!r}", first, len(new), cohorts)
+                what = f"the run {(about.title if about else '') or run!r}"
+                self._account.require_run_fits(first(len(new)), what, first, len(new), cohorts)
             for tick in new:
                 self._file.append("reserve", run, tick, canonical(to_plain(rounds[tick])))
 

@@ -7,19 +7,36 @@ from collections import Counter
 from typing import Any
 
 from tacit.privacy.events import Event, SharedGaussian
+from tacit.privacy.ledger.entries import Cap
 from tacit.privacy.ledger.ledger import Ledger
 
 _FAR = 1_000  # runs: a forecast counts no further
 
 
-def budget_of(ledger: Ledger) -> dict[str, Any]:
+def budget(cap: Cap | None, spent: float | None) -> dict[str, Any]:
     """The cap, what is spent and what is left."""
-    cap, spent = ledger.cap(), ledger.epsilon()
     return {
         "cap": None if cap is None else {"epsilon": cap.epsilon, "delta": cap.delta},
         "spent": spent,
         "left": None if cap is None or spent is None else max(cap.epsilon - spent, 0.0),
     }
+
+
+def budget_of(ledger: Ledger) -> dict[str, Any]:
+    """That of a ledger."""
+    return budget(ledger.cap(), ledger.epsilon())
+
+
+def in_figures(found: dict[str, Any]) -> str:
+    """A budget in one line.
+
+    >>> in_figures(budget(Cap(2.0, 1e-6), 1.75))
+    'spent: epsilon = 1.75 of 2 at delta = 1e-06; left: 0.25'
+    """
+    if (cap := found["cap"]) is None:
+        return "no cap is set: nothing can be spent"
+    spent, left = ("-" if found[name] is None else f"{found[name]:.6g}" for name in ("spent", "left"))
+    return f"spent: epsilon = {spent} of {cap['epsilon']:.6g} at delta = {cap['delta']:.6g}; left: {left}"
 
 
 def statement(ledger: Ledger) -> dict[str, Any]:

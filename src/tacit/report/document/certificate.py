@@ -31,8 +31,9 @@ def certificate(plain: dict[str, Any]) -> str:
         ),
         section(
             "How to check this",
-            "Run the check again, with files that you got from the members yourself:",
-            commands(["tacit certificate verify CERTIFICATE"]),
+            "Run the check again, with files that you got from the members yourself. MODEL is the model that is used, "
+            "LEDGER the ledger of a member, if it lets you see it:",
+            commands(["tacit certificate verify CERTIFICATE --model MODEL --ledger LEDGER"]),
         ),
     )
 

@@ -37,6 +37,7 @@ def run(plain: dict[str, Any]) -> str:
     agents, edges, without      [{"name", "rows"}], pairs of their places, names of members that dropped out
     method                      {"name", "title"}
     settings                    {name: value}, as in the model file
+    records                     which records and columns, see `tacit.report.document.trained.records_used`
     rounds, messages, bytes     what left; `messages` of an agent are its releases
     private, statement          the guarantee, as in the model file
     epsilon, delta, colluders, dropouts, coalitions    of a private run, as in the model file
@@ -54,6 +55,7 @@ def run(plain: dict[str, Any]) -> str:
         _in_short(plain),
         *([_warnings(found)] if (found := list(_warned(plain))) else []),
         _who(plain),
+        _records(plain["records"]),
         _method(plain),
         _what_left(plain),
         *([_cost(plain), _assumptions(plain)] if _budgeted(plain) else []),
@@ -146,6 +148,27 @@ def _who(plain: dict[str, Any]) -> Markup:
     return section("Who took part", *parts)
 
 
+def _records(used: dict[str, Any]) -> Markup:
+    """Which records, and what of them."""
+    label, parts = used["label"], []
+    if used["population"] is not None:
+        cohorts = f", of which these cohorts took part: {listed(used['cohorts'])}" if used["cohorts"] else ""
+        parts.append(f"The records are about: {used['population']}{cohorts}.")
+    if used["held_out"]:
+        held = counted(used["held_out"], "more record")
+        counted_too = " The ledger counts them, too." if used["population"] is not None else ""
+        parts.append(f"{held} were held out: the model has not learned from them.{counted_too}")
+    parts.append(f"The model predicts the column {label['column']} ({label['read']}) from the columns below.")
+    table = [(each["column"], each["read"]) for each in used["columns"]]
+    return section(
+        "Which records",
+        *parts,
+        rows(["column", "read as"], table[:_LISTED]),
+        *([f"{len(table) - _LISTED} more columns are in the data of this page."] if len(table) > _LISTED else []),
+        f"No other column was used. {used['missing']}",
+    )
+
+
 def _method(plain: dict[str, Any]) -> Markup:
     method = plain["method"]
     settings = [(name, _setting(value)) for name, value in plain["settings"].items()]
@@ -212,6 +235,11 @@ def _cost(plain: dict[str, Any]) -> Markup:
             "Every member adds all of its noise itself. So this holds against all other members together, even if all "
             "of them lie."
         )
+    if plain["private"]:
+        parts.append(
+            "The model is computed from what left, and from nothing else. To give it to others, or to publish it, "
+            "costs nothing more."
+        )
     if plain.get("ledger"):
         parts += [tag("h3", "The budget of these records, over all runs"), cost.budget(plain["ledger"], "ledger.")]
     elif plain.get("member") is None:
@@ -232,7 +260,8 @@ def _assumptions(plain: dict[str, Any]) -> Markup:
         bullets(
             [
                 "Protected is one record: it could be replaced by another, and what left would look nearly the same. A "
-                "person with several records, or with records at several members, is protected less.",
+                "person with several records, or with records at several members, is protected less: with two records "
+                "epsilon counts twice, with three it counts three times.",
                 "Public, and so not protected: the names of the members, their numbers of records, who talks to whom, "
                 "the schema, all settings, and the times of messages.",
                 "The schema was written from public knowledge, without looking at the records.",

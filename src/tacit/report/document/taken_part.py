@@ -18,7 +18,7 @@ from tacit.agent.participant import Participant
 from tacit.agent.reading import listened
 from tacit.privacy.accounting import delta_warning, rounded_up, totals
 from tacit.privacy.ledger.statement import budget_of
-from tacit.report.document.trained import common
+from tacit.report.document.trained import common, records_used
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES
 
@@ -35,6 +35,7 @@ def taken_part(participant: Participant, model: Model, files: dict[str, Path | N
         "run": federation.run,
         "without": federation.absent,
         "exchange": federation.exchange,
+        "records": records_used(model.schema, **_people(participant)),
         "rounds": federation.rounds,
         "messages": len(releases),
         "bytes": sum(map(len, releases)),
@@ -46,6 +47,14 @@ def taken_part(participant: Participant, model: Model, files: dict[str, Path | N
         "warnings": list(_warnings(participant)),
         "verify": _verify(files),
     }
+
+
+def _people(participant: Participant) -> dict[str, Any]:
+    """Whose records they are, as far as a ledger knows."""
+    ledger, records = participant.ledger, participant.records
+    if ledger is None:
+        return {}
+    return {"population": ledger.population, "cohorts": None if records is None else records.cohorts}
 
 
 def _cost(participant: Participant) -> dict[str, Any]:

@@ -6,9 +6,11 @@ Of a private run only what the guarantee covers, or what is public, goes in.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tacit.data import Schema
+from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Target
 from tacit.html.frame import counted, written
 from tacit.privacy.accounting import delta_warning
 from tacit.report.metrics import in_words
@@ -16,19 +18,21 @@ from tacit.workflows.recipes import RECIPES
 from tacit.workflows.training import PrivatelyTrained, Trained
 
 _MOST = 400  # points of a curve
+_VALUES = 8  # of a category that are listed
 # Of the model file: shown elsewhere.
 _APART = ["agents", "edges", "rounds", "converged", "robust", "simulated attack", "parameters", "positive_share"]
 _APART += ["without", "federation", "member"]  # of an agent
 
 
-def privately(trained: PrivatelyTrained, title: str, name: str, graph: str) -> dict[str, Any]:
-    """The data of a private run, by the method of this name, on the graph that was asked for."""
+def privately(trained: PrivatelyTrained, title: str, name: str, graph: str, records: dict[str, Any]) -> dict[str, Any]:
+    """The data of a private run, by the method of this name, on the graph that was asked for, on `records_used`."""
     training = trained.model.training
     rows = [each["rows"] for each in training["agents"]]
     warning = delta_warning(trained.delta, max(rows))
     counts = trained.positive_share is not None
     return common(training, {"name": name, "title": RECIPES[name].title}) | {
         "title": _title(title, name, training),
+        "records": records,
         "rounds": trained.rounds,
         "messages": trained.messages,
         "bytes": trained.bytes,
@@ -40,14 +44,15 @@ def privately(trained: PrivatelyTrained, title: str, name: str, graph: str) -> d
     }
 
 
-def exactly(trained: Trained, title: str, name: str) -> dict[str, Any]:
-    """The data of a run without privacy: everything."""
+def exactly(trained: Trained, title: str, name: str, records: dict[str, Any]) -> dict[str, Any]:
+    """The data of a run without privacy, on `records_used`: everything."""
     training, history = trained.model.training, trained.run.history
     measured = trained.together.measured
     step = -(-len(history["round"]) // _MOST)
     curves = {"average training loss": "model_loss", "largest disagreement of two members": "consensus_error"}
     return common(training, {"name": name, "title": training["algorithm"]}) | {
         "title": _title(title, name, training),
+        "records": records,
         "rounds": trained.rounds,
         "messages": int(history["messages"][-1]),
         "bytes": int(history["bytes"][-1]),
@@ -58,6 +63,45 @@ def exactly(trained: Trained, title: str, name: str) -> dict[str, Any]:
         "measured": [] if measured is None else in_words(measured, trained.model.schema.label),
         "verify": [],
     }
+
+
+def records_used(
+    schema: Schema, *, held_out: int = 0, population: str | None = None, cohorts: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Which records and columns a run used: what the schema says, and what a ledger knows of the people."""
+    return {
+        "label": {"column": schema.label.column, "read": _read(schema.label)},
+        "columns": [{"column": each.name, "read": _read(each)} for each in schema.columns],
+        "missing": _MISSING[schema.missing],
+        "held_out": held_out,
+        "population": population,
+        "cohorts": None if cohorts is None else sorted(cohorts),
+    }
+
+
+_MISSING = {
+    "drop": "Records with a missing value were left out.",
+    "zero": "A missing value counts as zero.",
+    "refuse": "No value may be missing.",
+}
+
+
+def _read(column: Number | Bands | Category | Label) -> str:
+    """How a column becomes numbers, in a few words."""
+    if isinstance(column, Number | Target):
+        low, high = column.bounds
+        return f"a number from {low:g} to {high:g}"
+    if isinstance(column, Bands):
+        return f"a number in {counted(len(column.edges) - 1, 'band')} from {column.edges[0]:g} to {column.edges[-1]:g}"
+    if isinstance(column, Classes):
+        return f"{_some(column.positive, ' or ')}, against {_some(column.negative, ' or ')}"
+    return _some(column.classes if isinstance(column, Multiclass) else column.categories, ", ")
+
+
+def _some(values: Sequence[str], between: str) -> str:
+    """Values of a list, of a long one only the first."""
+    more = f" and {len(values) - _VALUES} more" if len(values) > _VALUES else ""
+    return f"{between.join(values[:_VALUES])}{more}"
 
 
 def _title(file: str, method: str, training: Mapping[str, Any]) -> str:
