@@ -4,7 +4,7 @@
 
 Three kinds of records. "census": the 40,000 of `benchmarks/tuning.py`, without its intercept. "sparse": 8,000 rows of
 20 normal numbers, half of which do not matter. "alike": 8,000 rows of 40 normal numbers, whose true weights come in
-runs of eight equal ones, as the path of the fused lasso assumes. Each constant of `tacit.estimators.fused_settings`,
+runs of eight equal ones, as the path of the fused lasso assumes. Each constant of `tacit.workflows.composite_pace`,
 and the method, has a grid, with the others as they are. It prints the mean test error over data sets and noise seeds at
 epsilon = 1 and 0.1, delta = 1e-5.
 """
@@ -18,7 +18,8 @@ import numpy as np
 import scipy.sparse
 import tuning
 
-from tacit.estimators import PrivateFusedLogisticRegression, fused_settings
+from tacit.estimators import PrivateFusedLogisticRegression
+from tacit.workflows import composite_pace
 
 DATA_SETS, NOISES, TEST = 2, 3, 5000
 GRIDS: dict[str, list[Any]] = {
@@ -73,15 +74,15 @@ def main() -> None:
     kinds = {f.__name__: [f(seed) for seed in range(DATA_SETS)] for f in (census, sparse, alike)}
     print("setting              " + "".join(f"{kind + ', ' + e:>13}" for kind in kinds for e in ("1", "0.1")))
     for name in sys.argv[1:] or GRIDS:
-        usual = getattr(fused_settings, name, None)
+        usual = getattr(composite_pace, name, None)
         for value in GRIDS[name]:
             settings = {name: value} if usual is None else {}
             if usual is not None:
-                setattr(fused_settings, name, value)
+                setattr(composite_pace, name, value)
             found = [error(sets, epsilon, **settings) for sets in kinds.values() for epsilon in (1.0, 0.1)]
             print(f"{name:10} {value!s:10}" + "".join(f"{x:13.4f}" for x in found), flush=True)
         if usual is not None:
-            setattr(fused_settings, name, usual)
+            setattr(composite_pace, name, usual)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,15 @@ from typing import Any
 import numpy as np
 
 import tacit
-from tacit.algorithms import ConsensusADMM, Geometric, IncrementalADMM, RecycledADMM
+from tacit.algorithms import (
+    EXTRA,
+    ConsensusADMM,
+    Geometric,
+    IncrementalADMM,
+    RandomAggregationADMM,
+    RandomCoordinateDescent,
+    RecycledADMM,
+)
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
@@ -64,10 +72,15 @@ SETTINGS: dict[str, tuple[Any, int]] = {
     "recycled, long": (RecycledADMM(penalty=Geometric(0.8, 1.005), budget=GAUSS), 50),
     "token": (IncrementalADMM(penalty=5.0, budget=GAUSS), 17),
     "token, prepared": (IncrementalADMM(penalty=5.0, offset=0.5), 9),
+    "random aggregation": (RandomAggregationADMM(penalty=5.0, budget=GAUSS), 6),
+    "coordinates": (RandomCoordinateDescent(step=0.5, budget=GAUSS), 6),
+    "extra": (EXTRA(step=0.5, mixing=0.25), 6),
     "secret-shared": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
 }
 PRIVATE = (
     "recycled",
+    "random aggregation",
+    "coordinates",
     "robust",
     "recycled, long",
     "token",

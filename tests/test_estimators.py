@@ -25,10 +25,11 @@ from tacit.composite import (
     private_graph,
     public_graph,
 )
-from tacit.estimators import PrivateFusedLogisticRegression, fused_settings, inverse_covariance_graph
+from tacit.estimators import PrivateFusedLogisticRegression, inverse_covariance_graph
 from tacit.estimators.privacy import Fits
 from tacit.privacy.accounting import epsilon, gaussian_steps, rounded_up
 from tacit.privacy.events import Free, Gaussian
+from tacit.workflows import composite_pace
 
 D = 4
 rng = np.random.default_rng(0)
@@ -224,7 +225,7 @@ def test_the_rounds_move_the_model_by_the_gradient_over_lambda(accelerated, aver
     stop, tiny = 0.01, 1e-6
     problem = tacit.Problem([(np.full((10, 1), tiny), np.ones(10))])
     for rounds in (None, 300):
-        pace = fused_settings.pace(stop, 4.0, rounds=rounds, accelerated=accelerated, average=average)
+        pace = composite_pace.pace(stop, 4.0, rounds=rounds, accelerated=accelerated, average=average)
         method = (AcceleratedDPADMM if accelerated else DPADMM)(
             term=Term([[1.0]], Nothing()), step=pace.step, penalty=1e-9, average=average, **RESTARTS[accelerated]
         )

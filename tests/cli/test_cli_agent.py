@@ -23,7 +23,7 @@ from ports import free_ports
 from tacit.agent import identity
 from tacit.agent.federation import Federation, difference
 from tacit.agent.identity import Identity, check_dates, read_certificate
-from tacit.agent.method import EXACT_METHODS, ExactMethod, PrivateMethod
+from tacit.agent.method import ExactMethod, PrivateMethod
 from tacit.agent.participant import planned
 from tacit.agent.store import Store
 from tacit.core.graph import Graph
@@ -32,6 +32,7 @@ from tacit.errors import GraphError, InputError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
+from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES, Reserve
 
@@ -446,10 +447,15 @@ def test_which_methods_have_a_token():
     """The file is refused before the settings are known: by name."""
     graph, rows = Graph.complete(3), np.array([400, 250, 150])
     for name, recipe in RECIPES.items():
+        if recipe.alone:
+            with pytest.raises(InputError, match=f"{name} is for one holder of all records: .* take shared-{name}"):
+                PrivateMethod(name, 2.0, 1e-5)
+            continue
         setting = recipe.setting(rows, 4, graph, 2.0, 1e-5, reserve=Reserve(1) if recipe.shared else None)
         assert PrivateMethod(name, 2.0, 1e-5).token != isinstance(setting.algorithm.schedule(graph), Broadcast)
-    for name, made in EXACT_METHODS.items():
-        assert ExactMethod(name, 1.0, 1.0, "logistic").token != isinstance(made(1.0).schedule(graph), Broadcast)
+    for name, exact in ALGORITHMS.items():
+        schedule = exact.make(1.0, graph).schedule(graph)
+        assert ExactMethod(name, 1.0, 1.0, "logistic").token != isinstance(schedule, Broadcast)
 
 
 def test_a_file_is_not_written_before_its_radius_is_settled(hospitals, tacit):

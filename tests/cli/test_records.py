@@ -243,6 +243,7 @@ MEMBERS = [
 NEW = ["federation", "new", "--title", "spring", "--schema", "schema.toml", *MEMBERS]
 PRIVATE = [*NEW, "--epsilon", 1, "--delta", 1e-3, "--method", "one-shot"]
 SHARED = [*NEW, "--epsilon", 1, "--delta", 1e-3, "--secret-shared"]
+SEVERAL = (["--site", "hospital"], ["--agents", 3, "--graph", "complete", "--holdout", 0, "--json"])
 NOISY_SHARE = ["--positive-share", "noisy"]
 ALL = "every case has it"
 REFUSED = "--epsilon refuses it before the file is read"
@@ -276,7 +277,7 @@ OPTIONS = {
         "algorithm": [
             [*TRAIN, "--algorithm", method, *how, *(["--colluders", 1] if recipe.shared else [])]
             for method, recipe in RECIPES.items()
-            for how in (["--site", "hospital"], ["--agents", 3, "--graph", "complete", "--holdout", 0, "--json"])
+            for how in ([["--agents", 1]] if recipe.alone else SEVERAL)
         ],
         "colluders": [
             [*TRAIN, *who, "--algorithm", "shared-descent", "--colluders", 1, *how]

@@ -21,10 +21,24 @@ def _reserve(name):
     return Reserve(colluders=1) if RECIPES[name].shared else None
 
 
+def _members(name):
+    """Several, or one holder of all records where the method is for that; of methods with many rounds, with fewer
+    records: the noise is larger then, and fewer rounds reach as far."""
+    share = {"ra-admm": 2, "rcd": 3, "dp-admm": 3, "shared-dp-admm": 3}.get(name, 1)
+    sizes = [n // share for n in SIZES]
+    return ([sum(sizes)], tacit.Graph.ring(1)) if RECIPES[name].alone else (sizes, RING)
+
+
+def test_a_method_for_one_holder_of_all_records_says_so():
+    with pytest.raises(InputError, match=r"for one holder of all records, not for \d+; .* \(shared-dp-admm, "):
+        RECIPES["dp-admm"].setting(SIZES, 6, RING, EPSILON, DELTA)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_agent_spends_more_than_the_budget_and_hardly_less(name):
-    setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA, reserve=_reserve(name))
-    spent = [total.best for total in plan(setting.algorithm, setting.facts, RING, setting.rounds).totals(DELTA)]
+    sizes, graph = _members(name)
+    setting = RECIPES[name].setting(sizes, 6, graph, EPSILON, DELTA, reserve=_reserve(name))
+    spent = [total.best for total in plan(setting.algorithm, setting.facts, graph, setting.rounds).totals(DELTA)]
     assert max(spent) <= EPSILON
     assert min(spent) > 0.99 * EPSILON  # every row has the same weight, so one row moves the same for all agents
 
@@ -47,11 +61,12 @@ def _rows(rng, n):
 @pytest.mark.parametrize("name", RECIPES)
 def test_it_learns(name):
     """With seeded noise. The optimum has an error of 0.064 here, a constant answer one of about a half."""
-    setting = RECIPES[name].setting(SIZES, 6, RING, EPSILON, DELTA, reserve=_reserve(name))
+    sizes, graph = _members(name)
+    setting = RECIPES[name].setting(sizes, 6, graph, EPSILON, DELTA, reserve=_reserve(name))
     rng = np.random.default_rng(0)
-    facts, parts = setting.facts, [_rows(rng, n) for n in SIZES]
+    facts, parts = setting.facts, [_rows(rng, n) for n in sizes]
     problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
-    run = tacit.simulate(setting.algorithm, problem, RING, rounds=setting.rounds, noise=tacit.SeededNoise(0))
+    run = tacit.simulate(setting.algorithm, problem, graph, rounds=setting.rounds, noise=tacit.SeededNoise(0))
     X, y = _rows(rng, 4000)
     assert 0.4 < np.mean(y > 0) < 0.6
     assert np.mean(np.sign(X @ run.model) != y) < 0.1

@@ -16,7 +16,7 @@ import numpy as np
 from tacit import __version__
 from tacit.agent import federation_toml
 from tacit.agent.identity import canonical_certificate, check_dates, check_name, common_name, read_certificate
-from tacit.agent.method import EXACT_METHODS, ExactMethod, PrivateMethod
+from tacit.agent.method import ExactMethod, PrivateMethod
 from tacit.algorithms import summed
 from tacit.core.graph import Graph
 from tacit.core.problem import check_radius
@@ -27,6 +27,7 @@ from tacit.errors import InputError, NotConnected
 from tacit.exchange.listening import check_robust
 from tacit.privacy.events import Event
 from tacit.privacy.plan import Facts, plan
+from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, Reserve, Setting
 
@@ -193,7 +194,7 @@ class Federation:
             l2=self.method.l2,
             radius=self.radius,
         )
-        return Setting(EXACT_METHODS[self.method.name](self.method.penalty), self.rounds, facts)
+        return Setting(ALGORITHMS[self.method.name].make(self.method.penalty, self.graph), self.rounds, facts)
 
     @cached_property
     def plans(self) -> list[dict[int, Event]]:

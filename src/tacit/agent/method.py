@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from tacit.algorithms import ConsensusADMM, IncrementalADMM
-from tacit.core.algorithm import Algorithm
 from tacit.errors import InputError, number
+from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES
-
-EXACT_METHODS: dict[str, Callable[[float], Algorithm]] = {
-    "admm": lambda penalty: ConsensusADMM(penalty=penalty),
-    "i-admm": lambda penalty: IncrementalADMM(penalty=penalty),
-}
 
 _LARGEST_EPSILON = 1e3  # the number of rounds grows with epsilon, and a file must not keep its readers busy for hours
 
@@ -30,6 +23,8 @@ class PrivateMethod:
     def __post_init__(self) -> None:
         if self.name not in RECIPES:
             raise InputError(f"a private method is one of {', '.join(RECIPES)}; not {self.name!r}")
+        if RECIPES[self.name].alone:
+            raise InputError(f"{self.name} is for one holder of all records: with others, take shared-{self.name}")
         number("epsilon", self.epsilon)
         if self.epsilon > _LARGEST_EPSILON:
             raise InputError(
@@ -59,9 +54,9 @@ class ExactMethod:
     loss: str
 
     def __post_init__(self) -> None:
-        if self.name not in EXACT_METHODS:
+        if self.name not in ALGORITHMS:
             raise InputError(
-                f"a method without epsilon is one of {', '.join(EXACT_METHODS)}; not {self.name!r}; "
+                f"a method without epsilon is one of {', '.join(ALGORITHMS)}; not {self.name!r}; "
                 f"private ones need epsilon and delta: {', '.join(RECIPES)}"
             )
         number("penalty", self.penalty)
@@ -72,7 +67,7 @@ class ExactMethod:
     @property
     def token(self) -> bool:
         """Whether one member speaks at a time."""
-        return self.name == "i-admm"
+        return ALGORITHMS[self.name].token
 
     @property
     def shared(self) -> bool:

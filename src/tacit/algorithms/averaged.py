@@ -16,7 +16,11 @@ from tacit.algorithms.gradient_descent import GradientDescent
 from tacit.algorithms.incremental_admm import IncrementalADMM
 from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
 from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
+from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
+from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
+from tacit.algorithms.random_coordinate_descent import RandomCoordinateDescent
 from tacit.algorithms.recycled_admm import RecycledADMM
+from tacit.algorithms.token_gradient_descent import TokenGradientDescent
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
@@ -35,6 +39,10 @@ _RELEASED: tuple[type, ...] = (
     RecycledADMM,
     IncrementalADMM,
     GradientDescent,
+    RandomAggregationADMM,
+    RandomAggregationGD,
+    RandomCoordinateDescent,
+    TokenGradientDescent,
 )
 
 

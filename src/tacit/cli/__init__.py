@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "Train one model for several organisations without pooling their data.",
     "predict": "Apply a model to a file of records, and write one line for each record, in the order of the file.",
     "plan": "Show what a private run will cost every agent, before any data is read.",
+    "coalition": "Show what some agents learn about the others if they put together what they hear.",
     "compare": "Compare all private methods at one total budget, on the same records.",
     "reproduce": "Reproduce the figures of a paper, and check its claims.",
     "audit": "Test whether a private method reveals more than it claims.",

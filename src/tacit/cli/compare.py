@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json as json_format
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,9 +26,13 @@ from tacit.report import tables
 from tacit.report.document import comparison as document
 from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, lines, margin, recommended
 from tacit.workflows.comparison import compare as compare_methods
-from tacit.workflows.recipes import Reserve
+from tacit.workflows.recipes import RECIPES, Reserve
 
 Divide = Callable[[Dataset, int], list[np.ndarray]]  # from training rows and a seed to the rows of each agent
+_METHOD = (
+    f"Only these methods: {', '.join(RECIPES)}; or all. May be repeated. By default those that serve most users, "
+    "and the alternatives always."
+)
 _TEST_SHARE = 5_222 / 45_222  # the papers train on 40,000 rows of Adult
 
 
@@ -48,6 +52,7 @@ def compare(
     seeds: Annotated[
         int, typer.Option(help="How many repetitions, each with its own division of the records and noise.")
     ] = 5,
+    method: Annotated[list[str] | None, typer.Option(help=_METHOD, show_default=False)] = None,
     positive_share: options.PositiveShare = None,
     class_weight: options.ClassWeight = None,
     robust: options.Robust = None,
@@ -77,10 +82,15 @@ def compare(
 
     Example: `tacit compare --data adult --agents 50 --colluders 5 --epsilon 0.1`
 
+    Example: `tacit compare --method mr-admm --method ra-admm --seeds 2`
+
     Example: `tacit compare --graph complete --seeds 2 --robust clipping --hostile flip:1`
     """
     if seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {seeds}")
+    asked = tuple(RECIPES) if method == ["all"] else tuple(method or ())
+    for name in asked:
+        names.pick(RECIPES, name, "method")
     if positive_share == NOISY:
         raise InputError("a comparison is not private: give --positive-share as a number")
     reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile, comparing=True)
@@ -110,7 +120,7 @@ def compare(
         check_graph(shared[reserve], *reserve)  # refuses a graph that they can cut in two
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
-    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared)
+    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared, asked)
     best = recommended(results)
     if data != "adult":
         err.print(
@@ -151,6 +161,7 @@ def run(
     seeds: int,
     trust: Trust = TRUSTING,
     shared: Mapping[Reserve, Graph] | None = None,
+    asked: Sequence[str] = (),
 ) -> list[MethodResult]:
     """All methods on `seeds` divisions of the records; shows which method is running.
 
@@ -167,7 +178,7 @@ def run(
             status.update(f"running {name}")
 
         found = compare_methods(
-            trials, graph, epsilon=epsilon, delta=delta, trust=trust, shared=shared, progress=progress
+            trials, graph, epsilon=epsilon, delta=delta, trust=trust, shared=shared, asked=asked, progress=progress
         )
         return list(found)
 
@@ -180,7 +191,7 @@ def trial(data: Dataset, schema: Schema, divide: Divide, seed: int) -> Trial:
 
 def show(results: list[MethodResult], best: MethodResult) -> None:
     """The table, the meaning of its names, and a summary."""
-    screen.print(tables.methods(results, best))
+    screen.print(tables.methods(results, best, screen.width))
     screen.print("\n" + "; ".join(f"{c.name}: {c.title}" for c in results), style="dim")
     screen.print(f"\n{in_words(best, results)}")
     screen.print("privacy: none of this table is private; if you choose a method by it, no ledger counts that")

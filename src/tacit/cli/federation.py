@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,8 +15,12 @@ from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import replacing, writable
-from tacit.workflows.losses import LOSSES, usual
+from tacit.workflows.exact import ALGORITHMS, usual_penalty
+from tacit.workflows.losses import LOSSES, exact_loss, usual
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
+
+if TYPE_CHECKING:
+    from tacit.agent.method import ExactMethod
 
 app = typer.Typer(
     help="Write, show and check the file that all members of a federation agree on.",
@@ -29,9 +33,13 @@ app.command()(demo)
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
 _METHOD = (
     f"With --epsilon one of: {', '.join(RECIPES)}; by default the one that fits the label, the numbers of rows and "
-    "--colluders. Without --epsilon admm (the default) or i-admm."
+    f"--colluders. Without --epsilon one of: {', '.join(ALGORITHMS)} (admm by default)."
 )
 _LOSS = f"Without --epsilon one of: {', '.join(LOSSES)}. By default the one that fits the label."
+_PENALTY = (
+    "Without --epsilon: how strongly neighbours pull together (0.001, or 0.01 for numbers). For methods that follow "
+    "the gradient one over the step (by default what is safe for every record that the schema allows)."
+)
 _SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
 _GRAPH = (
     "ring (the default), star, path, complete, random:EDGES, or a CSV file with the columns from and to; auto (the "
@@ -55,7 +63,7 @@ def new(
     delta: options.Delta = 1e-5,
     allow_delta: options.AllowDelta = None,
     method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
-    penalty: Annotated[float, typer.Option(help="Without --epsilon: how strongly neighbours pull together.")] = 1e-3,
+    penalty: Annotated[float | None, typer.Option(help=_PENALTY)] = None,
     l2: Annotated[float, typer.Option(help="Without --epsilon: the regularisation of each member.")] = 3e-5,
     loss: Annotated[str | None, typer.Option(help=_LOSS)] = None,
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
@@ -77,7 +85,7 @@ def new(
     """
     names.require_agent()
     from tacit.agent.federation import NONE, ROWS, SUMS, TOTALS, Federation, Member
-    from tacit.agent.method import ExactMethod, PrivateMethod
+    from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import check_sums
 
     reserve = names.reserve(colluders, dropouts, robust=robust)
@@ -92,7 +100,7 @@ def new(
     agreed: PrivateMethod | ExactMethod
     used = Schema.from_toml(schema)
     if epsilon is None:
-        agreed = ExactMethod(method or "admm", penalty, l2, loss or usual(used.label))
+        agreed = _exact(method or "admm", penalty, l2, loss or usual(used.label), used, [each.rows for each in members])
     elif rounds is not None:
         raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
     else:
@@ -119,6 +127,15 @@ def new(
         draft.write_text(made.to_toml(), encoding="utf-8")
     _tell(made)
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
+
+
+def _exact(name: str, penalty: float | None, l2: float, loss: str, schema: Schema, rows: list[int]) -> ExactMethod:
+    from tacit.agent.method import ExactMethod
+
+    if penalty is None and name in ALGORITHMS:
+        chosen = exact_loss(loss, schema.label)
+        penalty = usual_penalty(name, chosen, l2=l2, row_norm=schema.longest_row, sizes=rows)
+    return ExactMethod(name, 1.0 if penalty is None else penalty, l2, loss)
 
 
 @app.command()

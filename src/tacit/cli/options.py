@@ -22,7 +22,10 @@ _GRAPH = (
 )
 _ALGORITHM = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
 _TOTAL = "Train privately, with this total epsilon for every record. All other settings follow from it."
-_PENALTY = "How strongly neighbours are pulled together (0.001 by default, 0.01 for numbers)."
+_PENALTY = (
+    "How strongly neighbours are pulled together (0.001 by default, 0.01 for numbers). For dgd, extra, wpg, token-gd "
+    "one over the step (by default a bound on the curvature)."
+)
 _LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for two classes, multinomial for more, squared for numbers."
 _SHARE = (
     "The public share of positive records, such as 0.06: a model of a rare event starts from it. Or `noisy`, with "

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import json as json_format
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 from rich.table import Table
 
-from tacit.algorithms import DualPerturbedADMM, PenaltyPerturbedADMM, PrimalPerturbedADMM, RecycledADMM
+from tacit.algorithms import (
+    Algorithm,
+    DualPerturbedADMM,
+    Geometric,
+    IncrementalADMM,
+    PenaltyPerturbedADMM,
+    PrimalPerturbedADMM,
+    RandomAggregationADMM,
+    RandomAggregationGD,
+    RandomCoordinateDescent,
+    RecycledADMM,
+    TokenGradientDescent,
+)
 from tacit.cli import names, options
 from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
 from tacit.cli.theory import Aim, designed, statements
 from tacit.data import Classes, Schema
-from tacit.errors import InputError
+from tacit.errors import InputError, number
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SharedGaussian, to_plain
@@ -28,16 +40,44 @@ from tacit.privacy.plan import plan as plan_run
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, recommended
 
-_METHODS: dict[str, Any] = {
-    "dvp": lambda penalty, **noise: DualPerturbedADMM(penalty=penalty, **noise),
-    "pvp": lambda penalty, **noise: PrimalPerturbedADMM(penalty=penalty, **noise),
-    "m-admm": lambda penalty, **noise: PenaltyPerturbedADMM(penalty=penalty, dual_step=penalty, **noise),
-    "r-admm": lambda penalty, **noise: RecycledADMM(penalty=penalty, **noise),
+
+class Own(NamedTuple):
+    """Settings of one's own, as the papers name them."""
+
+    penalty: float
+    growth: float
+    gamma: float
+
+    @property
+    def growing(self) -> Geometric | float:
+        """eta q^k."""
+        return self.penalty if self.growth == 1 else Geometric(self.penalty, self.growth)
+
+
+def _rated(**noise: Any) -> dict[str, Any]:
+    """The noise of paper 003, whose alpha is the rate beta of Laplace noise."""
+    return {"beta" if name == "alpha" else name: value for name, value in noise.items()}
+
+
+_METHODS: dict[str, Callable[..., Algorithm]] = {
+    "dvp": lambda own, **noise: DualPerturbedADMM(penalty=own.penalty, **noise),
+    "pvp": lambda own, **noise: PrimalPerturbedADMM(penalty=own.penalty, **noise),
+    "m-admm": lambda own, **noise: PenaltyPerturbedADMM(penalty=own.growing, dual_step=own.penalty, **noise),
+    "r-admm": lambda own, **noise: RecycledADMM(penalty=own.penalty, gamma=own.gamma, **noise),
+    "mr-admm": lambda own, **noise: RecycledADMM(penalty=own.growing, gamma=own.gamma, **noise),
+    "pi-admm": lambda own, budget: IncrementalADMM(penalty=own.penalty, budget=budget),
+    "ra-admm": lambda own, **noise: RandomAggregationADMM(penalty=own.penalty, **_rated(**noise)),
+    "ra-gd": lambda own, **noise: RandomAggregationGD(step=1 / own.penalty, **_rated(**noise)),
+    "rcd": lambda own, **noise: RandomCoordinateDescent(step=1 / own.penalty, **_rated(**noise)),
+    "token-gd": lambda own, budget: TokenGradientDescent(step=1 / own.penalty, budget=budget),
 }
+_WITHOUT_ALPHA = ("pi-admm", "token-gd")
+_GROWING, _GAMMA = ("m-admm", "mr-admm"), ("r-admm", "mr-admm")
 _NAMES = (
     f"One of: {', '.join(RECIPES)}; with --penalty or --alpha one of: {', '.join(_METHODS)}. By default the one that "
     "tacit train would take."
 )
+_PENALTY = "eta, for a run with your own settings (1); D for ra-admm; one over the step for ra-gd, rcd and token-gd."
 _DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on public records: this is not private."
 _LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
 
@@ -54,7 +94,13 @@ def plan(
     allow_delta: options.AllowDelta = None,
     colluders: options.Colluders = None,
     dropouts: options.Dropouts = 0,
-    penalty: Annotated[float | None, typer.Option(help="eta, for a run with your own settings.")] = None,
+    penalty: Annotated[float | None, typer.Option(help=_PENALTY)] = None,
+    growth: Annotated[
+        float | None, typer.Option(help="With --penalty, for m-admm, mr-admm: q in eta q^k, k = 0, 1, ... (1).")
+    ] = None,
+    gamma: Annotated[
+        float | None, typer.Option(help="With --penalty, for r-admm, mr-admm: the weight of the even steps (0.5).")
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="With --penalty: how many rounds (50).")] = None,
     loss: Annotated[
         str | None, typer.Option(help="With --penalty: logistic (default), huber; pseudo-huber for numbers.")
@@ -101,13 +147,12 @@ def plan(
     """
     if algorithm is not None:
         names.pick(RECIPES, algorithm, "algorithm")
-    own = {"--penalty": penalty, "--alpha": alpha}
     reserve = names.reserve(colluders, dropouts)
-    if reserve is not None and any(value is not None for value in own.values()):
+    if reserve is not None and not penalty is alpha is None:
         raise InputError(
             "settings of your own are for methods with local noise: leave out --penalty, --alpha or --colluders"
         )
-    sizes, label = _sizes(rows, agents), None
+    sizes, label = sizes_of(rows, agents), None
     if schema is not None:
         if dimension is not None:
             raise InputError("--schema says how many features there are; leave out --dimension")
@@ -123,6 +168,7 @@ def plan(
     if penalty is None and alpha is None:
         assert epsilon is not None
         given = {"--rounds": rounds, "--loss": loss, "--l2": l2, "--scale": scale, "--law": law}
+        given |= {"--growth": growth, "--gamma": gamma}
         for option, value in given.items():
             if value is not None:
                 raise InputError(f"{option} needs --penalty: it is for a run with your own settings")
@@ -136,6 +182,13 @@ def plan(
         algorithm = algorithm or ""
         make = names.pick(_METHODS, algorithm, "with --penalty or --alpha, algorithm")
         penalty = 1.0 if penalty is None else penalty
+        for option, value, known in (("--growth", growth, _GROWING), ("--gamma", gamma, _GAMMA)):
+            if value is not None and algorithm not in known:
+                raise InputError(f"{option} is for {' and '.join(known)}, not for {algorithm}")
+        if alpha is not None and algorithm in _WITHOUT_ALPHA:
+            raise InputError(f"the paper of {algorithm} has no alpha: give --epsilon")
+        number("--penalty", penalty)
+        own = Own(penalty, 1.0 if growth is None else growth, 0.5 if gamma is None else gamma)
         rounds = 50 if rounds is None else rounds
         if rounds < 1:
             raise InputError(f"--rounds must be 1 or more, not {rounds}")
@@ -147,11 +200,11 @@ def plan(
             l2=1e-5 if l2 is None else l2,
         )
         if alpha is not None:
-            method = make(penalty, alpha=alpha)
+            method = make(own, alpha=alpha)
         else:
             assert epsilon is not None
             method = calibrate(
-                lambda budget: make(penalty, budget=budget),
+                lambda budget: make(own, budget=budget),
                 facts,
                 talk,
                 rounds,
@@ -176,7 +229,8 @@ def plan(
             screen.print(f"\n{line}")
 
 
-def _sizes(rows: str, agents: int | None) -> np.ndarray:
+def sizes_of(rows: str, agents: int | None) -> np.ndarray:
+    """The number of rows of each agent, from the options."""
     try:
         sizes = [int(part) for part in rows.split(",")]
         if max(sizes) > 10**12:

@@ -16,9 +16,11 @@ from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, encoded, rare, read, share_out
 from tacit.cli.train_private import Asked, Budget
 from tacit.data import Dataset, Schema
-from tacit.errors import GraphError, InputError, whole
+from tacit.data.clipping import longest
+from tacit.errors import GraphError, InputError, number, whole
 from tacit.exchange.listening import check_robust
 from tacit.files import writable, write_private
+from tacit.privacy.noise import Noise, SeededNoise
 from tacit.report import tables
 from tacit.report.document import run as document
 from tacit.report.document import trained as data_of
@@ -137,28 +139,30 @@ def train(
         return train_private.train(algorithm, table, used_schema, asked, budget, count=positive_share == NOISY)
     if ledger is not None:
         raise InputError("no ledger can pay for a run without privacy: give --epsilon, or leave out --ledger")
-    make = names.pick(exact.ALGORITHMS, algorithm or "admm", "algorithm")
+    name = algorithm or "admm"
+    chosen = names.pick(exact.ALGORITHMS, name, "algorithm")
     if penalty is not None:
-        make(penalty=penalty)  # refuses a bad one before the file is read
+        number("penalty", penalty)  # refuses a bad one before the file is read
     if positive_share == NOISY:
         raise InputError("--positive-share noisy is paid for by a budget; give --epsilon, or the share as a number")
     table, used_schema = read(file, label, site, schema)
     used_schema = rare(used_schema, positive_share, class_weight)
     chosen_loss = exact_loss(loss, used_schema.label)
-    method = make(penalty=exact.usual_penalty(chosen_loss) if penalty is None else penalty)
     data = encoded(table, used_schema)
     parts, agent_names = share_out(table, data, asked.division, seed, used_schema.sites)
     liars = names.hostile(hostile, len(parts), seed)
     talk = names.graph(graph, len(parts), agent_names, seed)
+    l2, sizes = exact.L2 if l2 is None else l2, [len(part) for part in parts]
+    usual = exact.usual_penalty(name, chosen_loss, l2=l2, row_norm=longest(data.X), sizes=sizes)
     trained = run(
-        method,
+        chosen.make(usual if penalty is None else penalty, talk),
         data,
         used_schema,
         parts,
         agent_names,
         talk,
         loss=chosen_loss,
-        l2=exact.L2 if l2 is None else l2,
+        l2=l2,
         rounds=exact.ROUNDS if rounds is None else rounds,
         tolerance=exact.TOLERANCE if tolerance is None else tolerance,
         holdout=holdout,
@@ -166,6 +170,7 @@ def train(
         theory=penalty is not None,
         robust=robust,
         hostile=liars,
+        noise=SeededNoise(seed) if chosen.draws else None,
     )
     trained.model.save(out)
     picture = out.with_suffix(".png") if can_plot() else None
@@ -173,13 +178,13 @@ def train(
         from tacit.report import plots  # matplotlib is slow to import: not for --help
 
         who = graph if graph != "auto" else f"{len(talk.edges)} edges"
-        title = f"{Path(file).name}: {len(parts)} agents, {algorithm or 'admm'}, {who}"
+        title = f"{Path(file).name}: {len(parts)} agents, {name}, {who}"
         plots.convergence(trained, picture, title)
     if report is not None:
         used = data_of.records_used(
             used_schema, held_out=sum(map(len, parts)) - sum(each["rows"] for each in trained.model.training["agents"])
         )
-        write_private(report, document.run(data_of.exactly(trained, Path(file).name, algorithm or "admm", used)))
+        write_private(report, document.run(data_of.exactly(trained, Path(file).name, name, used)))
     if json:
         files = {"model": str(out), "plot": None if picture is None else str(picture)}
         typer.echo(json_format.dumps(as_json(trained) | files | train_private.listening(robust, liars)))
@@ -206,6 +211,7 @@ def run(
     theory: bool = False,
     robust: str | None = None,
     hostile: Hostile | None = None,
+    noise: Noise | None = None,
 ) -> Trained:
     """Holds rows out, trains with a progress bar, and warns if something looks wrong.
 
@@ -216,6 +222,7 @@ def run(
     holdout, seed : the share of rows to hold out, and the seed that chooses them
     theory : also warn if a theorem's conditions do not hold; not for our default penalty, which works without them
     robust, hostile : how members listen, and which of them lie
+    noise : for a method in which agents draw random numbers
     """
     kept, held = hold_out(parts, holdout, seed)
     for name in one_sided(data, kept, agent_names, schema):
@@ -244,6 +251,7 @@ def run(
                 test=data.take(held) if len(held) else None,
                 robust=robust,
                 hostile=hostile,
+                noise=noise,
                 progress=lambda done: bar.update(bar.task_ids[0], completed=done),
                 prepared=waiting.stop,
             )

@@ -266,9 +266,9 @@ class Graph:
         pairs = [(hub, i) for i in far] + [pair for pair in combinations(near, 2) if pair not in edges]
         # To cut s from t takes as many agents as there are ways from s to t without a common agent (Menger): the flow
         # from s's exit, n + s, to t's entry, t, where each agent lets one unit through, from its entry to its exit.
-        every = np.arange(n)
+        every = np.arange(n, dtype=np.int32)  # maximum_flow takes no wider numbers
         tails = np.concatenate([every, n + np.repeat(every, self.degree)])
-        heads = np.concatenate([n + every, self.indices])
+        heads = np.concatenate([n + every, self.indices.astype(np.int32)])
         ways = scipy.sparse.csr_array((np.ones(len(tails), dtype=np.int32), (tails, heads)), shape=(2 * n, 2 * n))
         return min(int(maximum_flow(ways, n + s, t).flow_value) for s, t in pairs)
 

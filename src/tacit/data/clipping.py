@@ -35,6 +35,16 @@ def clipped(X: Any, bound: float) -> Any:
     return X / unit[:, None] / factor[:, None]
 
 
+def longest(X: Any) -> float:
+    """The norm of the longest row; 0 without rows.
+
+    >>> longest(scipy.sparse.csr_array([[3.0, 4.0], [0.3, 0.4]])), longest(np.zeros((0, 2)))
+    (5.0, 0.0)
+    """
+    squares = X.multiply(X) if scipy.sparse.issparse(X) else np.asarray(X) ** 2
+    return float(np.sqrt(np.max(squares.sum(axis=1), initial=0.0)))
+
+
 def _unit(largest: np.ndarray) -> np.ndarray:
     """The power of two below a row's largest entry: in this unit no square overflows, and dividing by it is exact."""
     return np.ldexp(1.0, np.frexp(largest)[1] - 1)

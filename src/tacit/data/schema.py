@@ -62,6 +62,7 @@ ignored. A column may be used twice, with different kinds. The intercept counts 
 in the sensitivity.
 """
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -187,6 +188,11 @@ class Schema:
     def model_dimension(self) -> int:
         """Number of a model's weights: one for each feature, or for each feature and class."""
         return self.label.outputs * self.dimension
+
+    @property
+    def longest_row(self) -> float:
+        """A bound on the norm of every row that can be encoded: a column's features have norm 1 at most."""
+        return self.row_norm or math.sqrt(len(self.columns) + self.intercept)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Schema":

@@ -16,6 +16,7 @@ import numpy as np
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Loss, Multinomial
 from tacit.core.problem import Problem
+from tacit.data.clipping import longest
 from tacit.data.columns import Label
 from tacit.errors import InputError
 from tacit.privacy.coalitions import Guarantee, guarantee
@@ -59,7 +60,9 @@ def fit_exactly(parts: Parts, label: Label, graph: Graph, method: str, l2: float
         return Fitted(
             best, loss, {"round": np.zeros(1, int), "messages": np.zeros(1), "loss": problem.average_loss(best)}
         )
-    algorithm = exact.ALGORITHMS[name](penalty=exact.usual_penalty(loss, l2))
+    row_norm = max(longest(X) for X, _ in parts)
+    penalty = exact.usual_penalty(name, loss, l2=l2, row_norm=row_norm, sizes=sizes.tolist())
+    algorithm = exact.ALGORITHMS[name].make(penalty, graph)
     every = ticks_a_round(algorithm, graph)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of theorems that do not cover our penalty, which works without them

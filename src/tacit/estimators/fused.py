@@ -30,13 +30,13 @@ from tacit.core.graph import Graph
 from tacit.core.losses import Logistic
 from tacit.core.problem import Problem
 from tacit.errors import InputError, whole
-from tacit.estimators import fused_settings
 from tacit.estimators.feature_graphs import evened, from_list, from_pairs
 from tacit.estimators.privacy import FITS
 from tacit.privacy.accounting import delta_warning, gaussian_steps
 from tacit.privacy.noise import Noise, SecureNoise, SeededNoise
 from tacit.simulation.run import Run
 from tacit.simulation.simulate import simulate
+from tacit.workflows import composite_pace
 
 _ALONE, _LOSS = Graph.ring(1), Logistic()
 
@@ -49,7 +49,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
     by `DPADMM` or `AcceleratedDPADMM`. The fit releases noisy gradients only, with noise calibrated for the total.
 
     All parameters are public: choose them without looking at the records. The number of records is public, too. What is
-    left None follows from it and from the budget (`tacit.estimators.fused_settings`).
+    left None follows from it and from the budget (`tacit.workflows.composite_pace`).
 
     epsilon, delta : the total of a fit. A second fit on the same records costs as much again, and a search for
         parameters makes many: `privacy_` adds up all fits of the process. A search also chooses by scores that no noise
@@ -127,7 +127,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         warning = delta_warning(self.delta, len(signs))
         if warning is not None:
             warnings.warn(warning, stacklevel=2)
-        constant = fused_settings.INTERCEPT * self.row_norm if self.fit_intercept else 0.0
+        constant = composite_pace.INTERCEPT * self.row_norm if self.fit_intercept else 0.0
         rows, norm = clipped(X, self.row_norm), math.hypot(self.row_norm, constant)
         graph = self._graph(rows, signs, noise)
         algorithm, rounds = self._planned(graph, len(signs), norm)
@@ -204,11 +204,11 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
         """The method and its rounds, from public facts (and the graph, which is released)."""
         cost = {} if graph is None else {graph.cost: 1}
         multiplier = gaussian_steps(1, self.epsilon, self.delta, besides=cost).multiplier
-        stop = fused_settings.stopping(rows, multiplier, norm)
+        stop = composite_pace.stopping(rows, multiplier, norm)
         term = self._term(graph, stop / norm)
         smooth = _LOSS.max_curvature * norm**2
-        penalty = fused_settings.PENALTY * smooth / term.norm if self.penalty is None else self.penalty
-        rounds, step, warning = fused_settings.pace(
+        penalty = composite_pace.PENALTY * smooth / term.norm if self.penalty is None else self.penalty
+        rounds, step, warning = composite_pace.pace(
             stop,
             1 / (smooth + penalty * term.norm),
             rounds=self.rounds,
@@ -229,7 +229,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, BaseEstimator):
             raise InputError(
                 "the graph has no edges and sparsity is 0: the penalty would be zero; give edges or a sparsity"
             )
-        strength = fused_settings.STRENGTH * scale if self.strength is None else self.strength
+        strength = composite_pace.STRENGTH * scale if self.strength is None else self.strength
         if graph is None:
             term = lasso(d, strength * self.sparsity)
         else:

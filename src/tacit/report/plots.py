@@ -21,6 +21,7 @@ try:
 except ModuleNotFoundError:
     raise ImportError("tacit.report.plots needs matplotlib and Pillow: pip install 'tacit-learn[plot]'") from None
 
+_NO_NUMBER = 1e100
 _BLUE, _GREEN, _GREY, _ORANGE = "#1f5fa8", "#2a8a4a", "#8a8a8a", "#c75d00"
 
 
@@ -46,8 +47,10 @@ def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> N
         ("consensus_error", _BLUE, "largest disagreement"),
         ("dual_residual", _GREY, "dual residual"),
     ):
-        if np.any(history[name][1:] > 0):  # a single agent has none, and a log scale cannot show zero
-            bottom.semilogy(rounds[1:], history[name][1:], color=colour, lw=1.5, label=label)
+        # Relative to a dual variable that is still zero, a residual is no number.
+        far = np.where(history[name][1:] < _NO_NUMBER, history[name][1:], np.nan)
+        if np.any(far > 0):  # a single agent has none, and a log scale cannot show zero
+            bottom.semilogy(rounds[1:], far, color=colour, lw=1.5, label=label)
     bottom.set_xlabel("rounds")
     bottom.set_ylabel("distance")
     if bottom.lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -45,40 +45,37 @@ def comparison(trained: Trained) -> Table:
     return table
 
 
-def methods(results: list[MethodResult], best: MethodResult) -> Table:
-    """All methods at one budget, the best first."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("method", no_wrap=True)
-    ranks = best.two_classes
-    headings = (
-        f"test {best.error_name}",
-        "range",
-        *(["AUC"] if ranks else []),
-        "loss",
-        "epsilon",
-        "colluders",
-        "messages",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
+def methods(results: list[MethodResult], best: MethodResult, width: int) -> Table:
+    """All methods at one budget, the best first. Where the screen is narrow, columns that say least are left out."""
     digits = ".4f" if best.error_name == "error" else ".4g"
-    for c in sorted(results, key=lambda c: (not (c.private and c.decentralised), c.error)):
-        style = "bold green" if c is best else None if c.private and c.decentralised else "dim"
-        spent = f"{rounded_up(c.epsilon):#.4g}" if c.private else "-"
-        auc = c.mean("auc") if ranks else None
-        rank = [] if not ranks else ["-" if auc is None else f"{auc:.4f}"]
-        measured = [f"{c.error:{digits}}", f"{min(c.errors):{digits}}-{max(c.errors):{digits}}"]
-        table.add_row(
-            c.name,
-            *measured,
-            *rank,
-            f"{c.loss:.4f}",
-            spent,
-            "-" if c.colluders is None else str(c.colluders),
-            f"{c.messages:,}" if c.decentralised else "pooled",
-            style=style,
-        )
+    columns: dict[str, Callable[[MethodResult], str]] = {
+        "method": lambda c: c.name,
+        f"test {best.error_name}": lambda c: f"{c.error:{digits}}",
+        "range": lambda c: f"{min(c.errors):{digits}}-{max(c.errors):{digits}}",
+        "AUC": lambda c: "-" if (auc := c.mean("auc")) is None else f"{auc:.4f}",
+        "loss": lambda c: f"{c.loss:.4f}",
+        "epsilon": lambda c: f"{rounded_up(c.epsilon):#.4g}" if c.private else "-",
+        "colluders": lambda c: "-" if c.colluders is None else str(c.colluders),
+        "messages": lambda c: f"{c.messages:,}" if c.decentralised else "pooled",
+    }
+    if not best.two_classes:
+        del columns["AUC"]
+    cells = {name: [name, *map(cell, results)] for name, cell in columns.items()}
+    for name in ("loss", "range"):
+        if sum(max(map(len, each)) + 2 for each in cells.values()) - 2 > width:
+            del cells[name]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in cells:
+        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=True)
+    order = sorted(range(len(results)), key=lambda k: (not _protected(results[k]), results[k].error))
+    for k in order:
+        style = "bold green" if results[k] is best else None if _protected(results[k]) else "dim"
+        table.add_row(*(each[k + 1] for each in cells.values()), style=style)
     return table
+
+
+def _protected(result: MethodResult) -> bool:
+    return result.private and result.decentralised
 
 
 def attacks(rows: Sequence[tuple[str, Sequence[float]]]) -> Table:

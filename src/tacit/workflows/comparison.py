@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -173,8 +173,11 @@ def methods(
     delta: float,
     trust: Trust = TRUSTING,
     shared: Mapping[Reserve, Graph] | None = None,
+    asked: Collection[str] = (),
 ) -> dict[str, Method]:
-    """Every method by name. `shared` says for which reserves to show shared noise, and on which graph."""
+    """Methods by name, and the alternatives to them. `shared` says for which reserves to show shared noise, and on
+    which graph; `asked` names recipes, in place of the usual ones."""
+    wanted = {name: recipe for name, recipe in RECIPES.items() if (name in asked if asked else recipe.usual)}
 
     @lru_cache
     def setting(
@@ -212,9 +215,12 @@ def methods(
         silent = replace(first, algorithm=replace(first.algorithm, mixing=0.0))
         return _run(trial, graph, silent, delta, apart=True)._replace(rounds=0, messages=0)
 
-    def central(trial: Trial) -> Outcome:
+    def central(trial: Trial, recipe: Recipe = RECIPES["gradient-descent"]) -> Outcome:
         pooled = replace(trial, parts=[(trial.training.X, trial.labels)])
-        return outcome(pooled, RECIPES["gradient-descent"], Graph.ring(1))
+        return outcome(pooled, recipe, Graph.ring(1))
+
+    def pooled_by(recipe: Recipe) -> Method:
+        return Method(f"{recipe.title}, on pooled records", lambda trial: central(trial, recipe), decentralised=False)
 
     def pooled(trial: Trial) -> Outcome:
         sizes, loss = np.array(trial.sizes), exact_loss(None, trial.schema.label)
@@ -222,10 +228,11 @@ def methods(
         return Outcome([Model(problem.optimum(), trial.schema, loss)], np.inf, 0, 0)
 
     return {
-        **{name: by_recipe(recipe) for name, recipe in RECIPES.items() if not recipe.shared},
+        **{name: pooled_by(recipe) for name, recipe in wanted.items() if recipe.alone},
+        **{name: by_recipe(recipe) for name, recipe in wanted.items() if not (recipe.shared or recipe.alone)},
         **{
             f"{name}:{reserve.colluders}": sharing(recipe, reserve, talk)
-            for name, recipe in RECIPES.items()
+            for name, recipe in wanted.items()
             if recipe.shared
             for reserve, talk in ({} if shared is None else shared).items()
         },
@@ -244,6 +251,7 @@ def compare(
     delta: float,
     trust: Trust = TRUSTING,
     shared: Mapping[Reserve, Graph] | None = None,
+    asked: Collection[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[MethodResult]:
     """Runs every method in every trial. It leaves out a method that
@@ -258,11 +266,12 @@ def compare(
     epsilon, delta : the total budget of every agent
     trust : how members listen, and which of them lie
     shared : for which numbers of colluders to show shared noise, and on which graph
+    asked : names of recipes, in place of the usual ones
     progress : called with the name of each method before it runs
     """
     several = isinstance(trials[0].schema.label, Multiclass)
-    for name, method in methods(graph, epsilon, delta, trust, shared).items():
-        if trust.robust is not None and name == "pi-admm":
+    for name, method in methods(graph, epsilon, delta, trust, shared, asked).items():
+        if trust.robust is not None and name in RECIPES and RECIPES[name].token:
             continue
         if several and not method.several:
             continue

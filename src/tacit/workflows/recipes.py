@@ -26,11 +26,14 @@ import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import (
+    DPADMM,
+    AcceleratedDPADMM,
     Algorithm,
     Averaged,
     DualPerturbedADMM,
@@ -40,10 +43,16 @@ from tacit.algorithms import (
     OneShotAveraging,
     PenaltyPerturbedADMM,
     PrimalPerturbedADMM,
+    RandomAggregationADMM,
+    RandomAggregationGD,
+    RandomCoordinateDescent,
     RecycledADMM,
+    SummedDPADMM,
     SummedGradientDescent,
+    TokenGradientDescent,
 )
 from tacit.algorithms.summed import share_deviation
+from tacit.composite import lasso
 from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
@@ -52,6 +61,7 @@ from tacit.errors import InputError, whole
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import Event, Gaussian
 from tacit.privacy.plan import Facts, calibrate
+from tacit.workflows import composite_pace
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
 _FEW_MEMBERS, _MANY_ROWS = 5, 4000  # for which recycled ADMM is recommended
@@ -94,6 +104,8 @@ class NoiseLevel:
 
     epsilon: float
     rows: float  # B, the mean over agents
+    most: float  # the most rows of an agent, over B: by so much its objective is more curved
+    dimension: int  # d, of a model
     deviation: float  # s, of the averaged gradient
     reserve: Reserve | None = None  # if the noise is shared
 
@@ -101,18 +113,20 @@ class NoiseLevel:
     def of(
         cls,
         sizes: Sequence[int] | np.ndarray,
+        dimension: int,
         slope: float,
         epsilon: float,
         delta: float,
         reserve: Reserve | None = None,
     ) -> NoiseLevel:
-        """From the numbers of rows, the slope of the loss, and the budget; `reserve`, if the noise is shared."""
+        """From the numbers of rows and weights, the slope of the loss, and the budget; `reserve`, if it is shared."""
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InputError(f"epsilon must be a positive number, not {epsilon}")
         m = gaussian_steps(1, epsilon, delta).multiplier
         rows = float(np.mean(sizes))
         shares = 1 if reserve is None else reserve.shares(len(sizes))
-        return cls(epsilon, rows, 2 * slope * m / (rows * math.sqrt(len(sizes) * shares)), reserve)
+        most = float(np.max(sizes)) / rows
+        return cls(epsilon, rows, most, dimension, 2 * slope * m / (rows * math.sqrt(len(sizes) * shares)), reserve)
 
 
 # What was calibrated last, by all that it follows from: it takes a second, and the next fold or seed asks for the same.
@@ -136,6 +150,8 @@ class Recipe:
     multiclass: bool = False  # whether the proof of its steps covers several classes
     averages: bool = True  # whether the agents average their models at the end; not where the method itself does
     shared: bool = False  # whether the members share the noise of a sum: then a setting needs a `Reserve`
+    alone: bool = False  # whether it is for one holder of all records
+    usual: bool = True  # whether a comparison shows it unless others are asked for
 
     def for_label(self, label: Label) -> Recipe:
         """The same recipe, as `RECIPES` has it, with the loss for this label."""
@@ -195,6 +211,11 @@ class Recipe:
         reserve : how many members may collude or drop out, for a recipe that shares the noise
         """
         self.check_reserve(reserve)
+        if self.alone and graph.agents > 1:
+            raise InputError(
+                f"{self.title}: for one holder of all records, not for {graph.agents}; several take the same method "
+                "with shared noise (shared-dp-admm, shared-dp-accadmm)"
+            )
         if before and self.build is _one_shot:
             # Its event composes with others by Renyi divergences alone, which are infinite for so much curvature.
             raise InputError(
@@ -227,10 +248,10 @@ class Recipe:
     ) -> tuple[Any, int, Facts]:
         """The method, its rounds, and the public facts. They follow from these arguments and from nothing else."""
         rows = np.asarray(sizes)
-        level = NoiseLevel.of(rows, self.loss.max_slope, epsilon, delta, reserve)
+        level = NoiseLevel.of(rows, dimension, self.loss.max_slope, epsilon, delta, reserve)
         make, rounds, l2 = self.build(self, level, graph)
         scale = rows / rows.mean()  # every row has the same weight: scale_i/B_i is the same for all agents
-        radius = self.radius(level, dimension, scale) if radius is None else radius
+        radius = self.radius(level, scale) if radius is None else radius
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
         if reserve is not None:
             make = _shared(make, facts, reserve)
@@ -239,11 +260,11 @@ class Recipe:
         method = calibrate(make, facts, graph, paid, epsilon=epsilon, delta=delta, before=before)
         return method, rounds, facts
 
-    def radius(self, level: NoiseLevel, dimension: int, scale: np.ndarray) -> float:
+    def radius(self, level: NoiseLevel, scale: np.ndarray) -> float:
         """How far from zero the models of an honest run can be."""
         start = _at_zero(self.loss)
         learnt = math.sqrt(2 * start / (self.reach * level.deviation))
-        random = math.sqrt(dimension * len(scale) / self.solves) / self.reach
+        random = math.sqrt(level.dimension * len(scale) / self.solves) / self.reach
         return 2.0 ** math.ceil(math.log2(4 * (learnt + random) * max(1.0, float(scale.max()))))
 
 
@@ -300,12 +321,67 @@ def _one_shot(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     return lambda budget: OneShotAveraging(mixing=graph.mixing, budget=budget), 1 + graph.mixing_rounds(), l2
 
 
+def _steps(recipe: Recipe, level: NoiseLevel, largest: float = 4.0) -> tuple[int, float]:
+    """How many gradient steps of which size: K of 1/(c K s) reach as far; if they are too large for the curvature, more
+    of them. `largest` is in units of one over the curvature."""
+    steps = max(recipe.solves, math.ceil(recipe.loss.max_curvature / (recipe.reach * level.deviation * largest)))
+    return steps, 1 / (recipe.reach * steps * level.deviation)
+
+
 def _descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
-    # K steps of size 1/(c K s) reach as far. If that step is too large for the curvature, take more steps.
-    largest = 4 / recipe.loss.max_curvature
-    steps = max(recipe.solves, math.ceil(1 / (recipe.reach * level.deviation * largest)))
-    step = 1 / (recipe.reach * steps * level.deviation)
+    steps, step = _steps(recipe, level)
     return lambda budget: GradientDescent(step=step, mixing=graph.mixing, budget=budget), steps, _L2
+
+
+def _random_admm(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    steps, step = _steps(recipe, level, 1 / level.most)  # with the dual variable, larger steps overshoot
+    return lambda budget: RandomAggregationADMM(penalty=1 / step, budget=budget), steps, _L2
+
+
+def _random_descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    steps, step = _steps(recipe, level)
+    return lambda budget: RandomAggregationGD(step=step, budget=budget), steps, _L2
+
+
+def _coordinates(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    # A layer, one visit to each of d coordinates, costs as much as a step, and moves as far.
+    layers, step = _steps(recipe, level)
+    return lambda budget: RandomCoordinateDescent(step=step, budget=budget), layers * level.dimension, _L2
+
+
+def _token_descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+    # In a cycle the token takes N steps, one for each agent's gradient.
+    cycles, step = _steps(recipe, level)
+    order = hamiltonian_cycle(graph)
+    return (
+        lambda budget: TokenGradientDescent(step=step / graph.agents, order=order, budget=budget),
+        cycles * graph.agents,
+        _L2,
+    )
+
+
+def _composite(recipe: Recipe, level: NoiseLevel, kind: type[DPADMM]) -> tuple[dict[str, Any], int]:
+    """The settings of DP-ADMM with a lasso, in the way of `PrivateFusedLogisticRegression`, and its rounds."""
+    stop = recipe.reach * level.deviation
+    term = lasso(level.dimension, composite_pace.STRENGTH * stop)
+    smooth = recipe.loss.max_curvature + _L2
+    penalty = composite_pace.PENALTY * smooth / term.norm
+    accelerated = kind is AcceleratedDPADMM
+    rounds, step, _ = composite_pace.pace(stop, 1 / (smooth + penalty * term.norm), accelerated=accelerated)
+    return {"term": term, "penalty": penalty, "step": step}, rounds
+
+
+def _held_by_one(recipe: Recipe, level: NoiseLevel, graph: Graph, kind: type[DPADMM]) -> Built:
+    settings, rounds = _composite(recipe, level, kind)
+    return lambda budget: kind(**settings, budget=budget), rounds, _L2
+
+
+def _summed_composite(recipe: Recipe, level: NoiseLevel, graph: Graph, kind: type[DPADMM]) -> Built:
+    settings, rounds = _composite(recipe, level, kind)
+    assert level.reserve is not None
+    t, q = level.reserve
+    method = kind(**settings)
+    return lambda share: SummedDPADMM(method=method, deviation=share, colluders=t, dropouts=q), rounds, _L2
 
 
 def _shared(make: Callable[[float], Any], facts: Facts, reserve: Reserve) -> Callable[[Gaussian], Any]:
@@ -355,6 +431,26 @@ RECIPES: dict[str, Recipe] = {
     "shared-descent": Recipe(
         "gradient descent, shared noise", 64, 0.7, _HINGE, _summed, multiclass=True, averages=False, shared=True
     ),
+    "ra-admm": Recipe("ADMM, random aggregators", 50, 0.7, _HINGE, _random_admm, usual=False),
+    "ra-gd": Recipe("gradient descent, random aggregators", 50, 0.7, _HINGE, _random_descent, usual=False),
+    "rcd": Recipe("random coordinate descent", 50, 0.7, _HINGE, _coordinates, usual=False),
+    "token-gd": Recipe("gradient descent on a token", 50, 0.7, _HINGE, _token_descent, token=True, usual=False),
+    **{
+        name: Recipe(title, 1, 0.7, _HINGE, partial(_held_by_one, kind=kind), averages=False, alone=True, usual=False)
+        for name, title, kind in (
+            ("dp-admm", "DP-ADMM with a lasso", DPADMM),
+            ("dp-accadmm", "accelerated DP-ADMM with a lasso", AcceleratedDPADMM),
+        )
+    },
+    **{
+        name: Recipe(
+            title, 1, 0.7, _HINGE, partial(_summed_composite, kind=kind), averages=False, shared=True, usual=False
+        )
+        for name, title, kind in (
+            ("shared-dp-admm", "DP-ADMM with a lasso, shared noise", DPADMM),
+            ("shared-dp-accadmm", "accelerated DP-ADMM with a lasso, shared noise", AcceleratedDPADMM),
+        )
+    },
 }
 
 

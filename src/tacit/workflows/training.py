@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.algorithms import Averaged
+from tacit.composite import Term
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
 from tacit.core.losses import Loss
@@ -125,6 +126,7 @@ def train(
     test: Dataset | None = None,
     robust: str | None = None,
     hostile: Hostile | None = None,
+    noise: Noise | None = None,
     progress: Callable[[int], None] | None = None,
     prepared: Callable[[], None] | None = None,
 ) -> Trained:
@@ -136,6 +138,7 @@ def train(
     rounds, tolerance : stop after so many rounds, or when all residuals are below the tolerance
     test : held-out records, to measure errors
     robust, hostile : how members listen, and which of them lie; with liars the model is the honest members' mean
+    noise : for a method in which agents draw random numbers
     progress : called after each tick, with the number of ticks done
     prepared : called when the pooled optimum is computed; that compiles the solver on first use
     """
@@ -158,6 +161,7 @@ def train(
         rounds=rounds * every,
         tolerance=tolerance,
         measure_every=every,
+        noise=noise,
         robust=robust,
         exchange=hostile,
         progress=progress,
@@ -361,13 +365,22 @@ def how(
     method = algorithm.method if isinstance(algorithm, Averaged) else algorithm
     return {
         "algorithm": type(method).__name__,
-        "parameters": asdict(method),
+        "parameters": _parameters(method),
         "averaged at the end": averaging,
         "l2": l2,
         "rounds": rounds,
         "agents": [{"name": name, "rows": int(rows)} for name, rows in agents],
         "edges": [list(edge) for edge in graph.edges],
     }
+
+
+def _parameters(value: Any) -> Any:
+    """All parameters, as JSON has them; of a composite term what it is, and a digest of its matrix."""
+    if isinstance(value, Term):
+        return {"g": type(value.g).__name__} | _parameters(value.g) | {"rows": value.rows, "digest": value.digest}
+    if is_dataclass(value):
+        return {field.name: _parameters(getattr(value, field.name)) for field in fields(value)}
+    return value
 
 
 def one_sided(data: Dataset, parts: Sequence[np.ndarray], names: Sequence[str], schema: Schema) -> list[str]:
