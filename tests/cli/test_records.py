@@ -333,6 +333,8 @@ OPTIONS = {
         "colluders": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 2]],
         "dropouts": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 1, "--dropouts", 1]],
         "penalty": [[*PLAN, *OWN]],
+        "growth": [["plan", "mr-admm", "--rows", 20, "--alpha", 1, "--growth", 1.04]],
+        "gamma": [["plan", "r-admm", "--rows", 20, "--alpha", 1, "--gamma", 0.2]],
         "rounds": [[*PLAN, *OWN, "--rounds", 5]],
         "loss": [[*PLAN, *OWN, "--loss", "huber"]],
         "l2": [[*PLAN, *OWN, "--l2", 0.1]],
