@@ -176,11 +176,16 @@ def network_epsilon(agents: Iterable[Counter[Event]], delta: float) -> float:
 
 
 def largest_parameter(
-    events: Callable[[float], Counter[Event]], epsilon_target: float, delta: float, limit: float = 1e6
+    events: Callable[[float], Counter[Event]],
+    epsilon_target: float,
+    delta: float,
+    limit: float = 1e6,
+    near: float | None = None,
 ) -> float:
     """The largest parameter p, up to a relative 1e-6, with epsilon(events(p)) at most the target.
 
-    `events` must cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse.
+    `events` must cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse. It
+    is asked for fewer p if `near` is a good guess.
 
     >>> p = largest_parameter(lambda p: Counter({Pure(p): 100}), 1.0, delta=1e-5)
     >>> 0.02 < p < 0.03, epsilon(Counter({Pure(p): 100}), 1e-5) <= 1.0
@@ -194,15 +199,16 @@ def largest_parameter(
         cost = epsilon(events(p), delta)
         return math.log(cost / epsilon_target) if cost > 0 else -math.inf
 
-    low = high = 1.0
-    below = above = excess(1.0)
+    low = high = 1.0 if near is None else near
+    below = above = excess(low)
+    wider = 4.0 if near is None else 1.1
     while below > 0:
-        high, above, low = low, below, low / 4
+        high, above, low, wider = low, below, low / wider, max(wider, min(wider**2, 4.0))
         if low < 1e-300:
             raise InputError(f"no positive parameter keeps the total at or below epsilon {epsilon_target}")
         below = excess(low)
     while above <= 0:
-        low, below, high = high, above, high * 4
+        low, below, high, wider = high, above, high * wider, max(wider, min(wider**2, 4.0))
         if high > limit:
             return low
         above = excess(high)

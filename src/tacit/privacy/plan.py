@@ -22,8 +22,8 @@ from tacit.core.losses import Logistic, Loss, Multinomial
 from tacit.core.problem import RADIUS, Problem, check_radius
 from tacit.core.release import Inbox
 from tacit.errors import InputError, whole
-from tacit.privacy.accounting import Totals, largest_parameter, rounded_up, totals
-from tacit.privacy.events import Event, Gaussian, Pure
+from tacit.privacy.accounting import Totals, gaussian_steps, largest_parameter, rounded_up, totals
+from tacit.privacy.events import Event, Free, Gaussian, Pure
 from tacit.privacy.laws import Budget, BudgetTooSmall
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.sensitivity import NoRoom
@@ -324,12 +324,17 @@ def calibrate(
             (counter + Counter(before) for counter in _distinct(spent)), key=lambda counter: totals(counter, delta).best
         )
 
-    if totals(worst(_TINY_BUDGET), delta).best > epsilon:
+    least = worst(_TINY_BUDGET)
+    if totals(least, delta).best > epsilon:
         raise CannotKeep(
             f"no noise keeps the total at or below epsilon = {epsilon:g}: what is paid apart from it, such as the "
             "curvature of the loss, costs more; raise l2, the penalty, the number of rows or epsilon"
         )
-    best = make(budget(_rounded_down(largest_parameter(worst, epsilon, delta))))
+    near = None
+    if law is Gaussian:  # as many Gaussian steps cost about as much: the search then takes half as many plans
+        steps = sum(n for event, n in (least or worst(1.0)).items() if not isinstance(event, Free))
+        near = 1 / gaussian_steps(max(steps, 1), epsilon, delta).multiplier
+    best = make(budget(_rounded_down(largest_parameter(worst, epsilon, delta, near=near))))
     try:
         plan(best, facts, graph, rounds)
     except BudgetTooSmall as refusal:
