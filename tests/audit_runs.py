@@ -17,23 +17,28 @@ from pathlib import Path
 
 from planted_privacy_bugs import BUGS, plant, run_audit
 
-from tacit.workflows.recipes import RECIPES
+from tacit.workflows.audits import AUDITS
 
 ROOT = Path(__file__).resolve().parent.parent
 GOAL = 0.8
+# Methods with noise in an objective claim more than a Gaussian mechanism of their noise costs: they also pay for the
+# curvature of the loss. So they need more runs to show as much of the claim, and one-shot, which pays most, the most.
+OBJECTIVE = ["mr-admm", "r-admm", "m-admm", "dvp"]
+OUTPUT = ["pvp", "pi-admm", "gradient-descent"]
 SHARP = [
-    *(f"{name} --epsilon 4 --rounds 1 --samples 40000" for name in RECIPES),
-    *(f"{name} --epsilon 4 --rounds 8 --samples 20000" for name in RECIPES if name != "one-shot"),
-    "mr-admm --epsilon 4 --rounds 32 --samples 12000",
-    "mr-admm --epsilon 1 --rounds 1 --samples 200000",
-    "pvp --epsilon 1 --rounds 8 --samples 40000",
-    "dvp-paper --epsilon 1 --samples 40000",
-    "pvp-paper --epsilon 1 --samples 40000",
+    *(f"{name} --epsilon 4 --rounds 1 --samples 12000" for name in OBJECTIVE),
+    *(f"{name} --epsilon 4 --rounds 1 --samples 5000" for name in [*OUTPUT, "shared-descent"]),
+    *(f"{name} --epsilon 4 --rounds 8 --samples 4000" for name in OUTPUT),
+    "shared-descent --epsilon 4 --rounds 3 --samples 4000",
+    "dvp-paper --epsilon 1 --samples 10000",
+    "pvp-paper --epsilon 1 --samples 10000",
+    *(f"{name} --epsilon 4 --rounds 8 --samples 8000" for name in OBJECTIVE),
+    "one-shot --epsilon 4 --samples 40000",
 ]
 BLUNT = [
-    "mr-admm --epsilon 4 --rounds 8 --steer --samples 8000",
-    "gradient-descent --epsilon 4 --rounds 8 --steer --samples 8000",
-    "solver --epsilon 1 --samples 40000",
+    "solver --epsilon 1 --samples 10000",
+    "mr-admm --epsilon 4 --rounds 8 --steer --samples 4000",
+    "mr-admm --epsilon 1 --rounds 1 --samples 40000",
 ]
 
 
@@ -42,8 +47,11 @@ def main() -> int:
     options.add_argument("--only", default="", help="only what has this in its name")
     options.add_argument("--out", type=Path, default=ROOT / "docs" / "audits.md")
     given = options.parse_args()
-    failed = []
-    shipped = ["| `tacit audit ...` | claim | lower bound | ratio | runs | seconds |", "| --- | --- | --- | --- | --- | --- |"]
+    failed = sorted(set(AUDITS) - {arguments.split()[0] for arguments in SHARP + BLUNT})  # a method without a row
+    shipped = [
+        "| `tacit audit ...` | claim | lower bound | ratio | runs | seconds |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for arguments in SHARP + BLUNT:
         if given.only not in arguments:
             continue
@@ -57,7 +65,10 @@ def main() -> int:
         print(shipped[-1], flush=True)
         if found["caught"] or (arguments in SHARP and found["ratio"] < GOAL):
             failed.append(arguments)
-    bugs = ["| bug | in `src/tacit/` | `tacit audit ...` | claim | lower bound | caught |", "| --- | --- | --- | --- | --- | --- |"]
+    bugs = [
+        "| bug | in `src/tacit/` | `tacit audit ...` | claim | lower bound | caught |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for bug in BUGS:
         if given.only not in bug.name:
             continue

@@ -112,7 +112,12 @@ def audit(
         trade_off(found, plot, f"tacit audit {name}")
         tell_written(plot)
     if json:
-        plain = {"claim": found.claimed, "lower_bound": found.lower, "ratio": found.ratio, "runs": found.samples}
+        plain: dict[str, Any] = {
+            "claim": found.claimed,
+            "lower_bound": found.lower,
+            "ratio": found.ratio,
+            "runs": found.samples,
+        }
         plain |= {"caught": found.caught, "delta": found.delta, "confidence": found.confidence}
         plain |= {"distribution_free": found.distribution_free, "gaussian": found.gaussian, "against": found.against}
         typer.echo(json_format.dumps(plain))

@@ -121,7 +121,9 @@ def trade_off(found: Audited, path: str | os.PathLike[str], title: str) -> None:
         axes.plot(rate, ndtr(-ndtri(rate) - mu), color=_ORANGE, lw=1.5, ls="--", label="the same, Gaussian mechanism")
     shown = f"found: epsilon at least {found.lower:.4g}, {found.samples:,} runs each"
     axes.plot(wrong, missed, color=_BLUE, lw=2, label=shown)
-    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="wrong under the second data set", ylabel="wrong under the first data set")
+    axes.set(
+        xlim=(0, 1), ylim=(0, 1), xlabel="wrong under the second data set", ylabel="wrong under the first data set"
+    )
     axes.legend(frameon=False, fontsize=8)
     _plain(axes)
     _save(figure, path, dpi=110)

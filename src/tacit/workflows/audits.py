@@ -49,9 +49,7 @@ _OFFSET, _X, _FAR = -30.0, (0.6, 0.8), 400.0
 _PENALTY = 50.0  # of the papers' methods: so large that the curvature of the loss costs next to nothing
 
 
-def recipe_case(
-    name: str, epsilon: float, delta: float = DELTA, rounds: int = ROUNDS, *, steer: bool = False
-) -> Case:
+def recipe_case(name: str, epsilon: float, delta: float = DELTA, rounds: int = ROUNDS, *, steer: bool = False) -> Case:
     """A run of the recipe with so many noisy steps, calibrated to (epsilon, delta).
 
     >>> case = recipe_case("mr-admm", 1.0, rounds=2)
@@ -63,8 +61,8 @@ def recipe_case(
     recipe = replace(recipe, solves=rounds, loss=replace(recipe.loss, offset=_OFFSET))  # type: ignore[arg-type]
     setting = recipe.setting([2, 2], 2, graph, epsilon, delta, _RADIUS)
     said = np.zeros((setting.rounds, 1, 2))
-    if steer:
-        said[setting.rounds // 2 :] = np.multiply(_FAR, _X)
+    if steer:  # from where the next noisy step is one of the second half
+        said[max(0, setting.rounds - 2) // 2 :] = np.multiply(_FAR, _X)
     step = _step(setting.algorithm, setting.facts, graph)
     return Case(setting.algorithm, setting.rounds, graph, setting.facts, _rows(_X), epsilon, delta, step, said)
 
@@ -135,7 +133,11 @@ def _audit_primal_paper(epsilon: float, *, planted: bool = False, **effort: obje
 _RUNS = ("delta", "rounds", "planted")
 # The function of an audit, and the options that it has besides epsilon, samples, seed and progress.
 AUDITS: dict[str, tuple[Callable[..., Audited], tuple[str, ...]]] = {
-    **{name: (partial(_audit_recipe, name=name), (*_RUNS, "minutes", "steer")) for name in RECIPES if name != "shared-descent"},
+    **{
+        name: (partial(_audit_recipe, name=name), (*_RUNS, "minutes", "steer"))
+        for name in RECIPES
+        if name != "shared-descent"
+    },
     "shared-descent": (audit_shared, (*_RUNS, "minutes", "bug", "members", "colluders")),
     "dvp-paper": (_audit_dual_paper, ("as_printed", "planted", "minutes")),
     "pvp-paper": (_audit_primal_paper, ("planted", "minutes")),

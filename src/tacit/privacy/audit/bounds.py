@@ -91,7 +91,7 @@ def audit(
     )
 
 
-def best_event(first: np.ndarray, second: np.ndarray, delta: float = 0.0) -> tuple[float, bool]:
+def best_event(first: np.ndarray, second: np.ndarray, *, delta: float) -> tuple[float, bool]:
     """The threshold, and whether the statistic is negated, with which pilot runs show the largest epsilon."""
     best = (-1.0, 0.0, False)
     for negated in (False, True):

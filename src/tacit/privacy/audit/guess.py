@@ -39,6 +39,7 @@ Transcripts = Callable[[int], np.ndarray]  # which data set, 0 or 1 -> (runs, nu
 Progress = Callable[[int, int], None]  # batches done, batches in all
 
 _FLOOR = 1e-10  # the least deviation that the discriminant believes, over the largest: beyond lie rounding errors
+_TINY = 1e-100  # instead of zero, if no number ever changes
 _PILOTS = 0.2  # the share of the runs, or of the time, that fixes the guess
 
 
@@ -65,7 +66,7 @@ class Discriminant(NamedTuple):
         unit = np.sqrt((within**2).mean(axis=0) + apart**2)
         unit[unit == 0] = 1.0  # a number that never changes
         _, deviation, axes = np.linalg.svd(within / unit / math.sqrt(len(within)), full_matrices=False)
-        white = axes.T / np.maximum(deviation, max(_FLOOR * deviation[0], np.finfo(float).tiny**0.25))
+        white = axes.T / np.maximum(deviation, max(_FLOOR * deviation[0], _TINY))
         return cls((means[0] + means[1]) / 2, unit, white, (apart / unit) @ white)
 
     def score(self, transcripts: np.ndarray) -> np.ndarray:
@@ -86,12 +87,12 @@ def audit_transcripts(
 ) -> Audited:
     """Fixes a guess on pilot runs and tests it on fresh ones.
 
-        transcripts  makes a batch of `size` runs on one of the two data sets
-        epsilon      the claim, at delta; with delta = 0 it is not that of a Gaussian mechanism
-        samples      fresh runs under each data set; a quarter as many go before
-        minutes      or about how long it may take: the pilot runs show how many fresh runs fit in
-        progress     is called with the number of batches done and of all
-        against      who attacks, where the claim depends on it
+    transcripts  makes a batch of `size` runs on one of the two data sets
+    epsilon      the claim, at delta; with delta = 0 it is not that of a Gaussian mechanism
+    samples      fresh runs under each data set; a quarter as many go before
+    minutes      or about how long it may take: the pilot runs show how many fresh runs fit in
+    progress     is called with the number of batches done and of all
+    against      who attacks, where the claim depends on it
     """
     check_samples(samples)
     if minutes is not None:

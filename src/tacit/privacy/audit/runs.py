@@ -112,10 +112,10 @@ def audit_run(
 ) -> Audited:
     """Runs the case with `SecureNoise` on both data sets and reports a lower bound on epsilon.
 
-        planted   with a bug that the audit should catch: half the noise
-        seed      of the bits that the noise is made of, so that an audit can be repeated
-        samples, minutes, progress   as in `audit_transcripts`
-        source    makes another noise from a source of bytes
+    planted   with a bug that the audit should catch: half the noise
+    seed      of the bits that the noise is made of, so that an audit can be repeated
+    samples, minutes, progress   as in `audit_transcripts`
+    source    makes another noise from a source of bytes
     """
     check_samples(samples)
     make = source or ((lambda b: HalfTheNoise(random_bytes=b)) if planted else (lambda b: SecureNoise(random_bytes=b)))

@@ -86,7 +86,9 @@ def audit_shared(
     if 2 * half > _MOST_ROWS:
         raise InputError(f"the bug rounding needs {2 * half} records a member, above {_MOST_ROWS}: raise epsilon")
     algorithm = _calibrated(epsilon, members, colluders, rows=2 * half, delta=delta, rounds=rounds)
-    runs = Runs(members, colluders, half, rounds=rounds, size=max(1, min(samples // 5, _RECORDS // (2 * half * members))))
+    runs = Runs(
+        members, colluders, half, rounds=rounds, size=max(1, min(samples // 5, _RECORDS // (2 * half * members)))
+    )
     if bug == "variance":
         assert algorithm.deviation is not None
         algorithm = replace(algorithm, deviation=algorithm.deviation * math.sqrt(1 - colluders / members))
