@@ -32,7 +32,7 @@ SHARP = [
     "shared-descent --epsilon 4 --rounds 3 --samples 4000",
     "dvp-paper --epsilon 1 --samples 10000",
     "pvp-paper --epsilon 1 --samples 10000",
-    *(f"{name} --epsilon 4 --rounds 8 --samples 8000" for name in OBJECTIVE),
+    *(f"{name} --epsilon 4 --rounds 8 --samples {8000 if name != 'dvp' else 12000}" for name in OBJECTIVE),
     "one-shot --epsilon 4 --samples 40000",
 ]
 BLUNT = [

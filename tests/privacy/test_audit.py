@@ -70,6 +70,24 @@ def test_one_record_moves_a_gradient_by_all_that_its_sensitivity_allows(name):
     assert noisy == (1 if name == "one-shot" else 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "epsilon", "rounds", "share"),
+    [
+        ("pvp", 1.0, 8, 1.0),
+        ("mr-admm", 4.0, 1, 0.91),
+        ("mr-admm", 4.0, 8, 0.91),
+        ("one-shot", 4.0, 1, 0.84),
+        ("one-shot", 1.0, 1, 0.79),
+    ],
+)
+def test_how_much_of_a_claim_an_audit_can_show(name, epsilon, rounds, share):
+    """What the noise alone would cost, as a Gaussian mechanism: docs/audits.md says so."""
+    case = recipe_case(name, epsilon, rounds=rounds)
+    events = plan(case.algorithm, case.facts, case.graph, case.ticks).events[0]
+    mu = math.sqrt(sum(e.multiplier**-2 for e in events if hasattr(e, "multiplier")))
+    assert gaussian_epsilon(1 / mu, case.delta) / epsilon == pytest.approx(share, abs=0.006)
+
+
 def normal_pair(mu, leak, rng):
     """Two numbers that differ by mu in all, their sum up to a mask of 1e-9, in which `leak` masks are hidden."""
 
@@ -144,6 +162,21 @@ def test_the_audit_of_a_papers_own_noise():
     assert halved.caught
 
 
+def test_names_of_the_last_version_still_work():
+    import tacit.privacy.audit as module
+
+    for name in ("audit_gaussian", "audit_token"):
+        with pytest.warns(DeprecationWarning, match=f"{name} will go: take the command `tacit audit"):
+            run = getattr(module, name)
+        found = run(4.0, planted=True, samples=1000)
+        assert found.caught
+        assert found.delta == 1e-4
+    with pytest.warns(DeprecationWarning, match="AUDITS will go"):
+        assert set(module.AUDITS) == {"dvp", "dvp-gaussian", "pi-admm2", "solver", "shared-descent"}
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = module.nonsense
+
+
 def test_the_audit_of_the_solver_needs_the_mask():
     assert not audit_solver(1.0, samples=2000, seed=1).caught
     bare = audit_solver(1.0, planted=True, samples=5000, seed=1)
@@ -193,14 +226,15 @@ def test_tacit_audit_of_all_kinds(tacit, tmp_path):
     assert "1,000 runs under each data set); claimed 1 at delta 1e-05: not caught" in out
     assert (tmp_path / "pvp.png").stat().st_size > 5000
     assert "wrote pvp.png" in err
-    code, out, _ = run("dvp-gaussian", "--planted", "--epsilon", "4", "--rounds", "1", "--samples", "1000", "--json")
+    code, out, err = run("dvp-gaussian", "--planted", "--epsilon", "4", "--rounds", "1", "--samples", "1000", "--json")
     found = json.loads(out)
     assert code == 1
     assert found["caught"] is True
     assert found["claim"] == 4.0
     assert found["delta"] == 1e-5
     assert found["ratio"] == found["lower_bound"] / 4.0
-    assert found["runs"] == 1000
+    assert found["runs"] == found["samples"] == 1000
+    assert "warning: the audit dvp-gaussian is now called dvp" in err
     code, out, _ = run("solver", "--planted", "--samples", "3000")
     assert code == 1
     assert "solver with a planted bug: epsilon is at least" in out

@@ -11,7 +11,7 @@ import typer
 from rich.progress import Progress
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar, tell_written
+from tacit.cli.console import err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
 from tacit.workflows.recipes import RECIPES
@@ -90,6 +90,8 @@ def audit(
         names.require_plot()
         names.folder(plot.parent)
     name = ALIASES.get(algorithm, algorithm)
+    if name != algorithm:
+        warn(f"the audit {algorithm} is now called {name}")
     if name == "dvp" and as_printed:
         name = "dvp-paper"
     names.pick(AUDITS, name, "algorithm")
@@ -120,6 +122,9 @@ def audit(
         }
         plain |= {"caught": found.caught, "delta": found.delta, "confidence": found.confidence}
         plain |= {"distribution_free": found.distribution_free, "gaussian": found.gaussian, "against": found.against}
+        # The names of version 0.1.0.
+        plain |= {"claimed": found.claimed, "lower": found.lower, "samples": found.samples}
+        plain |= {"threshold": found.threshold, "negated": found.negated}
         typer.echo(json_format.dumps(plain))
     else:
         verdict = "caught: the claim is false" if found.caught else "not caught"

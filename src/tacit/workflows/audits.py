@@ -27,17 +27,15 @@ from tacit.algorithms import (
     DualPerturbedADMM,
     OneShotAveraging,
     PenaltyPerturbedADMM,
-    PrimalPerturbedADMM,
     RecycledADMM,
     hyper,
 )
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
-from tacit.core.losses import Logistic
-from tacit.errors import InputError, number, whole
-from tacit.privacy.audit import Audited, audit_shared, audit_solver
+from tacit.errors import InputError, whole
+from tacit.privacy.audit import Audited, audit_dual_perturbed, audit_primal_perturbed, audit_shared, audit_solver
+from tacit.privacy.audit.papers import OFFSET, opposite
 from tacit.privacy.audit.runs import Case, audit_run
-from tacit.privacy.laws import FOR_INEXACTNESS
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.plan import Facts
 from tacit.workflows.recipes import RECIPES
@@ -45,8 +43,7 @@ from tacit.workflows.recipes import RECIPES
 ROUNDS, DELTA = 8, 1e-5
 _RADIUS = 512.0  # the others can say 400 x
 ALIASES = {"dvp-gaussian": "dvp", "pi-admm2": "pi-admm"}  # names of earlier versions
-_OFFSET, _X, _FAR = -30.0, (0.6, 0.8), 400.0
-_PENALTY = 50.0  # of the papers' methods: so large that the curvature of the loss costs next to nothing
+_X, _FAR = (0.6, 0.8), 400.0
 
 
 def recipe_case(name: str, epsilon: float, delta: float = DELTA, rounds: int = ROUNDS, *, steer: bool = False) -> Case:
@@ -58,13 +55,13 @@ def recipe_case(name: str, epsilon: float, delta: float = DELTA, rounds: int = R
     """
     whole("rounds", rounds, 1)
     recipe, graph = RECIPES[name], Graph.complete(2)
-    recipe = replace(recipe, solves=rounds, loss=replace(recipe.loss, offset=_OFFSET))  # type: ignore[arg-type]
+    recipe = replace(recipe, solves=rounds, loss=replace(recipe.loss, offset=OFFSET))  # type: ignore[arg-type]
     setting = recipe.setting([2, 2], 2, graph, epsilon, delta, _RADIUS)
     said = np.zeros((setting.rounds, 1, 2))
     if steer:  # from where the next noisy step is one of the second half
         said[max(0, setting.rounds - 2) // 2 :] = np.multiply(_FAR, _X)
     step = _step(setting.algorithm, setting.facts, graph)
-    return Case(setting.algorithm, setting.rounds, graph, setting.facts, _rows(_X), epsilon, delta, step, said)
+    return Case(setting.algorithm, setting.rounds, graph, setting.facts, opposite(_X), epsilon, delta, step, said)
 
 
 def _step(algorithm: Algorithm, facts: Facts, graph: Graph) -> float | None:
@@ -77,20 +74,6 @@ def _step(algorithm: Algorithm, facts: Facts, graph: Graph) -> float | None:
     elif not isinstance(method, OneShotAveraging):
         return None
     return SecureNoise().grid / rho
-
-
-def paper_case(make: Callable[[float], Algorithm], epsilon: float) -> Case:
-    """One step of a paper's method at alpha = epsilon, with its spherical noise, in one dimension: there it is
-    Laplace's. The mask adds a thousandth to the claim."""
-    number("epsilon", epsilon)
-    facts = Facts(sizes=[2, 2], dimension=1, loss=Logistic(offset=_OFFSET), l2=1e-3)
-    claim = epsilon * (1 + FOR_INEXACTNESS)
-    return Case(make(epsilon), 1, Graph.complete(2), facts, _rows((1.0,)), claim)
-
-
-def _rows(x: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    none = np.zeros(len(x))
-    return np.array([x, none]), np.array([np.negative(x), none])
 
 
 def _audit_recipe(
@@ -107,29 +90,6 @@ def _audit_recipe(
     return audit_run(case, planted=planted, **effort)  # type: ignore[arg-type]
 
 
-def _audit_dual_paper(epsilon: float, *, as_printed: bool = False, planted: bool = False, **effort: object) -> Audited:
-    """`as_printed`, the method has twice the rate that its proof needs: half the noise."""
-    case = paper_case(lambda a: DualPerturbedADMM(penalty=_PENALTY, alpha=a, as_printed=as_printed), epsilon)
-    if as_printed and planted:
-        raise InputError("--as-printed is a bug by itself: leave out --planted")
-    source = _Open if as_printed else None
-    return audit_run(case, planted=planted, source=source, **effort)  # type: ignore[arg-type]
-
-
-class _Open(SecureNoise):
-    """The same noise, for the printed version, which refuses noise that protects."""
-
-    private = False
-
-    def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
-        super().__init__(random_bytes=random_bytes)
-
-
-def _audit_primal_paper(epsilon: float, *, planted: bool = False, **effort: object) -> Audited:
-    case = paper_case(lambda a: PrimalPerturbedADMM(penalty=_PENALTY, alpha=a), epsilon)
-    return audit_run(case, planted=planted, **effort)  # type: ignore[arg-type]
-
-
 _RUNS = ("delta", "rounds", "planted")
 # The function of an audit, and the options that it has besides epsilon, samples, seed and progress.
 AUDITS: dict[str, tuple[Callable[..., Audited], tuple[str, ...]]] = {
@@ -139,8 +99,8 @@ AUDITS: dict[str, tuple[Callable[..., Audited], tuple[str, ...]]] = {
         if name != "shared-descent"
     },
     "shared-descent": (audit_shared, (*_RUNS, "minutes", "bug", "members", "colluders")),
-    "dvp-paper": (_audit_dual_paper, ("as_printed", "planted", "minutes")),
-    "pvp-paper": (_audit_primal_paper, ("planted", "minutes")),
+    "dvp-paper": (audit_dual_perturbed, ("as_printed", "planted", "minutes")),
+    "pvp-paper": (audit_primal_perturbed, ("planted", "minutes")),
     "solver": (audit_solver, ("planted",)),
 }
 

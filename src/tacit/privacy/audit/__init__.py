@@ -7,14 +7,20 @@ mechanism does inside. For an (epsilon, delta) claim, P(E) - delta takes the pla
 a claim is false. `tests/planted_privacy_bugs.py` lists the bugs that audits must catch.
 
 `guess` has the statistic, a discriminant that is fitted to transcripts, and the bound for claims of a Gaussian
-mechanism; `runs` makes transcripts of one agent's runs, `shared` those of a coalition that sees totals, `steps` audits
-a solver. `tacit.workflows.audits` has an audit for every private method, by name.
+mechanism; `runs` makes transcripts of one agent's runs, `shared` those of a coalition that sees totals, `papers` audits
+methods with the noise of the papers, `steps` a solver. `tacit.workflows.audits` has an audit for every private method,
+by name.
 """
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+from tacit.privacy.audit import papers
 from tacit.privacy.audit.bounds import Audited, Sampler, audit, epsilon_lower_bound, mu_lower_bound
 from tacit.privacy.audit.guess import Discriminant, audit_transcripts
+from tacit.privacy.audit.papers import audit_dual_perturbed, audit_primal_perturbed
 from tacit.privacy.audit.runs import Case, audit_run
 from tacit.privacy.audit.shared import BUGS, audit_shared
 from tacit.privacy.audit.steps import audit_solver
@@ -26,6 +32,8 @@ __all__ = [
     "Discriminant",
     "Sampler",
     "audit",
+    "audit_dual_perturbed",
+    "audit_primal_perturbed",
     "audit_run",
     "audit_shared",
     "audit_solver",
@@ -33,3 +41,20 @@ __all__ = [
     "epsilon_lower_bound",
     "mu_lower_bound",
 ]
+
+_BEFORE = {"audit_gaussian": "dvp --rounds 1", "audit_token": "pi-admm", "AUDITS": "NAME"}  # public in version 0.1.0
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _BEFORE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"{name} will go: take the command `tacit audit {_BEFORE[name]}`", DeprecationWarning, stacklevel=2)
+    if name != "AUDITS":
+        return getattr(papers, name)
+    return {
+        "dvp": audit_dual_perturbed,
+        "dvp-gaussian": papers.audit_gaussian,
+        "pi-admm2": papers.audit_token,
+        "solver": audit_solver,
+        "shared-descent": audit_shared,
+    }
