@@ -34,11 +34,11 @@ SHARP = [
     "pvp-paper --epsilon 1 --samples 10000",
     *(f"{name} --epsilon 4 --rounds 8 --samples {8000 if name != 'dvp' else 12000}" for name in OBJECTIVE),
     "one-shot --epsilon 4 --samples 40000",
+    "mr-admm --epsilon 1 --rounds 1 --samples 40000",
 ]
 BLUNT = [
     "solver --epsilon 1 --samples 10000",
     "mr-admm --epsilon 4 --rounds 8 --steer --samples 4000",
-    "mr-admm --epsilon 1 --rounds 1 --samples 40000",
 ]
 
 
