@@ -18,7 +18,7 @@ WORKERS := --numprocesses 6 --dist worksteal
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics adversary chaos fuzz reproduce clean
+.PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics audit adversary chaos fuzz reproduce clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -86,6 +86,9 @@ bench: $(READY)   ## speed, as ratios measured in one run
 
 statistics: $(READY)  ## the laws of the noise, from a million draws of each: some minutes
 	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/privacy/test_noise.py
+
+audit: $(READY)   ## every private method against its claim, and every planted bug: half an hour; docs/audits.md keeps the result
+	OMP_NUM_THREADS=1 $(BIN)/python tests/audit_runs.py
 
 adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py

@@ -20,7 +20,6 @@ from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.papers import incremental_admm_methods as paper
 from tacit.papers.incremental_admm_methods import LOGISTIC, RIDGE
-from tacit.privacy.audit import audit_token
 from tacit.privacy.laws import output_law_within
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.sensitivity import minimiser_sensitivity
@@ -198,14 +197,6 @@ def test_against_calibrated_noise_the_best_estimate_is_the_released_x():
     assert likely(TenthOfTheNoise(5))[0] < 1e-6
 
 
-def test_an_audit_of_several_visits_catches_half_of_the_noise():
-    """Neyman and Pearson's statistic on what the others see: false alarms one in a thousand."""
-    shipped, halved = (audit_token(1.0, planted=planted, samples=20_000, seed=1) for planted in (False, True))
-    assert not shipped.caught
-    assert shipped.lower > 0.2  # it sees the two data sets apart
-    assert halved.caught
-
-
 @pytest.mark.parametrize(
     ("attack", "message"),
     [
@@ -302,6 +293,8 @@ def test_an_attack_that_cannot_be_solved_is_left_out(tacit, monkeypatch):
 
 
 def test_an_audit_of_the_token_is_on_the_command_line(tacit):
-    code, out, _ = tacit("audit", "pi-admm2", "--samples", "2000", "--json")
-    assert code == 0
-    assert json.loads(out)["delta"] == 1e-4
+    """By its name, and by the one that it had before."""
+    for name in ("pi-admm", "pi-admm2"):
+        code, out, _ = tacit("audit", name, "--rounds", "1", "--samples", "1000", "--json")
+        assert code == 0
+        assert json.loads(out)["delta"] == 1e-5

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
-import inspect
 import json as json_format
-from contextlib import nullcontext
-from dataclasses import asdict
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar
+from tacit.cli.console import err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
-from tacit.errors import InputError
+from tacit.workflows.recipes import RECIPES
 
 
 def audit(
     algorithm: Annotated[
-        str, typer.Argument(help="One of: dvp, dvp-gaussian, pi-admm2, solver, shared-descent.", show_default=False)
+        str,
+        typer.Argument(
+            help=f"A private method, one of: {', '.join(RECIPES)}; or dvp-paper, pvp-paper, solver.", show_default=False
+        ),
     ],
-    epsilon: Annotated[float, typer.Option(help="The epsilon that the step, or the run, claims.")] = 1.0,
-    as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="The paper's own version, without corrections.")
+    epsilon: Annotated[float, typer.Option(help="The epsilon that the run claims.")] = 1.0,
+    delta: Annotated[float | None, typer.Option(help="The delta that the run claims.", show_default="1e-05")] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="The noisy steps of the run; 1 audits a single step.", show_default="8; shared-descent: 3"),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="How many runs on each of two neighbouring data sets.", show_default="40000"),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="How long to run, about, instead of --samples.", show_default=False)
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the trade-off curve, with that of the claim, to this PNG file.", show_default=False),
+    ] = None,
+    steer: Annotated[
+        bool,
+        typer.Option("--steer", help="The others change in mid-run how much the record counts: finds reused noise."),
     ] = False,
     planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit should catch.")] = False,
+    as_printed: Annotated[
+        bool, typer.Option("--as-printed", help="The paper's own version of dvp-paper, without corrections.")
+    ] = False,
     bug: Annotated[
         str | None,
         typer.Option(help="Which bug to plant in shared-descent: share, variance or rounding.", show_default="share"),
@@ -37,56 +60,71 @@ def audit(
         int | None,
         typer.Option(help="How many of them collude, for shared-descent.", show_default="the most below one half"),
     ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            help="How many runs on each of two neighbouring data sets.", show_default="1000000; shared-descent: 40000"
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The seed of the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the bits of which the noise is made.")] = 0,
     json: Json = False,
 ) -> None:
     """Test whether a private method reveals more than it claims.
 
-    The audit runs the real code on two neighbouring data sets, counts an event that was fixed beforehand, and prints a
-    lower bound on epsilon that holds with a confidence of 99.9%. The exit code is 0 if the bound is at or below the
-    claim, and 1 if it is above. An audit can show that a claim is false, never that it is true.
+    The audit runs the real code on two neighbouring data sets, with the noise of real runs. From a first part of the
+    runs it learns to guess the data set, by a linear discriminant on everything that is released. The errors of its
+    guesses in the other runs give a lower bound on epsilon, with a confidence of 99.9%. The exit code is 0 if the bound
+    is at or below the claim, and 1 if it is above. An audit can show that a claim is false, never that it is true.
 
-    - `dvp`: one step of dual variable perturbation.
-    - `dvp-gaussian`: the same with Gaussian noise, calibrated to (epsilon, 1e-4). The planted bug halves the noise.
-    - `pi-admm2`: three visits of the token to one agent, against all other agents together, with Gaussian noise for
-      the same total. The planted bug halves the noise.
-    - `solver`: one minimiser, released with noise in its objective. The planted bug stops the solver early.
-    - `shared-descent`: three rounds of gradient descent with shared noise, calibrated to (epsilon, 1e-5), against
-      `--colluders` of the `--members` together. They see all totals and know their own rows and noise. Totals are
-      computed by the real protocol, which needs `pip install 'tacit-learn[exchange]'`. The bound assumes what the
-      method claims: that the totals are those of a Gaussian mechanism. It takes some minutes; less with a bug, where
-      the noise is not that of the operating system. `--bug share`: a member forgets its share of the noise.
-      `--bug variance`: shares are as small as if nobody colluded. `--bug rounding`: rows are rounded to a grid that is
-      much wider than a share.
+    - A method of `tacit train`: a run of `--rounds` noisy steps, calibrated to (epsilon, delta) as for training. All
+      other agents attack one agent. The bound assumes what the method claims: that what leaves is a Gaussian mechanism.
+      `--json` also has a bound that assumes nothing (`distribution_free`); it needs many more runs to be near.
+      `--planted` halves the noise.
+    - `shared-descent`: `--colluders` of the `--members` attack together. They see all totals and know their own rows
+      and noise. Totals are computed by the real protocol, which needs `pip install 'tacit-learn[exchange]'`.
+      `--bug share`: a member forgets its share of the noise. `--bug variance`: shares are as small as if nobody
+      colluded. `--bug rounding`: rows are rounded to a grid that is much wider than a share.
+    - `dvp-paper`, `pvp-paper`: one step with the noise of the paper, at alpha = epsilon; delta is 0.
+    - `solver`: one minimiser of a solver that stops early. `--planted` leaves out the mask that hides how early.
 
-    Examples: `tacit audit dvp --epsilon 1 --as-printed`, `tacit audit solver --planted`,
-    `tacit audit shared-descent --colluders 1 --bug variance`
+    Examples: `tacit audit mr-admm`, `tacit audit pvp --rounds 1 --minutes 2 --plot pvp.png`,
+    `tacit audit dvp-paper --as-printed`, `tacit audit shared-descent --colluders 1 --bug variance`
     """
-    from tacit.privacy.audit import AUDITS  # slow to import: not for --help
+    from tacit.workflows.audits import ALIASES, AUDITS, audit_named  # slow to import: not for --help
 
-    run = names.pick(AUDITS, algorithm, "algorithm")
-    options = {"as_printed": as_printed or None, "planted": planted or None, "bug": bug, "members": members}
-    options |= {"colluders": colluders, "samples": samples}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    known = inspect.signature(run).parameters
-    for name in given:
-        if name not in known:
-            raise InputError(f"the audit {algorithm} has no --{name.replace('_', '-')}")
-    with rounds_bar(0) if "progress" in known else nullcontext() as bar:
-        if bar is not None:
-            given["progress"] = lambda done, total: bar.update(
-                bar.task_ids[0], description="batches of runs", completed=done, total=total
-            )
-        found = run(epsilon, seed=seed, **given)
+    if plot is not None:
+        names.require_plot()
+        names.folder(plot.parent)
+    name = ALIASES.get(algorithm, algorithm)
+    if name != algorithm:
+        warn(f"the audit {algorithm} is now called {name}")
+    if name == "dvp" and as_printed:
+        name = "dvp-paper"
+    names.pick(AUDITS, name, "algorithm")
+    options = {"delta": delta, "rounds": rounds, "samples": samples, "minutes": minutes, "bug": bug}
+    options |= {"members": members, "colluders": colluders, "planted": planted or None}
+    options |= {"as_printed": as_printed or None, "steer": steer or None}
+    given: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
+    with ExitStack() as shown:
+        bars: list[Progress] = []
+
+        def progress(done: int, total: int) -> None:
+            if not bars:  # a refusal comes before, without a bar
+                bars.append(shown.enter_context(rounds_bar(total)))
+            bars[0].update(bars[0].task_ids[0], description="batches of runs", completed=done, total=total)
+
+        found = audit_named(name, epsilon, seed=seed, progress=progress, **given)
+    if plot is not None:
+        from tacit.report.plots import trade_off
+
+        trade_off(found, plot, f"tacit audit {name}")
+        tell_written(plot)
     if json:
-        plain = asdict(found) | {"caught": found.caught, "ratio": found.ratio}
-        plain |= {"claim": found.claimed, "lower_bound": found.lower, "runs": found.samples}
+        plain: dict[str, Any] = {
+            "claim": found.claimed,
+            "lower_bound": found.lower,
+            "ratio": found.ratio,
+            "runs": found.samples,
+        }
+        plain |= {"caught": found.caught, "delta": found.delta, "confidence": found.confidence}
+        plain |= {"distribution_free": found.distribution_free, "gaussian": found.gaussian, "against": found.against}
+        # The names of version 0.1.0.
+        plain |= {"claimed": found.claimed, "lower": found.lower, "samples": found.samples}
+        plain |= {"threshold": found.threshold, "negated": found.negated}
         typer.echo(json_format.dumps(plain))
     else:
         verdict = "caught: the claim is false" if found.caught else "not caught"
@@ -95,7 +133,7 @@ def audit(
         )
         against = f" against {found.against}" if found.against else ""
         screen.print(
-            f"{algorithm}{flaw}: epsilon{against} is at least {found.lower:.4f} "
+            f"{name}{flaw}: epsilon{against} is at least {found.lower:.4f} "
             f"({found.confidence:.1%} confidence, {found.samples:,} runs under each data set); "
             f"claimed {found.claimed:g}{f' at delta {found.delta:g}' if found.delta else ''}: {verdict}"
         )

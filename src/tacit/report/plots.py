@@ -8,9 +8,13 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
+from tacit.errors import InputError
 from tacit.files import replacing
 from tacit.papers.experiment import Panel, PaperFigure
+from tacit.privacy.accounting import gaussian_steps
+from tacit.privacy.audit import Audited
 from tacit.workflows.comparison import MethodResult
 from tacit.workflows.training import Trained
 
@@ -95,6 +99,36 @@ def learnt_of_each_other(tables: dict[str, np.ndarray], path: str | os.PathLike[
         axes.locator_params(integer=True)
     grid[0].set_ylabel("of agent i")
     figure.colorbar(drawn, ax=list(grid), label="epsilon")
+    _save(figure, path, dpi=110)
+
+
+def trade_off(found: Audited, path: str | os.PathLike[str], title: str) -> None:
+    """How often a guess of the data set is wrong under either of the two, over all thresholds; and what the claim
+    allows at the least. A curve below the claim's would be a caught bug."""
+    if found.scores is None:
+        raise InputError("the audit kept no scores to draw")
+    first, second = (np.sort(scores) for scores in found.scores)
+    at = np.quantile(np.concatenate([first, second]), np.linspace(0.0, 1.0, 400))
+    missed = np.searchsorted(first, at, side="right") / len(first)  # the first data set, taken for the second
+    wrong = 1 - np.searchsorted(second, at, side="right") / len(second)
+    figure = _figure(5.6, 5.2, title)
+    axes = figure.subplots()
+    axes.plot([0, 1], [1, 0], color=_GREY, lw=1, ls=":", label="a blind guess")
+    rate = np.linspace(0.0, 1.0, 400)
+    e = math.exp(found.claimed)
+    allowed = np.maximum.reduce([np.zeros_like(rate), 1 - found.delta - e * rate, (1 - found.delta - rate) / e])
+    claim = f"the claim: epsilon {found.claimed:.4g}" + (f", delta {found.delta:g}" if found.delta else "")
+    axes.plot(rate, allowed, color=_ORANGE, lw=1.5, label=claim)
+    if found.delta > 0:
+        mu = 1 / gaussian_steps(1, found.claimed, found.delta).multiplier
+        axes.plot(rate, ndtr(-ndtri(rate) - mu), color=_ORANGE, lw=1.5, ls="--", label="the same, Gaussian mechanism")
+    shown = f"found: epsilon at least {found.lower:.4g}, {found.samples:,} runs each"
+    axes.plot(wrong, missed, color=_BLUE, lw=2, label=shown)
+    axes.set(
+        xlim=(0, 1), ylim=(0, 1), xlabel="wrong under the second data set", ylabel="wrong under the first data set"
+    )
+    axes.legend(frameon=False, fontsize=8)
+    _plain(axes)
     _save(figure, path, dpi=110)
 
 

@@ -4,40 +4,57 @@ First an event E of the output is fixed, on separate samples. Then fresh samples
 either data set. If a mechanism is epsilon-differentially private, P(E) <= exp(epsilon) P'(E); bounds of Clopper and
 Pearson on both frequencies turn that into a lower bound on epsilon, which holds with the stated confidence whatever the
 mechanism does inside. For an (epsilon, delta) claim, P(E) - delta takes the place of P(E). An audit can only show that
-a claim is false. To show what it can detect, each audit comes with a bug that it must catch: the paper's own version,
-or one that is planted here, in the audit, and is not a setting of any method.
+a claim is false. `tests/planted_privacy_bugs.py` lists the bugs that audits must catch.
 
-The audit of shared noise (`audit_shared`) tests the claim of a Gaussian mechanism, which says more than one pair of
-epsilon and delta: `mu_lower_bound`.
+`guess` has the statistic, a discriminant that is fitted to transcripts, and the bound for claims of a Gaussian
+mechanism; `runs` makes transcripts of one agent's runs, `shared` those of a coalition that sees totals, `papers` audits
+methods with the noise of the papers, `steps` a solver. `tacit.workflows.audits` has an audit for every private method,
+by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from typing import Any
 
+from tacit.privacy.audit import papers
 from tacit.privacy.audit.bounds import Audited, Sampler, audit, epsilon_lower_bound, mu_lower_bound
+from tacit.privacy.audit.guess import Discriminant, audit_transcripts
+from tacit.privacy.audit.papers import audit_dual_perturbed, audit_primal_perturbed
+from tacit.privacy.audit.runs import Case, audit_run
 from tacit.privacy.audit.shared import BUGS, audit_shared
-from tacit.privacy.audit.steps import audit_dual_perturbed, audit_gaussian, audit_solver, audit_token
+from tacit.privacy.audit.steps import audit_solver
 
 __all__ = [
-    "AUDITS",
     "BUGS",
     "Audited",
+    "Case",
+    "Discriminant",
     "Sampler",
     "audit",
     "audit_dual_perturbed",
-    "audit_gaussian",
+    "audit_primal_perturbed",
+    "audit_run",
     "audit_shared",
     "audit_solver",
-    "audit_token",
+    "audit_transcripts",
     "epsilon_lower_bound",
     "mu_lower_bound",
 ]
 
-AUDITS: dict[str, Callable[..., Audited]] = {
-    "dvp": audit_dual_perturbed,
-    "dvp-gaussian": audit_gaussian,
-    "pi-admm2": audit_token,
-    "solver": audit_solver,
-    "shared-descent": audit_shared,
-}
+_BEFORE = {"audit_gaussian": "dvp --rounds 1", "audit_token": "pi-admm", "AUDITS": "NAME"}  # public in version 0.1.0
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _BEFORE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"{name} will go: take the command `tacit audit {_BEFORE[name]}`", DeprecationWarning, stacklevel=2)
+    if name != "AUDITS":
+        return getattr(papers, name)
+    return {
+        "dvp": audit_dual_perturbed,
+        "dvp-gaussian": papers.audit_gaussian,
+        "pi-admm2": papers.audit_token,
+        "solver": audit_solver,
+        "shared-descent": audit_shared,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtri
@@ -28,6 +28,9 @@ class Audited:
     negated: bool
     delta: float = 0.0  # of an (epsilon, delta) claim
     against: str = ""  # who attacks, where the claim depends on it
+    distribution_free: float | None = None  # the part of `lower` that assumes nothing about the mechanism
+    gaussian: float | None = None  # the part that assumes a Gaussian mechanism, as the claim says
+    scores: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False, compare=False)  # of the fresh runs
 
     @property
     def ratio(self) -> float:
@@ -40,7 +43,9 @@ class Audited:
         return self.lower > self.claimed
 
 
-def epsilon_lower_bound(hits: int, others: int, samples: int, delta: float = 0.0) -> float:
+def epsilon_lower_bound(
+    hits: int, others: int, samples: int, delta: float = 0.0, confidence: float = CONFIDENCE
+) -> float:
     """ln((P - delta)/P') at its least, from `hits` and `others` out of `samples` each (Clopper and Pearson).
 
     >>> epsilon_lower_bound(0, 0, 1000)
@@ -48,34 +53,56 @@ def epsilon_lower_bound(hits: int, others: int, samples: int, delta: float = 0.0
     >>> 0.9 < epsilon_lower_bound(500_000, 183_940, 1_000_000) < 1.0
     True
     """
-    miss = (1 - CONFIDENCE) / 2  # either of the two bounds may fail
+    miss = (1 - confidence) / 2  # either of the two bounds may fail
     least = (float(beta.ppf(miss, hits, samples - hits + 1)) if hits else 0.0) - delta
     most = float(beta.ppf(1 - miss, others + 1, samples - others)) if others < samples else 1.0
     return max(0.0, math.log(least / most)) if least > 0 else 0.0
 
 
-def audit(sample: Sampler, claimed: float, batches: int, delta: float = 0.0) -> Audited:
+def audit(
+    sample: Sampler,
+    claimed: float,
+    batches: int,
+    delta: float = 0.0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audited:
     """Fixes the event on the first batches (a fifth), then tests it on fresh ones."""
-    pilots = max(1, batches // 5)
-    pilot = [np.concatenate([sample(which, t) for t in range(pilots)]) for which in (0, 1)]
+    pilots, drawn = max(1, batches // 5), []
+    for t in range(batches):
+        drawn.append((sample(0, t), sample(1, t)))
+        if progress is not None:
+            progress(t + 1, batches)
+    pilot, (first, second) = (
+        [np.concatenate(parts) for parts in zip(*some, strict=True)] for some in (drawn[:pilots], drawn[pilots:])
+    )
+    threshold, negated = best_event(*pilot, delta=delta)
+    hits, others = (int(((-x if negated else x) > threshold).sum()) for x in (first, second))
+    lower = epsilon_lower_bound(hits, others, len(first), delta)
+    return Audited(
+        claimed,
+        lower,
+        CONFIDENCE,
+        len(first),
+        threshold,
+        negated,
+        delta,
+        distribution_free=lower,
+        scores=(first, second),
+    )
+
+
+def best_event(first: np.ndarray, second: np.ndarray, *, delta: float) -> tuple[float, bool]:
+    """The threshold, and whether the statistic is negated, with which pilot runs show the largest epsilon."""
     best = (-1.0, 0.0, False)
     for negated in (False, True):
-        a, b = (-x if negated else x for x in pilot)
+        a, b = (-x if negated else x for x in (first, second))
         for threshold in np.quantile(np.concatenate([a, b]), np.linspace(0.5, 0.999, 60)):
             found = epsilon_lower_bound(int((a > threshold).sum()), int((b > threshold).sum()), len(a), delta)
             best = max(best, (found, float(threshold), negated))
-    _, threshold, negated = best
-    hits, samples = [0, 0], 0
-    for t in range(pilots, batches):
-        for which in (0, 1):
-            x = sample(which, t)
-            hits[which] += int(((-x if negated else x) > threshold).sum())
-        samples += len(x)
-    lower = epsilon_lower_bound(hits[0], hits[1], samples, delta)
-    return Audited(claimed, lower, CONFIDENCE, samples, threshold, negated, delta)
+    return best[1], best[2]
 
 
-def mu_lower_bound(wrong: int, guesses: int) -> float:
+def mu_lower_bound(wrong: int, guesses: int, confidence: float = CONFIDENCE) -> float:
     """How far apart two data sets are at least, from how often a guess was wrong: half of the guesses under either.
 
     A release is mu-Gaussian-private if telling two neighbours apart is as hard as telling N(0, 1) from N(mu, 1): then
@@ -90,12 +117,17 @@ def mu_lower_bound(wrong: int, guesses: int) -> float:
     """
     if wrong >= guesses:
         return 0.0
-    return max(0.0, -2 * float(ndtri(beta.ppf(CONFIDENCE, wrong + 1, guesses - wrong))))
+    return max(0.0, -2 * float(ndtri(beta.ppf(confidence, wrong + 1, guesses - wrong))))
 
 
 def batches_of(samples: int) -> tuple[int, int]:
     """How many runs go into a batch, and how many batches there are, with those that fix the event."""
+    check_samples(samples)
+    size = min(2000, samples // 5)
+    return size, math.ceil(samples / size) + max(1, samples // size // 4)
+
+
+def check_samples(samples: int) -> None:
+    """Refuses so few runs that they show nothing."""
     if samples < 1000:
         raise InputError(f"an audit needs at least 1000 samples, not {samples}")
-    size = min(20_000, samples // 5)
-    return size, math.ceil(samples / size) + max(1, samples // size // 4)

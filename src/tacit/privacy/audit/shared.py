@@ -6,14 +6,15 @@ runs lie side by side: in the protocol, a member's row has one entry for each ru
 
 The two data sets differ in one record of member 0, where a record reveals most: the loss has its largest slope at all
 points that the run reaches. The last t members collude. From every total they subtract their own rows, and guess the
-data set by a linear discriminant that pilot runs have fixed: it knows nothing about the method.
+data set by a linear discriminant that pilot runs have fixed: it knows nothing about the method
+(`tacit.privacy.audit.guess`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ from tacit.core.schedule import Turn
 from tacit.errors import InputError, whole
 from tacit.exchange.totals import SecretSharedTotals, TotalInbox
 from tacit.privacy.accounting import gaussian_steps
-from tacit.privacy.audit.bounds import CONFIDENCE, Audited, mu_lower_bound
-from tacit.privacy.closed_forms import gaussian_epsilon
+from tacit.privacy.audit.bounds import Audited, check_samples
+from tacit.privacy.audit.guess import Progress, audit_transcripts
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import LawName, Noise, Scale, SecureNoise, SeededNoise
 from tacit.privacy.plan import Facts, calibrate
@@ -49,6 +50,8 @@ _MOST_ROWS = 4096  # of one member
 def audit_shared(
     epsilon: float,
     *,
+    delta: float = DELTA,
+    rounds: int = ROUNDS,
     members: int = 5,
     colluders: int | None = None,
     planted: bool = False,
@@ -56,21 +59,18 @@ def audit_shared(
     secure: bool = True,
     seed: int = 0,
     samples: int = 40_000,
-    progress: Callable[[int, int], None] | None = None,
+    minutes: float | None = None,
+    progress: Progress | None = None,
 ) -> Audited:
-    """Three rounds of shared-descent at (epsilon, 1e-5), against `colluders` of the members; by default the most that
+    """Some rounds of shared-descent at (epsilon, delta), against `colluders` of the members; by default the most that
     are fewer than half.
-
-    The claim under test is that of the events: what the coalition sees is a Gaussian mechanism. So the bound is one on
-    mu (`mu_lower_bound`), given as the epsilon that this mu has at delta. It exceeds the true value with a probability
-    of at most 0.001.
 
     The noise is `SecureNoise`, with bits from the seed, so that an audit can be repeated. If not `secure`, and with a
     `bug` (one of `BUGS`; `planted` is the first), it is `SeededNoise`: the same law, in a fraction of the time.
     """
-    if samples < 1000:
-        raise InputError(f"an audit needs at least 1000 samples, not {samples}")
+    check_samples(samples)
     whole("members", members, 2)
+    whole("rounds", rounds, 1)
     colluders = (members - 1) // 2 if colluders is None else colluders
     check_graph(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
     bug = "share" if planted and bug is None else bug
@@ -80,32 +80,39 @@ def audit_shared(
         raise InputError(f"against {colluders} of {members} members no noise is shared, so no bug can spoil it")
     if bug == "variance" and colluders == 0:
         raise InputError("without colluders N/(N - t) is 1: nothing can be forgotten")
-    half = _half(epsilon, members, colluders)
+    half = _half(epsilon, delta, rounds, members, colluders)
     if bug is None:
         half = min(half, 32)  # any number will do
     if 2 * half > _MOST_ROWS:
         raise InputError(f"the bug rounding needs {2 * half} records a member, above {_MOST_ROWS}: raise epsilon")
-    algorithm = _calibrated(epsilon, members, colluders, rows=2 * half)
-    runs = Runs(members, colluders, half, size=max(1, min(samples // 5, _RECORDS // (2 * half * members))))
+    algorithm = _calibrated(epsilon, members, colluders, rows=2 * half, delta=delta, rounds=rounds)
+    runs = Runs(
+        members, colluders, half, rounds=rounds, size=max(1, min(samples // 5, _RECORDS // (2 * half * members)))
+    )
     if bug == "variance":
         assert algorithm.deviation is not None
         algorithm = replace(algorithm, deviation=algorithm.deviation * math.sqrt(1 - colluders / members))
-    noise: Noise = SeededNoise(seed)
-    if bug == "share":
-        noise = _Forgotten(seed, runs.size)
-    elif bug == "rounding":
-        noise = _Coarse(seed)
-    elif bug is None and secure:
-        noise = SecureNoise(random_bytes=np.random.default_rng(seed).bytes)
-    mu, threshold, tested = _guess(algorithm, runs, noise, samples, progress)
-    return Audited(
-        claimed=epsilon,
-        lower=gaussian_epsilon(1 / mu, DELTA) if mu > 0 else 0.0,
-        confidence=CONFIDENCE,
-        samples=tested,
-        threshold=threshold,
-        negated=False,
-        delta=DELTA,
+    bits, batches = np.random.default_rng(seed).bytes, count()
+
+    def transcripts(which: int) -> np.ndarray:
+        noise: Noise = SeededNoise(seed)
+        if bug == "share":
+            noise = _Forgotten(seed, runs.size)
+        elif bug == "rounding":
+            noise = _Coarse(seed)
+        elif bug is None and secure:
+            noise = SecureNoise(random_bytes=bits)
+        # Seeded streams of two batches, and of the two data sets, must not coincide.
+        return runs.seen(algorithm, noise, which, next(batches) * rounds)
+
+    return audit_transcripts(
+        transcripts,
+        size=runs.size,
+        epsilon=epsilon,
+        delta=delta,
+        samples=samples,
+        minutes=minutes,
+        progress=progress,
         against=f"{colluders} of the {members} members together",
     )
 
@@ -119,8 +126,8 @@ class Runs(Blocks):
     the noise of the others is rounded away, and that of member 0 decides between two whole numbers.
     """
 
-    def __init__(self, members: int, colluders: int, half: int, size: int) -> None:
-        self.members, self.colluders, self.size, self.half = members, colluders, size, half
+    def __init__(self, members: int, colluders: int, half: int, size: int, rounds: int = ROUNDS) -> None:
+        self.members, self.colluders, self.size, self.half, self.rounds = members, colluders, size, half, rounds
         self.graph, ids = Graph.complete(members), np.arange(members * size)
         self.view = View(ids, np.full((len(ids), 1), members - 1.0), members)
         self.turn = Turn(ids, ids, np.zeros(len(ids) + 1, dtype=int), np.zeros(0, dtype=int))
@@ -136,7 +143,7 @@ class Runs(Blocks):
         link, start = _Link(self), np.zeros((len(self.view.ids), 1))
         self.problem = self.problems[which]
         state = algorithm.init(self.problem, self.view, start, Inbox(start, self.turn.indptr, self.turn.indices))
-        for k in range(ROUNDS):
+        for k in range(self.rounds):
             state, _ = tick(algorithm, state, self, noise, self.turn, t + k, link)
         self.models = algorithm.estimate(state)
         return np.array(link.seen).T
@@ -191,10 +198,10 @@ class _Coarse(SeededNoise):
         return np.round(super().add(law, value, scale, ids, t, onto))
 
 
-def _half(epsilon: float, members: int, colluders: int) -> int:
+def _half(epsilon: float, delta: float, rounds: int, members: int, colluders: int) -> int:
     """Half the number of a member's records, for which a share of the noise is between 0.1 and 0.2 wide. A record moves
     the gradient by 1/half, and the share is so many times as wide as its multiplier."""
-    step = gaussian_steps(ROUNDS, epsilon, DELTA).multiplier
+    step = gaussian_steps(rounds, epsilon, delta).multiplier
     share = step / math.sqrt(max(members - colluders, 1))
     return 2 ** max(1, math.floor(math.log2(10 * share)))
 
@@ -208,43 +215,12 @@ def _method(deviation: float, colluders: int) -> SummedGradientDescent:
     return SummedGradientDescent(step=_STEP, momentum=_MOMENTUM, deviation=deviation, colluders=colluders)
 
 
-def _calibrated(epsilon: float, members: int, colluders: int, rows: int) -> SummedGradientDescent:
+def _calibrated(
+    epsilon: float, members: int, colluders: int, rows: int, delta: float = DELTA, rounds: int = ROUNDS
+) -> SummedGradientDescent:
     facts = Facts(sizes=[rows] * members, dimension=1, **_public())
 
     def make(budget: Gaussian) -> SummedGradientDescent:
         return _method(share_deviation(facts, budget, colluders=colluders, dropouts=0), colluders)
 
-    return calibrate(make, facts, Graph.complete(members), ROUNDS, epsilon=epsilon, delta=DELTA)
-
-
-def _guess(
-    algorithm: SummedGradientDescent,
-    runs: Runs,
-    noise: Noise,
-    samples: int,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[float, float, int]:
-    """The bound on mu, the threshold of the guess, and how many runs were guessed at under each data set.
-
-    A first fifth of the runs fixes the discriminant: the difference of the means, by the inverse covariance. The guess
-    is the first data set if the discriminant is above the middle of the two means.
-    """
-    tested = math.ceil(samples / runs.size)
-    pilots = math.ceil(tested / 4)
-
-    def batch(b: int) -> list[np.ndarray]:
-        # Streams of batches and of the two data sets must not coincide.
-        seen = [runs.seen(algorithm, noise, which, (2 * b + which) * ROUNDS) for which in (0, 1)]
-        if progress is not None:
-            progress(b + 1, pilots + tested)
-        return seen
-
-    a, b = (np.concatenate(parts) for parts in zip(*map(batch, range(pilots)), strict=True))
-    within = np.atleast_2d(np.cov(np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)]).T))
-    weights = np.linalg.lstsq(within, a.mean(axis=0) - b.mean(axis=0), rcond=None)[0]
-    threshold = float(weights @ (a.mean(axis=0) + b.mean(axis=0)) / 2)
-    wrong = 0
-    for k in range(pilots, pilots + tested):
-        first, second = batch(k)
-        wrong += int((first @ weights <= threshold).sum() + (second @ weights > threshold).sum())
-    return mu_lower_bound(wrong, 2 * tested * runs.size), threshold, tested * runs.size
+    return calibrate(make, facts, Graph.complete(members), rounds, epsilon=epsilon, delta=delta)
