@@ -7,8 +7,8 @@ and a deviation of m in every entry. docs/privacy.md proves that for all of thes
 
     P* = (1-q) N(0, m^2) + q N(1/2, m^2),      Q* = (1-q) N(0, m^2) + q N(-1/2, m^2),
 
-dominates the mechanism, as its compositions do the mechanism's (Zhu, Dong, Wang 2022); and it is one of the pairs. It is
-its own mirror image, so one loss distribution serves both orders of the neighbours. With x = m z the loss
+dominates the mechanism, as its compositions do the mechanism's (Zhu, Dong, Wang 2022); and it is one of the pairs.
+It is its own mirror image, so one loss distribution serves both orders of the neighbours. With x = m z the loss
 ln(P*/Q*) grows in z, and takes the value e at
 
     z(e) = m e + 2 m asinh( (1-q)/q exp(1/(8 m^2)) sinh(e/2) )
