@@ -35,8 +35,8 @@ class Problem:
     """The local objectives of a block of agents, from `parts`, one (X_i, y_i) an agent.
 
     `tolerance` is the gradient norm to which `argmin` solves; where the objective is strongly convex with rho > 1, it
-    is at least how near the minimiser is. It is met, or `NotConverged` is raised. `radius` is public: private steps clip models that lie farther from
-    zero, so that no neighbour chooses the numbers that are rounded.
+    is at least how near the minimiser is. It is met, or `NotConverged` is raised. `radius` is public: private steps
+    clip models that lie farther from zero, so that no neighbour chooses the numbers that are rounded.
 
     >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])], scale=2.0, l2=0.1)
     >>> problem.agents, problem.dimension, problem.sizes.tolist()

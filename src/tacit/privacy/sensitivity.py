@@ -100,8 +100,8 @@ def require_room(rounding: np.ndarray, moved: np.ndarray, sure: Solved | None = 
         )
     if sure is not None and np.any(sure.steps > _MOST_STEPS):
         raise NoRoom(
-            f"a minimiser may take {np.max(sure.steps):.2g} gradients, and a private one must not fail: raise l2 or the "
-            "penalty"
+            f"a minimiser may take {np.max(sure.steps):.2g} gradients, and a private one must not fail: raise l2 "
+            "or the penalty"
         )
 
 

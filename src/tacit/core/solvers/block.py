@@ -184,14 +184,10 @@ class RowStore:
         norms, rest = np.full(len(ids), np.inf), np.arange(len(ids))
         if grams is not None:
             few = np.flatnonzero((first[ids] >= 0) & (rho > 0.0))
-            self._share_out(
-                few, ids, lambda k: gram.minimise(k, ids, first, grams, *self.data, rho, b, f, aims, norms)
-            )
+            self._share_out(few, ids, lambda k: gram.minimise(k, ids, first, grams, *self.data, rho, b, f, aims, norms))
             rest = np.flatnonzero(~(norms <= aims))  # or rho is so small that row space ran out of digits
         blocked = quasi_newton.blocked(self.dimension)
-        self._share_out(
-            rest, ids, lambda k: quasi_newton.minimise(k, ids, blocked, *self.data, rho, b, f, aims, norms)
-        )
+        self._share_out(rest, ids, lambda k: quasi_newton.minimise(k, ids, blocked, *self.data, rho, b, f, aims, norms))
         return norms
 
     def _share_out(self, places: np.ndarray, ids: np.ndarray, solve: Callable[[np.ndarray], None]) -> None:

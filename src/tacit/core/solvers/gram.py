@@ -43,8 +43,8 @@ def _newton_step(G, D, rho, e, Ge, K, v, q):  # type: ignore[no-untyped-def]
 @entry
 def minimise(places, ids, first, grams, kind, shape, rows, starts, ends, y, c, rhos, linear, models, aims, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of a block: moves models[k] to agent ids[k]'s minimiser, fills norms[k] with the norm of
-    the gradient there, which is to be aims[k] at most, or leaves models[k] alone where digits run out. X X^T of that agent lies in `grams` from
-    first[ids[k]] on."""
+    the gradient there, which is to be aims[k] at most, or leaves models[k] alone where digits run out. X X^T of that
+    agent lies in `grams` from first[ids[k]] on."""
     g, start = np.empty(models.shape[1]), np.empty(models.shape[1])
     for k in places:
         lo, hi, rho, b, f = starts[ids[k]], ends[ids[k]], rhos[k], linear[k], models[k]
