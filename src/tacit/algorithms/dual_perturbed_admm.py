@@ -59,7 +59,7 @@ class DualPerturbedADMM:
 
     def __post_init__(self) -> None:
         hyper.freeze(self, "penalty", "alpha")
-        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed, varies=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""

@@ -151,8 +151,15 @@ def frozen(name: str, value: Hyper, *, growing: bool = False) -> Any:
     return x if x.ndim else value
 
 
+def checked(name: str, value: Hyper, *, growing: bool = False) -> None:
+    """Refuses what `frozen` refuses, for methods that keep what they were given; `freeze` is better."""
+    frozen(name, value, growing=growing)
+
+
 def at(name: str, value: Hyper, k: int, ids: np.ndarray) -> np.ndarray:
     """The value at noisy step k for each of the agents, (n, 1)."""
+    if callable(value) or (hasattr(value, "at") and not isinstance(value, Geometric | Schedule)):
+        value = frozen(name, value)
     if isinstance(value, Geometric | Schedule):
         return np.broadcast_to(value.at(k, ids), (len(ids), 1))
     x = np.asarray(value, dtype=float)
@@ -229,13 +236,15 @@ def is_budget(budget: Any, kinds: Any) -> bool:
 
 
 def noise_checked(
-    alpha: Hyper | None, budget: Budgets | None, as_printed: bool = False, name: str = "alpha", *, varies: bool = True
+    alpha: Hyper | None, budget: Budgets | None, as_printed: bool = False, name: str = "alpha", *, varies: bool = False
 ) -> None:
     """Refuses two ways of stating the noise at once, and budgets that are none; `varies` allows one for each step."""
     if as_printed and budget is not None:
         raise InputError("the printed versions take no budget; give them the paper's alpha")
     if alpha is not None and budget is not None:
         raise InputError(f"say how private a step is by {name} or by budget, not by both")
+    if alpha is not None:
+        checked(name, alpha)
     if budget is not None and not (is_budget(budget, Pure | Gaussian) and (varies or not isinstance(budget, tuple))):
         several = ", or a tuple with one for each noisy step" if varies else ""
         raise InputError(f"a step's budget is Pure(epsilon) or Gaussian(multiplier){several}, not {budget!r}")

@@ -43,7 +43,7 @@ class OneShotAveraging:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        hyper.noise_checked(None, self.budget, varies=False)
+        hyper.noise_checked(None, self.budget)
         hyper.number("mixing", self.mixing, zero=True)
 
     def schedule(self, graph: Graph) -> Broadcast:

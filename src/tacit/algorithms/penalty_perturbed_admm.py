@@ -41,7 +41,7 @@ class PenaltyPerturbedADMM:
 
     def __post_init__(self) -> None:
         hyper.freeze(self, "penalty", "alpha", growing=("penalty",))
-        hyper.noise_checked(self.alpha, self.budget)
+        hyper.noise_checked(self.alpha, self.budget, varies=True)
         hyper.number("dual_step", self.dual_step)
 
     def schedule(self, graph: Graph) -> Broadcast:

@@ -67,7 +67,7 @@ class PrimalPerturbedADMM:
 
     def __post_init__(self) -> None:
         hyper.freeze(self, "penalty", "alpha")
-        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed, varies=True)
         if self.final is not None and not (isinstance(self.final, int) and self.final >= 0):
             raise InputError(f"final is a round, 0 or later, not {self.final!r}")
         if self.centre not in ("released", "printed"):

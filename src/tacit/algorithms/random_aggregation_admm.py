@@ -72,7 +72,7 @@ class RandomAggregationADMM:
             hyper.number("dual_step", self.dual_step)
         checked_weights("own", self.own)
         hyper.freeze(self, "beta")
-        hyper.noise_checked(self.beta, self.budget, name="beta")
+        hyper.noise_checked(self.beta, self.budget, name="beta", varies=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""

@@ -61,7 +61,7 @@ class RandomAggregationGD:
         hyper.freeze(self, "step", "beta")
         hyper.number("row_norm", self.row_norm)
         checked_weights("weight", self.weight)
-        hyper.noise_checked(self.beta, self.budget, name="beta")
+        hyper.noise_checked(self.beta, self.budget, name="beta", varies=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""

@@ -61,7 +61,7 @@ class RandomCoordinateDescent:
                 hyper.number(name, getattr(self, name))
         if not (isinstance(self.seed, int) and self.seed >= 0):
             raise InputError(f"the seed of the coordinates is a whole number, 0 or more, not {self.seed!r}")
-        hyper.noise_checked(self.beta, self.budget, name="beta", varies=False)
+        hyper.noise_checked(self.beta, self.budget, name="beta")
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""

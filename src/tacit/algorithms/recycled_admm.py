@@ -61,7 +61,7 @@ class RecycledADMM:
 
     def __post_init__(self) -> None:
         hyper.freeze(self, "penalty", "alpha", growing=("penalty",))
-        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed, varies=True)
         if self.dual_step is not None:
             hyper.number("dual_step", self.dual_step)
         hyper.number("gamma", self.gamma, zero=True)

@@ -97,7 +97,7 @@ class SharingADMM:
                     f"rho lies between two numbers, zero or more, not between {self.rho[0]} and {self.rho[1]}"
                 )
         hyper.freeze(self, "beta")
-        hyper.noise_checked(self.beta, self.budget, name="beta")
+        hyper.noise_checked(self.beta, self.budget, name="beta", varies=True)
 
     @classmethod
     def consensus(
