@@ -14,9 +14,8 @@ import numpy as np
 
 import tacit
 from tacit.attacks.poisoning import KINDS
-from tacit.cli.compare import trial
 from tacit.exchange.listening import ROBUST
-from tacit.workflows.comparison import Trust, _run
+from tacit.workflows.comparison import Trust, _run, trial
 from tacit.workflows.recipes import RECIPES, recommended
 
 

@@ -21,9 +21,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from tacit.cli.compare import trial
 from tacit.data import adult, adult_schema, partition
-from tacit.workflows.comparison import methods
+from tacit.workflows.comparison import methods, trial
 from tacit.workflows.graphs import auto_graph
 from tacit.workflows.recipes import Reserve, recommended
 

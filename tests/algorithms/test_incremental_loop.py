@@ -40,5 +40,5 @@ def test_a_stride_equals_its_ticks(algorithm, loss, sparse):
 
 def test_a_solver_that_gives_up_inside_the_loop_says_who():
     problem = tacit.Problem(make_parts(), loss=Logistic(), scale=2.0, tolerance=1e-30)
-    with pytest.raises(tacit.NotConverged, match=r"agent [0-4]: the local minimiser did not reach"):
+    with pytest.raises(tacit.NotConverged, match=r"agent [0-4]: the local minimiser reached gradient norm"):
         tacit.simulate(METHODS["exact"], problem, GRAPH, rounds=5)

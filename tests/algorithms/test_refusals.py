@@ -33,8 +33,11 @@ def test_bad_settings_are_refused(name):
     for bad in (0, -1.0, math.nan, math.inf, np.array([[1.0, 0.0]]), np.array([[math.nan] * 5])):
         refused("alpha must be positive and finite", make(alpha=bad))
         refused("penalty must be positive and finite", make(penalty=bad, alpha=1.0))
-    refused(r"alpha must be a number or an array .* not of shape \(5,\)", make(alpha=np.ones(5)))
-    refused(r"penalty must be a number or an array .* not of shape \(5,\)", make(penalty=np.ones(5)))
+    refused(r"alpha must be a number, .* not of shape \(5, 1, 1\)", make(alpha=np.ones((5, 1, 1))))
+    refused(r"penalty must be a number, .* not of shape \(0,\)", make(penalty=[]))
+    refused("alpha is given for 1 noisy steps; the run needs step 2", make(alpha=[1.0]), rounds=4)
+    refused("a budget is given for 1 noisy steps; the run needs step 2", make(budget=(Pure(1.0),)), rounds=4)
+    refused(r"or a tuple with one for each noisy step", make(budget=()))
     refused("alpha must be a number", make(alpha="much"))
     refused("by alpha or by budget, not by both", make(alpha=1.0, budget=Pure(1.0)))
     refused(r"budget is Pure\(epsilon\) or Gaussian\(multiplier\)", make(budget=1.0))

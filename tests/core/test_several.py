@@ -165,7 +165,7 @@ def test_where_the_fast_solver_gives_up_descent_gets_there():
     norms = problem.store.descend(np.arange(3), rho, b, f, 1 / curved, np.full(3, 400.0), np.full(3, 1e-9))
     assert np.all(norms <= 1e-9)
     best = np.zeros((3, K * D))
-    problem.store.minimise(np.arange(3), rho, b, best, 1e-10)
+    problem.store.minimise(np.arange(3), rho, b, best, np.full(3, 1e-10))
     np.testing.assert_allclose(f, best, atol=1e-8)
 
 

@@ -12,7 +12,14 @@ import pytest
 from conftest import make_parts
 
 import tacit
-from tacit.algorithms import ConsensusADMM, GradientDescent, PrimalPerturbedADMM, RecycledADMM
+from tacit.algorithms import (
+    ConsensusADMM,
+    GradientDescent,
+    PrimalPerturbedADMM,
+    RandomAggregationGD,
+    RandomCoordinateDescent,
+    RecycledADMM,
+)
 from tacit.core.release import Inbox
 from tacit.core.schedule import Broadcast, Cycle
 from tacit.errors import Dropout, ExchangeError, InputError
@@ -574,6 +581,8 @@ METHODS = {
     "r-admm": RecycledADMM(gamma=1.0),
     "gradient descent": GradientDescent(step=0.1, mixing=0.15),
     "private pvp": PrimalPerturbedADMM(alpha=1.0),
+    "one coordinate": RandomCoordinateDescent(step=0.2),
+    "private mean": RandomAggregationGD(step=0.2, weight=(0.5, 0.5), budget=tacit.Gaussian(20.0)),
 }
 graphs = pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))
 
@@ -726,6 +735,10 @@ def test_listeners_get_sums_and_counts_but_no_rows(problem):
         run = tacit.simulate(method, problem, graph, rounds=2, exchange=SecretSharedSums())
         plain = tacit.simulate(method, problem, graph, rounds=2)
         np.testing.assert_allclose(run.estimate, plain.estimate, atol=1e-12)
+    with pytest.raises(InputError, match="no single rows"):
+        tacit.simulate(
+            RandomAggregationGD(step=0.2, weight=(0.4, 0.4)), problem, graph, rounds=1, exchange=SecretSharedSums()
+        )
     for question in ("min", "max", "farthest_pair", "only", "rows", "indices"):
         tacit.simulate(Curious("max"), problem, GRAPHS["random"], rounds=1)
         with pytest.raises(InputError, match="no single rows"):

@@ -16,7 +16,7 @@ from tacit.exchange import IdealTotals, Plain, SecretSharedSums, SecretSharedTot
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.keys import KEY_BYTES, RepeatableWords
 from tacit.exchange.network_sharing import NetworkSharer
-from tacit.exchange.totals import SHARE_BYTES, totals_point
+from tacit.exchange.totals import SHARE_BYTES, TotalInbox, totals_point
 from tacit.exchange.tree import Tree
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.sensitivity import LARGEST_TOTAL, SHARE_GRID
@@ -329,6 +329,11 @@ def test_a_member_that_was_killed_repeats_its_messages():
         end.meet(1, peer.public)
         end.begin(ROWS[0], 4)
     assert ends[0].share(1) == ends[1].share(1)
+
+
+def test_a_total_counts_the_listener_once():
+    with pytest.raises(InputError, match="own row in it"):
+        TotalInbox(np.ones((3, 2)), np.full((3, 1), 3)).with_own(np.ones((3, 2)))
 
 
 @pytest.mark.parametrize("exchange", [Plain(), SecretSharedSums()], ids=["plain", "sums of neighbours"])

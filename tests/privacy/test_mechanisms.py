@@ -114,6 +114,22 @@ def test_a_step_that_has_no_room_is_refused_before_records_are_looked_at(monkeyp
     assert not looked
 
 
+def test_a_refusal_names_what_helps():
+    """A stiff penalty leaves no digits for what a record moves: a smaller one does, a larger one does not."""
+    facts, graph = tacit.Facts(sizes=[100] * 5, dimension=8, scale=350.0, l2=0.1), tacit.Graph.ring(5)
+
+    def planned(penalty):
+        return tacit.plan(tacit.algorithms.RecycledADMM(penalty=penalty, alpha=1.0), facts, graph, 2)
+
+    with pytest.raises(NoRoom, match="or lower the penalty"):
+        planned(1e9)
+    planned(1e6)
+    facts = tacit.Facts(sizes=[10**6] * 5, dimension=8, scale=1e4, l2=1e-4)
+    with pytest.raises(NoRoom, match="or raise the penalty"):
+        planned(1e-3)
+    planned(1e-2)
+
+
 @pytest.mark.parametrize("make", [lambda m: OneShotAveraging(mixing=m), lambda m: GradientDescent(step=1.0, mixing=m)])
 def test_averaging_that_blows_models_up_is_refused(make):
     graph = tacit.Graph.complete(5)

@@ -11,12 +11,12 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.errors import InputError
-from tacit.privacy.laws import Budget, Normal, TwoSided, coordinate_law_within
+from tacit.privacy.laws import Normal, TwoSided, coordinate_law_within
 from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, step_perturbed, unprotected
 from tacit.privacy.noise import Noise
 from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
@@ -41,12 +41,12 @@ def checked_weights(name: str, ends: tuple[float, float]) -> None:
 
 
 def stated_law(
-    beta: Hyper | None, budget: Budget | None, moved: np.ndarray, dimension: int, ids: np.ndarray, k: int
+    beta: Hyper | None, budget: Budgets | None, moved: np.ndarray, dimension: int, ids: np.ndarray, k: int
 ) -> Normal | TwoSided:
     """The law of the noise of step k: by the rate `beta` of Laplace noise, or by its cost `budget`, for a value that a
     record moves by `moved`, (n, 1)."""
     if budget is not None:
-        return coordinate_law_within(budget, moved, dimension)
+        return coordinate_law_within(hyper.budget_at(budget, k), moved, dimension)
     if beta is None:
         raise InputError("a method without noise has no law of noise")
     return TwoSided(hyper.at("beta", beta, k, ids))
@@ -60,7 +60,7 @@ def gradient_step(
     at: np.ndarray,
     step: np.ndarray,
     beta: Hyper | None,
-    budget: Budget | None,
+    budget: Budgets | None,
     row_norm: float,
     view: View,
     k: int,
@@ -87,7 +87,7 @@ def proximal_step(
     at: np.ndarray,
     exact: bool,
     beta: Hyper | None,
-    budget: Budget | None,
+    budget: Budgets | None,
     row_norm: float,
     view: View,
     k: int,

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.errors import InputError
-from tacit.privacy.laws import Budget, Law, Spherical, law_within
+from tacit.privacy.laws import Law, Spherical, law_within
 from tacit.privacy.mechanisms import objective_perturbed, unprotected
 from tacit.privacy.noise import Noise
 
@@ -60,13 +60,13 @@ def stated_law(
     k: int,
     *,
     alpha: Hyper | None,
-    budget: Budget | None,
+    budget: Budgets | None,
     weight: np.ndarray,
     factor: np.ndarray,
 ) -> Law | None:
     """The law of the noise of step k: by its cost `budget`, or by its rate `alpha`; None without either."""
     if budget is not None:
-        return law_within(problem, budget, weight, factor)
+        return law_within(problem, hyper.budget_at(budget, k), weight, factor)
     return None if alpha is None else Spherical(hyper.at("alpha", alpha, k, view.ids))
 
 

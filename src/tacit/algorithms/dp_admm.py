@@ -69,7 +69,7 @@ class DPADMM:
     term: Term
     penalty: float = 1.0
     step: float | None = None
-    budget: Gaussian | None = None  # of one gradient
+    budget: Gaussian | tuple[Gaussian, ...] | None = None  # of one gradient, or of each of them
     noise_schedule: hyper.Hyper = 1.0
     row_norm: float = 1.0
     rate: float = 1.0
@@ -82,11 +82,11 @@ class DPADMM:
         for name in ("penalty", "step", "row_norm"):
             if getattr(self, name) is not None or name != "step":
                 hyper.number(name, getattr(self, name))
-        if self.budget is not None and not isinstance(self.budget, Gaussian):
-            raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
+        if self.budget is not None and not hyper.is_budget(self.budget, Gaussian):
+            raise InputError(f"a gradient's budget is Gaussian(multiplier), or a tuple of these, not {self.budget!r}")
         if not 0 < self.rate <= 1 or (self.rate < 1 and self.budget is None):
             raise InputError(f"rate is a probability, and 1 for a method without noise, not {self.rate}")
-        hyper.checked("noise_schedule", self.noise_schedule)
+        hyper.freeze(self, "noise_schedule")
 
     @property
     def first(self) -> int:
@@ -194,7 +194,7 @@ class DPADMM:
     def _multiplier(self, k: int, ids: np.ndarray) -> np.ndarray:
         if self.budget is None:
             raise InputError("the method has no noise: give it a budget")
-        return self.budget.multiplier * hyper.at("noise_schedule", self.noise_schedule, k, ids)
+        return hyper.budget_at(self.budget, k).multiplier * hyper.at("noise_schedule", self.noise_schedule, k, ids)
 
     def _gradient(self, x: np.ndarray, problem: Problem, view: View, noise: Noise | None, k: int) -> Release:
         if self.budget is None:

@@ -9,13 +9,13 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import centre_of, dual_step, primal_step, relative_residuals
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.laws import Budget, Law, Spherical, law_within
+from tacit.privacy.laws import Law, Spherical, law_within
 from tacit.privacy.noise import Noise
 
 
@@ -54,12 +54,12 @@ class DualPerturbedADMM:
 
     penalty: Hyper = 1.0  # eta
     alpha: Hyper | None = None  # alpha_p(t)
-    budget: Budget | None = None
+    budget: Budgets | None = None
     as_printed: bool = False
 
     def __post_init__(self) -> None:
-        hyper.checked("penalty", self.penalty)
-        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
+        hyper.freeze(self, "penalty", "alpha")
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed, varies=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""
@@ -104,7 +104,7 @@ def dual_perturbed_step(
     *,
     eta: np.ndarray,
     alpha: np.ndarray | None,
-    budget: Budget | None,
+    budget: Budgets | None,
     view: View,
     k: int,
     as_printed: bool,
@@ -115,7 +115,7 @@ def dual_perturbed_step(
     law: Law | None = None
     phi = np.zeros_like(weight)
     if budget is not None:
-        law = law_within(problem, budget, weight, C_over_B)
+        law = law_within(problem, hyper.budget_at(budget, k), weight, C_over_B)
     elif alpha is not None:
         zeta, phi = paper_noise(problem, eta, view, alpha, as_printed)
         law = Spherical(zeta)

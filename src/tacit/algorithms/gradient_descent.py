@@ -42,14 +42,14 @@ class GradientDescent:
     step: float
     mixing: float
     exchanges: int = 1
-    budget: Gaussian | None = None  # of one gradient
+    budget: Gaussian | tuple[Gaussian, ...] | None = None  # of one gradient, or of each of them
 
     def __post_init__(self) -> None:
         hyper.number("step", self.step)
         hyper.number("mixing", self.mixing, zero=True)
         whole("exchanges", self.exchanges, 1)
-        if self.budget is not None and not isinstance(self.budget, Gaussian):
-            raise InputError(f"a gradient's budget is Gaussian(multiplier), not {self.budget!r}")
+        if self.budget is not None and not hyper.is_budget(self.budget, Gaussian):
+            raise InputError(f"a gradient's budget is Gaussian(multiplier), or a tuple of these, not {self.budget!r}")
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""
@@ -68,9 +68,9 @@ class GradientDescent:
         if self.budget is None:
             release = unprotected(s.f - self.step * problem.gradient(s.f))
         else:
-            release = gradient_perturbed(
-                problem, needed(noise), self.budget, s.f, self.step, ids=view.ids, t=t // self.exchanges
-            )
+            k = t // self.exchanges
+            budget = hyper.budget_at(self.budget, k)
+            release = gradient_perturbed(problem, needed(noise), budget, s.f, self.step, ids=view.ids, t=k)
         f = release.value
         return s._replace(f=f, moved=relative(f - s.f, f)), release
 

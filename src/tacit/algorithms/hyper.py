@@ -1,15 +1,20 @@
 """Hyper-parameters that change from step to step and from agent to agent.
 
-A method takes a number, a `Geometric`, or an array of shape (noisy steps, agents) that it reads row by row.
+A method takes a number, a `Geometric`, a list or an array with one value for each noisy step or of shape (noisy steps,
+agents), a function of the step k = 0, 1, ..., or an object with `.at(k, ids)`. What it was given is frozen, so that a
+run does what its plan has counted: arrays are copied, functions must be stateless, and a value that was given once is
+not asked for again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
+from tacit.core.function_digest import digest
 from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.errors import number as number  # a hyper-parameter that stays the same, for methods of others, too
@@ -48,36 +53,122 @@ class Geometric:
         return value
 
 
-Hyper = float | np.ndarray | Geometric
+class HasAt(Protocol):
+    """A schedule of one's own: a frozen dataclass whose `at` depends on nothing but its fields, k and ids."""
+
+    def at(self, k: int, ids: np.ndarray, /) -> Any:
+        """The value of step k: one number, or one for each of the agents."""
+        ...
 
 
-def checked(name: str, value: Hyper, *, growing: bool = False) -> None:
-    """Refuses what is not positive and finite, has the wrong shape, or (if asked) ever decreases."""
+class Schedule:
+    """A function or an object of one's own, frozen: see `frozen`. It is known by a digest of the function's code, or by
+    the object's fields."""
+
+    def __init__(self, name: str, source: Callable[[int], Any] | HasAt, growing: bool) -> None:
+        self._name, self._source, self._growing = name, source, growing
+        self._given: dict[tuple[int, int], float] = {}
+        if not hasattr(source, "at"):
+            self._known_by = f"function {digest([source])}"  # refuses what has a state
+        elif is_dataclass(source) and type(source).__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            self._known_by = repr(source)
+        else:
+            raise InputError(f"{name}: a schedule with .at must be a frozen dataclass, not {type(source).__name__}")
+
+    def __repr__(self) -> str:
+        return self._known_by
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schedule) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(self._known_by)
+
+    def __deepcopy__(self, memo: object) -> Schedule:
+        return self
+
+    def at(self, k: int, ids: np.ndarray) -> np.ndarray:
+        """The value of step k for each of the agents, (n, 1), as it was given first."""
+        for step in range(k + 1) if self._growing else (k,):
+            if any((step, i) not in self._given for i in ids.tolist()):
+                self._ask(step, ids)
+        return np.array([[self._given[k, i]] for i in ids.tolist()])
+
+    def _ask(self, k: int, ids: np.ndarray) -> None:
+        value, again = self._asked(k, ids), self._asked(k, ids)
+        if not np.array_equal(value, again):
+            raise InputError(f"{self._name} at step {k + 1} is {value} once and {again} the next time")
+        if not (np.all(value > 0) and np.all(np.isfinite(value))):
+            raise InputError(f"{self._name} must be positive and finite, not {value} at step {k + 1}")
+        for i, x in zip(ids.tolist(), value.tolist(), strict=True):
+            if self._growing and x < self._given.get((k - 1, i), 0.0):
+                raise InputError(f"{self._name} must not decrease from step to step, as it does at step {k + 1}")
+            self._given.setdefault((k, i), x)
+
+    def _asked(self, k: int, ids: np.ndarray) -> np.ndarray:
+        if hasattr(self._source, "at"):
+            value = np.asarray(self._source.at(k, ids), dtype=float).ravel()
+            if value.size not in (1, len(ids)):
+                raise InputError(f"{self._name} has {value.size} values at step {k + 1} for {len(ids)} agents")
+            return np.broadcast_to(value, len(ids))
+        return np.broadcast_to(of(self._source(k), ids)[:, 0], len(ids))
+
+
+Hyper = float | Sequence[float] | np.ndarray | Geometric | Callable[[int], Any] | HasAt
+_KINDS = "a number, a Geometric, a list, an array (steps,) or (steps, agents), a function of the step, or have .at"
+
+
+def freeze(method: Any, *names: str, growing: Sequence[str] = ()) -> None:
+    """Checks these fields of a (frozen) method and replaces each by what `frozen` makes of it; None stays."""
+    for name in names:
+        value = getattr(method, name)
+        if value is not None:
+            object.__setattr__(method, name, frozen(name, value, growing=name in growing))
+
+
+def frozen(name: str, value: Hyper, *, growing: bool = False) -> Any:
+    """The value as a number, a `Geometric`, an array of one's own or a `Schedule`. Refuses what is not positive and
+    finite, has the wrong shape, or (if asked) ever decreases; of a function or an object, when it is asked."""
     if isinstance(value, Geometric):
         if growing and np.any(np.asarray(value.ratio, dtype=float) < 1):
             raise InputError(f"{name} must not decrease from step to step, as it does with a ratio of {value.ratio}")
-        return
+        return value
+    if isinstance(value, Schedule):
+        return Schedule(name, value._source, growing)
+    if callable(value) or hasattr(value, "at"):
+        return Schedule(name, value, growing)
     try:
-        x = np.asarray(value, dtype=float)
+        x = np.array(value, dtype=float)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be a number, a Geometric, or an array (steps, agents), not {value!r}") from None
-    if x.ndim not in (0, 2):
-        raise InputError(f"{name} must be a number or an array (noisy steps, agents), not of shape {x.shape}")
+        raise InputError(f"{name} must be {_KINDS}, not {value!r}") from None
+    if x.ndim > 2 or not x.size:
+        raise InputError(f"{name} must be {_KINDS}, not of shape {x.shape}")
     if not (np.all(x > 0) and np.all(np.isfinite(x))):
         raise InputError(f"{name} must be positive and finite everywhere, not {value}")
-    if growing and x.ndim == 2 and np.any(np.diff(x, axis=0) < 0):
+    if growing and x.ndim and np.any(np.diff(x, axis=0) < 0):
         raise InputError(f"{name} must not decrease from step to step, as it does for some agent")
+    x.setflags(write=False)
+    return x if x.ndim else value
+
+
+def checked(name: str, value: Hyper, *, growing: bool = False) -> None:
+    """Refuses what `frozen` refuses, for methods that keep what they were given; `freeze` is better."""
+    frozen(name, value, growing=growing)
 
 
 def at(name: str, value: Hyper, k: int, ids: np.ndarray) -> np.ndarray:
     """The value at noisy step k for each of the agents, (n, 1)."""
-    if isinstance(value, Geometric):
+    if callable(value) or (hasattr(value, "at") and not isinstance(value, Geometric | Schedule)):
+        value = frozen(name, value)
+    if isinstance(value, Geometric | Schedule):
         return np.broadcast_to(value.at(k, ids), (len(ids), 1))
     x = np.asarray(value, dtype=float)
     if x.ndim == 0:
         return np.full((len(ids), 1), float(x))
     if k >= len(x):
         raise InputError(f"{name} is given for {len(x)} noisy steps; the run needs step {k + 1}")
+    if x.ndim == 1:
+        return np.full((len(ids), 1), x[k])
     if ids.max(initial=0) >= x.shape[1]:
         raise InputError(f"{name} is given for {x.shape[1]} agents; there is an agent {ids.max()}")
     return x[k, ids][:, None]
@@ -122,16 +213,41 @@ def mixes(graph: Graph, mixing: float) -> None:
         )
 
 
-def noise_checked(alpha: Hyper | None, budget: Budget | None, as_printed: bool = False, name: str = "alpha") -> None:
-    """Refuses two ways of stating the noise at once, and bad values of either."""
+Budgets = Budget | tuple[Budget, ...]  # of every noisy step, or one for each
+
+
+def budget_at(budget: Any, k: int) -> Any:
+    """What noisy step k may cost.
+
+    >>> budget_at(Gaussian(2.0), 7), budget_at((Gaussian(2.0), Gaussian(1.0)), 1)
+    (Gaussian(multiplier=2.0), Gaussian(multiplier=1.0))
+    """
+    if not isinstance(budget, tuple):
+        return budget
+    if k >= len(budget):
+        raise InputError(f"a budget is given for {len(budget)} noisy steps; the run needs step {k + 1}")
+    return budget[k]
+
+
+def is_budget(budget: Any, kinds: Any) -> bool:
+    """Whether it is an event of these kinds, or a tuple of them."""
+    each = budget if isinstance(budget, tuple) else (budget,)
+    return len(each) > 0 and all(isinstance(one, kinds) for one in each)
+
+
+def noise_checked(
+    alpha: Hyper | None, budget: Budgets | None, as_printed: bool = False, name: str = "alpha", *, varies: bool = False
+) -> None:
+    """Refuses two ways of stating the noise at once, and budgets that are none; `varies` allows one for each step."""
     if as_printed and budget is not None:
         raise InputError("the printed versions take no budget; give them the paper's alpha")
     if alpha is not None and budget is not None:
         raise InputError(f"say how private a step is by {name} or by budget, not by both")
     if alpha is not None:
         checked(name, alpha)
-    if budget is not None and not isinstance(budget, Pure | Gaussian):
-        raise InputError(f"a step's budget is Pure(epsilon) or Gaussian(multiplier), not {budget!r}")
+    if budget is not None and not (is_budget(budget, Pure | Gaussian) and (varies or not isinstance(budget, tuple))):
+        several = ", or a tuple with one for each noisy step" if varies else ""
+        raise InputError(f"a step's budget is Pure(epsilon) or Gaussian(multiplier){several}, not {budget!r}")
 
 
 def paper_noise(method: str, alpha: Hyper | None, k: int, ids: np.ndarray) -> np.ndarray:

@@ -9,9 +9,8 @@ import numpy as np
 
 from tacit.core import jit, losses
 from tacit.core.jit import drop_stale_kernels, entry, kernel
-from tacit.core.problem import Problem
+from tacit.core.problem import Problem, not_converged, reachable
 from tacit.core.solvers import block, gram, quasi_newton
-from tacit.errors import NotConverged
 
 
 def handed_on(x: Any, centre: Any, x_before: Any, y_before: Any, z: Any, rho: Any, penalty: float, network: int) -> Any:
@@ -25,14 +24,16 @@ _handed_on = kernel(handed_on)
 
 @entry
 def _visits(  # type: ignore[no-untyped-def]
-    holders, penalty, exact, network, l2, tolerance, blocked, starts, grams,
+    holders, penalty, exact, network, l2, tolerance, enough, blocked, starts, grams,
     kind, shape, rows, lo, hi, targets, c,  # RowStore.data
     x, y, seen, change,
 ):  # fmt: skip
     """The token goes from each holder to the next, the last of which only receives it. Changes the four arrays in
-    place; returns the visit at which the solver gave up, or -1."""
+    place; returns the visit at which the solver gave up, or -1, and
+    the gradient norm there, which had to be `enough` at most."""
     here, place = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     rho, norms, new = np.array([penalty + l2]), np.zeros(1), np.empty((1, x.shape[1]))
+    aims = np.array([tolerance])
     z = seen[holders[0]].copy()
     for k in range(len(holders) - 1):
         i = holders[k]
@@ -44,14 +45,14 @@ def _visits(  # type: ignore[no-untyped-def]
             norms[0] = np.inf
             if starts[i] >= 0:
                 gram.minimise(
-                    place, here, starts, grams, kind, shape, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                    place, here, starts, grams, kind, shape, rows, lo, hi, targets, c, rho, b, new, aims, norms
                 )
             if not norms[0] <= tolerance:  # as in RowStore.minimise
                 quasi_newton.minimise(
-                    place, here, blocked, kind, shape, rows, lo, hi, targets, c, rho, b, new, tolerance, norms
+                    place, here, blocked, kind, shape, rows, lo, hi, targets, c, rho, b, new, aims, norms
                 )
-            if not norms[0] <= tolerance:
-                return k
+            if not norms[0] <= enough:
+                return k, norms[0]
         else:  # (8)
             block.gradients(here, kind, shape, rows, lo, hi, targets, c, x[i : i + 1], new)
             new[0] = centre - (new[0] + l2 * x[i]) / penalty
@@ -59,7 +60,7 @@ def _visits(  # type: ignore[no-untyped-def]
         x[i] = new[0]
         seen[i] = z
         seen[holders[k + 1]] = z
-    return -1
+    return -1, 0.0
 
 
 drop_stale_kernels(
@@ -70,13 +71,10 @@ drop_stale_kernels(
 def visits(holders: np.ndarray, problem: Problem, penalty: float, exact: bool, state: tuple[np.ndarray, ...]) -> None:
     """Changes x, y, token and change, all (N, d), as the visits of these holders do; the last only gets the token."""
     store, blocked = problem.store, quasi_newton.blocked(problem.dimension)
-    settings = (float(penalty), exact, problem.agents, problem.l2, problem.tolerance, blocked)
+    enough = reachable(problem.tolerance, penalty + problem.l2)
+    settings = (float(penalty), exact, problem.agents, problem.l2, problem.tolerance, enough, blocked)
     starts, grams = store.grams
     small = np.empty(0) if grams is None else grams  # not None, for which another kernel would be compiled
-    stuck = _visits(holders, *settings, starts, small, *store.data, *state)
+    stuck, norm = _visits(holders, *settings, starts, small, *store.data, *state)
     if stuck >= 0:
-        raise NotConverged(
-            f"agent {holders[stuck]}: the local minimiser did not reach the gradient norm {problem.tolerance:.3g}; "
-            "raise tolerance, l2 or the penalty, or rescale the data",
-            reached=state[0],
-        )
+        raise not_converged(int(holders[stuck]), norm, enough, state[0])

@@ -9,13 +9,12 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import dual_step, primal_step, relative_residuals, stated_law
 from tacit.algorithms.dual_perturbed_admm import State
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.laws import Budget
 from tacit.privacy.noise import Noise
 
 
@@ -38,11 +37,11 @@ class PenaltyPerturbedADMM:
     penalty: Hyper = 1.0  # eta_i(t)
     alpha: Hyper | None = None  # alpha_i(t)
     dual_step: float = 1.0  # theta
-    budget: Budget | None = None
+    budget: Budgets | None = None
 
     def __post_init__(self) -> None:
-        hyper.checked("penalty", self.penalty, growing=True)
-        hyper.noise_checked(self.alpha, self.budget)
+        hyper.freeze(self, "penalty", "alpha", growing=("penalty",))
+        hyper.noise_checked(self.alpha, self.budget, varies=True)
         hyper.number("dual_step", self.dual_step)
 
     def schedule(self, graph: Graph) -> Broadcast:

@@ -10,13 +10,13 @@ import numpy as np
 from tacit.algorithms import dual_perturbed_admm, hyper
 from tacit.algorithms.consensus import centre_of, dual_step, needed, relative_residuals
 from tacit.algorithms.dual_perturbed_admm import dual_perturbed_step
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.laws import Budget, Spherical, output_law_within
+from tacit.privacy.laws import Spherical, output_law_within
 from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, unprotected
 from tacit.privacy.noise import Noise
 from tacit.privacy.sensitivity import minimiser_sensitivity
@@ -62,12 +62,12 @@ class PrimalPerturbedADMM:
     alpha: Hyper | None = None  # alpha_p(t)
     centre: Literal["released", "printed"] = "released"
     final: int | None = None  # t_s
-    budget: Budget | None = None
+    budget: Budgets | None = None
     as_printed: bool = False
 
     def __post_init__(self) -> None:
-        hyper.checked("penalty", self.penalty)
-        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
+        hyper.freeze(self, "penalty", "alpha")
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed, varies=True)
         if self.final is not None and not (isinstance(self.final, int) and self.final >= 0):
             raise InputError(f"final is a round, 0 or later, not {self.final!r}")
         if self.centre not in ("released", "printed"):
@@ -122,7 +122,7 @@ class PrimalPerturbedADMM:
             earlier = [hyper.at("penalty", self.penalty, k, view.ids) * view.degree for k in range(t)]
             moved = np.maximum.reduce([moved, *(minimiser_sensitivity(problem, convexity, each) for each in earlier)])
         law = (
-            output_law_within(self.budget, moved)
+            output_law_within(hyper.budget_at(self.budget, t), moved)
             if self.budget is not None
             else Spherical(paper_rate(problem, alpha, convexity))  # type: ignore[arg-type]
         )

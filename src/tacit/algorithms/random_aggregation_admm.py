@@ -18,13 +18,12 @@ from tacit.algorithms.aggregation import (
     warn_of_curvature,
 )
 from tacit.algorithms.consensus import relative
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.laws import Budget
 from tacit.privacy.noise import Noise
 
 
@@ -63,7 +62,7 @@ class RandomAggregationADMM:
     own: tuple[float, float] = (0.0, 1.0)
     exact: bool = False
     beta: Hyper | None = None
-    budget: Budget | None = None
+    budget: Budgets | None = None
     row_norm: float = 1.0
 
     def __post_init__(self) -> None:
@@ -72,7 +71,8 @@ class RandomAggregationADMM:
         if self.dual_step is not None:
             hyper.number("dual_step", self.dual_step)
         checked_weights("own", self.own)
-        hyper.noise_checked(self.beta, self.budget, name="beta")
+        hyper.freeze(self, "beta")
+        hyper.noise_checked(self.beta, self.budget, name="beta", varies=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""

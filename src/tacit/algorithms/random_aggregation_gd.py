@@ -10,12 +10,11 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import bounded_gradient, checked_weights, drawn_weights, gradient_step
 from tacit.algorithms.consensus import relative
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.laws import Budget
 from tacit.privacy.noise import Noise
 
 
@@ -41,12 +40,13 @@ class RandomAggregationGD:
 
         x_i^{k+1} = w min_j x_j + (1 - w) max_j x_j - eta grad f_i(x_i) + Delta_i                                 (28)
 
-    f_i is O_i, eta_{k+1} at round k = 0, 1, ... is `step`: a number, a `Geometric`, or an array (rounds, agents). w is
+    f_i is O_i, eta_{k+1} at round k = 0, 1, ... is `step`: a number or a schedule (`algorithms.hyper`). w is
     drawn for each coordinate, agent and round, uniformly from `weight`; equal ends fix it, and 1/2 in (7) is
-    conventional gradient descent. The paper has a complete graph for (7), with the mean of all; here, on any graph, it
-    is that of the closed neighbourhood, whose farthest pair every agent knows. As with conventional
-    gradient descent the agents end near the optimum: steps that sum up to little stop them on the way, constant ones
-    keep them apart, and agents of different degree agree on the optimum of sum_i n_i f_i. (28) does not keep the mean.
+    conventional gradient descent, which needs no more than sums of messages (`SecretSharedSums`). The paper has a
+    complete graph for (7), with the mean of all; here, on any graph, it is that of the closed neighbourhood, whose
+    farthest pair every agent knows. As with conventional gradient descent the agents end near the optimum: steps that
+    sum up to little stop them on the way, constant ones keep them apart, and agents of different degree agree on the
+    optimum of sum_i n_i f_i. (28) does not keep the mean.
     `beta`, `budget`, recorded numbers: see `RandomAggregationADMM`.
     """
 
@@ -54,14 +54,14 @@ class RandomAggregationGD:
     min_max: bool = False
     weight: tuple[float, float] = (0.0, 1.0)
     beta: Hyper | None = None
-    budget: Budget | None = None
+    budget: Budgets | None = None
     row_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        hyper.checked("step", self.step)
+        hyper.freeze(self, "step", "beta")
         hyper.number("row_norm", self.row_norm)
         checked_weights("weight", self.weight)
-        hyper.noise_checked(self.beta, self.budget, name="beta")
+        hyper.noise_checked(self.beta, self.budget, name="beta", varies=True)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""
@@ -120,6 +120,8 @@ class RandomAggregationGD:
         mean = closed.mean()
         if self.min_max:
             return s._replace(mean=mean, low=closed.max(), high=closed.min())
+        if self.weight == (0.5, 0.5):  # the pair counts like the others: sums are enough
+            return s._replace(mean=mean, low=mean, high=mean)
         a, b = closed.farthest_pair()
         apart = (a - b) / closed.counts  # 2 w a + 2 (1 - w) b is a + b and (2 w - 1) (a - b) more
         return s._replace(mean=mean, low=mean - apart, high=mean + apart)

@@ -9,12 +9,12 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import centre_of, drawn, dual_step, needed, primal_step, relative_residuals, stated_law
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.laws import Budget, Law
+from tacit.privacy.laws import Law
 from tacit.privacy.mechanisms import post_processed, unprotected
 from tacit.privacy.noise import Noise
 
@@ -56,12 +56,12 @@ class RecycledADMM:
     gamma: float = 0.5
     alpha: Hyper | None = None  # alpha_i(k)
     dual_step: float | None = None  # theta
-    budget: Budget | None = None
+    budget: Budgets | None = None
     as_printed: bool = False
 
     def __post_init__(self) -> None:
-        hyper.checked("penalty", self.penalty, growing=True)
-        hyper.noise_checked(self.alpha, self.budget, self.as_printed)
+        hyper.freeze(self, "penalty", "alpha", growing=("penalty",))
+        hyper.noise_checked(self.alpha, self.budget, self.as_printed, varies=True)
         if self.dual_step is not None:
             hyper.number("dual_step", self.dual_step)
         hyper.number("gamma", self.gamma, zero=True)

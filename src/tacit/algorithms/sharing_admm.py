@@ -11,13 +11,12 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import proximal_step, require_stable, warn_of_curvature
 from tacit.algorithms.consensus import TINY, needed, relative
-from tacit.algorithms.hyper import Hyper
+from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError, whole
-from tacit.privacy.laws import Budget
 from tacit.privacy.mechanisms import instead, post_processed
 from tacit.privacy.noise import Noise
 
@@ -65,7 +64,7 @@ class SharingADMM:
     groups: np.ndarray | None = None
     exact: bool = False
     beta: Hyper | None = None
-    budget: Budget | None = None
+    budget: Budgets | None = None
     row_norm: float = 1.0
 
     def __post_init__(self) -> None:
@@ -97,7 +96,8 @@ class SharingADMM:
                 raise InputError(
                     f"rho lies between two numbers, zero or more, not between {self.rho[0]} and {self.rho[1]}"
                 )
-        hyper.noise_checked(self.beta, self.budget, name="beta")
+        hyper.freeze(self, "beta")
+        hyper.noise_checked(self.beta, self.budget, name="beta", varies=True)
 
     @classmethod
     def consensus(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json as json_format
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,16 +24,14 @@ from tacit.files import replacing, writable, write_private
 from tacit.html.frame import written as written_now
 from tacit.report import tables
 from tacit.report.document import comparison as document
-from tacit.workflows.comparison import TRUSTING, MethodResult, Trial, Trust, lines, margin, recommended
+from tacit.workflows.comparison import TRUSTING, Divide, MethodResult, Trust, lines, margin, recommended, trial
 from tacit.workflows.comparison import compare as compare_methods
 from tacit.workflows.recipes import RECIPES, Reserve
 
-Divide = Callable[[Dataset, int], list[np.ndarray]]  # from training rows and a seed to the rows of each agent
 _METHOD = (
     f"Only these methods: {', '.join(RECIPES)}; or all. May be repeated. By default those that serve most users, "
     "and the alternatives always."
 )
-_TEST_SHARE = 5_222 / 45_222  # the papers train on 40,000 rows of Adult
 
 
 def compare(
@@ -181,12 +179,6 @@ def run(
             trials, graph, epsilon=epsilon, delta=delta, trust=trust, shared=shared, asked=asked, progress=progress
         )
         return list(found)
-
-
-def trial(data: Dataset, schema: Schema, divide: Divide, seed: int) -> Trial:
-    """One division of the records into test rows and the rows of each agent."""
-    train, test = data.split(train=len(data) - round(_TEST_SHARE * len(data)), seed=seed)
-    return Trial([(X, np.asarray(y)) for X, y in train.parts(divide(train, seed))], test, schema, seed)
 
 
 def show(results: list[MethodResult], best: MethodResult) -> None:

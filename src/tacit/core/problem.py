@@ -26,6 +26,7 @@ ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are e
 RADIUS = 4096.0  # how far from zero the models of a private run may lie, by default
 # Results from models that lie farther out are mostly rounding, and in the end infinite.
 LARGEST_RADIUS = 2.0**40
+UNIT = 2.0**-53
 _DIGITS = 2.0**-47  # what is left after some dozens of roundings, relative
 Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
 
@@ -33,9 +34,9 @@ Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and th
 class Problem:
     """The local objectives of a block of agents, from `parts`, one (X_i, y_i) an agent.
 
-    `tolerance` is the gradient norm to which `argmin` solves. The cost of a private release may rely on
-    it, so it is met, or `NotConverged` is raised. `radius` is public: private steps clip models that lie farther from
-    zero, so that no neighbour chooses the numbers that are rounded.
+    `tolerance` is the gradient norm to which `argmin` solves; where the objective is strongly convex with rho > 1, it
+    is at least how near the minimiser is. It is met, or `NotConverged` is raised. `radius` is public: private steps
+    clip models that lie farther from zero, so that no neighbour chooses the numbers that are rounded.
 
     >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])], scale=2.0, l2=0.1)
     >>> problem.agents, problem.dimension, problem.sizes.tolist()
@@ -183,9 +184,11 @@ class Problem:
     ) -> np.ndarray:
         """The minimisers of O_i(f) + <linear_i, f> + weight_i ||f - centre_i||^2, (n, d).
 
-        Solved from `start` to a gradient norm of at most `tolerance` for every agent; or, where `linear` and `centre`
-        are so large that no sum has that many digits, to what double precision gives. The result depends only
-        on the arguments and the agent's own data, not on the other agents of the block or on earlier calls.
+        Solved from `start` to a gradient norm of at most `tolerance` for every agent; or, where numbers are so large
+        that no sum has that many digits, to what double precision gives. With rho = l2 + 2 weight, a point with a
+        gradient norm of tau lies within tau/rho of the minimiser: where a stiff penalty leaves no digits for the
+        tolerance as a norm, it has to hold as a distance. The result depends only on the arguments and the agent's
+        own data, not on the other agents of the block or on earlier calls.
         """
         w = np.asarray(weight, dtype=float).reshape(-1, 1)
         if len(w) != self.agents:
@@ -200,27 +203,26 @@ class Problem:
         if not (np.isfinite(b).all() and np.isfinite(f).all()):
             raise InputError("linear, centre and start must be finite")
         rho = self.l2 + 2 * w[:, 0]
-        norms = self._store.minimise(self._ids, rho, b, f, self.tolerance)
+        pull = np.linalg.norm(b, axis=1)
+        aims = np.maximum(self.tolerance, 32 * UNIT * pull)  # digits do not tell more
+        norms = self._store.minimise(self._ids, rho, b, f, aims)
         # No honest neighbour pulls so hard that rounding alone passes the tolerance: such a pull must not end the run.
-        size = np.linalg.norm(b, axis=1) + rho * np.linalg.norm(f, axis=1)
-        if not (norms <= np.maximum(self.tolerance, _DIGITS * math.sqrt(self.dimension) * size)).all():
-            worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
-            raise NotConverged(
-                f"agent {self._ids[worst]}: the local minimiser reached gradient norm {norms[worst]:.3g}, "
-                f"not the stated {self.tolerance:.3g}; raise tolerance, l2 or the penalty, or rescale the data",
-                reached=f,
-            )
+        rounding = _DIGITS * math.sqrt(self.dimension) * (pull + rho * np.linalg.norm(f, axis=1))
+        enough = np.maximum(reachable(self.tolerance, rho), rounding)
+        if not (norms <= enough).all():
+            worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms / enough)))
+            raise not_converged(int(self._ids[worst]), float(norms[worst]), float(enough[worst]), f)
         return f
 
     def sure_argmin(self, b: np.ndarray, rho: np.ndarray, start: np.ndarray, sure: Sure) -> np.ndarray:
         """The minimisers of (data term) + rho_i/2 ||f||^2 + <b_i, f>, (n, d), as near as `sure` states.
 
-        It cannot fail. A fast solver aims at `tolerance`. Where it ends above the limit, gradient descent takes over,
+        It cannot fail. A fast solver aims at the limit. Where it ends above that, gradient descent takes over,
         whose progress is a theorem (`tacit.core.rounding`). Only the time shows which of the two it was.
         """
         f, b, curvature = self.as_rows(start, "start").copy(), self.as_rows(b, "b"), rho[:, 0]
-        norms = self._store.minimise(self._ids, curvature, b, f, self.tolerance)
         limit = sure.limit[:, 0]
+        norms = self._store.minimise(self._ids, curvature, b, f, limit)
         rest = np.flatnonzero(~(norms <= limit))
         if len(rest):
             again = np.ascontiguousarray(f[rest])
@@ -265,6 +267,25 @@ class Problem:
             raise InputError(
                 f"{name} has shape {np.shape(x)}; it must be ({self.agents}, {self.dimension}) or ({self.dimension},)"
             ) from None
+
+
+def reachable(tolerance: float, rho: Any) -> Any:
+    """The gradient norm at which a minimiser counts as found: the tolerance, or one that is as near for rho > 1.
+
+    >>> reachable(1e-9, 0.5), reachable(1e-9, 4.0)
+    (1e-09, 4e-09)
+    """
+    found = tolerance * np.maximum(rho, 1.0)
+    return found if np.ndim(found) else float(found)
+
+
+def not_converged(agent: int, norm: float, stated: float, reached: np.ndarray) -> NotConverged:
+    """The error of a local minimiser that was not found, with what helps."""
+    return NotConverged(
+        f"agent {agent}: the local minimiser reached gradient norm {norm:.3g}, not the stated {stated:.3g}; raise the "
+        "tolerance, or scale the rows or the objective down",
+        reached=reached,
+    )
 
 
 class Sure(Protocol):

@@ -16,10 +16,9 @@ import math
 
 import numpy as np
 
-from tacit.core.problem import Problem
+from tacit.core.problem import UNIT, Problem
 from tacit.errors import InputError
 
-UNIT = 2.0**-53
 _REACH = 4.0  # how many radii a proximal centre may lie away from zero
 
 
@@ -73,4 +72,6 @@ class Solved:
         self.rounding = np.where(self.limit > problem.tolerance, self.tau, self.error)  # not what was asked for
         self.step, condition = 1 / curved, curved / rho
         self.steps = np.ceil(condition * np.log(np.maximum(steepest / self.limit, math.e)))
+        # Of the error, 24 u L size, a part grows with rho and a part falls: which is the larger one, for advice.
+        self.stiff = rho**2 * _REACH * problem.radius > k * C * row_norm**2 * steepest
         self.steepest = 2 * condition * self.tau  # no computed gradient is steeper where the descent ends

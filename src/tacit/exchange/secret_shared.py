@@ -192,6 +192,10 @@ class SummedInbox(Inbox):
         """How many rows each listener's sum has, (n, 1)."""
         return self._counts
 
+    def with_own(self, own: np.ndarray) -> SummedInbox:
+        """The sum of the closed neighbourhood: each listener adds its own row, which it knows."""
+        return SummedInbox(self._sums + own, self._counts + 1)
+
     def within(self, radius: float) -> SummedInbox:
         """Nobody sees a row: the sum is clipped to the largest sum of so many rows of norm at most `radius`."""
         return SummedInbox(clipped(self._sums, np.maximum(self._counts, 1) * radius), self._counts)

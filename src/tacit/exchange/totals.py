@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -45,6 +45,10 @@ class TotalInbox(SummedInbox):
     def within(self, radius: float) -> TotalInbox:
         """The same."""
         return self
+
+    def with_own(self, own: np.ndarray) -> NoReturn:
+        """Refused: the listener's own row is in the total already."""
+        raise InputError("a total has the listener's own row in it: the method needs plain messages or sums of them")
 
 
 class _Link:

@@ -58,7 +58,8 @@ ORDERS = np.concatenate([1 + np.geomspace(1e-3, 1, 60)[:-1], np.geomspace(2, 1e5
 _GRID_POINTS = 2e6  # of a composed privacy-loss distribution: seconds of work, megabytes of memory
 _RELATIVE_LOSS = 1e-3  # what rounding to the grid may add to epsilon (more where that would need too many points)
 _NOT_PRIVATE = 1e3  # an epsilon above which nothing is private
-_SAMPLING_NOISE = 1e-12  # for each step on a sample: the mass that differences of its profile leave uncertain
+_TAIL_SHARE = 1e-6  # of delta: what the losses that count as infinite, of steps on a sample, may add up to
+_MASS_NOISE = 1e-15  # for each cell of the grid and each step on a sample: what rounding of masses does to epsilon
 _FFT_NOISE = 1e-15  # for each step, 100 at least: the mass that convolutions by FFT leave uncertain
 
 
@@ -262,7 +263,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         ((event, n),) = spent.items() if len(spent) == 1 else ((None, 0),)
         return objective_epsilon(event, delta) if isinstance(event, ObjectiveGaussian) and n == 1 else None
     sampled = {event: n for event, n in spent.items() if isinstance(event, SampledGaussian)}
-    if not sampled and (rough > _NOT_PRIVATE or rough == 0):  # a finer answer is not worth the work
+    if rough == 0 or (rough > _NOT_PRIVATE and not sampled):  # a finer answer is not worth the work
         return rough
     # Gaussians compose to a Gaussian, exactly: 1/multiplier^2 adds up.
     precision = sum(n * square(1 / event.multiplier) for event, n in spent.items() if isinstance(event, Gaussian))
@@ -273,18 +274,58 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
         if isinstance(event, Pure):
             return pure_epsilon(event.epsilon, n, delta)
     steps = sum(n * (event.coordinates if isinstance(event, Laplace) else 1) for event, n in spent.items())
-    uncertain = _FFT_NOISE * max(100, steps) + _SAMPLING_NOISE * sum(sampled.values())
+    uncertain = _FFT_NOISE * max(100, steps)
     if delta < 100 * uncertain:
         return None
     # A pure event's loss is rounded up to the grid each time; the others are fitted to it to second order.
     roundings = max(10, sum(n for event, n in spent.items() if isinstance(event, Pure)))
-    if sampled:  # `rough` does not know of the sampling
-        rough = min(rough, _rough_sampled(spent, sampled, precision, delta))
-        if rough > _NOT_PRIVATE:
-            return None
-    if rough <= 0:  # nothing that delta does not cover
-        return None
+    if sampled:
+        return _sampled(spent, sampled, precision, rough, delta, uncertain, roundings)
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
+    return _composed(spent, precision, interval, {}, delta - uncertain)
+
+
+def _sampled(
+    spent: Mapping[Event, int],
+    sampled: Mapping[SampledGaussian, int],
+    precision: float,
+    rough: float,
+    delta: float,
+    uncertain: float,
+    roundings: int,
+) -> float | None:
+    """The epsilon of events with Gaussians on samples among them, on a coarse grid, and then on finer ones until the
+    grid is fine enough for what was found. Every answer is an upper bound."""
+    count = sum(sampled.values())
+    largest = {event: sampling.largest_loss(event, _TAIL_SHARE * delta / count) for event in sampled}
+    rest = plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
+    together = precision + sum(n * sampling.spread(event) for event, n in sampled.items())
+    rough = min(rough, rest + gaussian_epsilon(1 / math.sqrt(max(together, 1e-300)), delta))
+    widest = max(largest.values())
+    if rough > _NOT_PRIVATE or widest > _NOT_PRIVATE:
+        return None
+    narrow = min(math.sqrt(sampling.spread(event)) for event in sampled) / 10  # chords add h^2/4 to a step's variance
+    interval, best = max(rough, widest) / 1e3, math.inf
+    for _ in range(6):
+        cells = sum(n * 2 * (largest[event] / interval + 1) for event, n in sampled.items())
+        found = _composed(spent, precision, interval, largest, (1 - 1e-6) * delta - uncertain)
+        best = min(best, found + _MASS_NOISE * cells)
+        finest = max(4 * best / _GRID_POINTS, sampling.finest(widest))
+        wanted = max(min(best * _RELATIVE_LOSS / roundings, max(narrow, best / 1e5)), finest)
+        if interval <= 1.5 * wanted or found == 0:
+            break
+        interval = max(wanted, interval / 50)
+    return best
+
+
+def _composed(
+    spent: Mapping[Event, int],
+    precision: float,
+    interval: float,
+    largest: Mapping[SampledGaussian, float],
+    delta: float,
+) -> float:
+    """By privacy-loss distributions on a grid of this interval, rounded up."""
     from dp_accounting.pld import common, privacy_loss_distribution  # a second to import: only where it is used
 
     composed = privacy_loss_distribution.identity(value_discretization_interval=interval)
@@ -304,21 +345,11 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
                 event.multiplier, value_discretization_interval=interval
             )
         elif isinstance(event, SampledGaussian):
-            one = sampling.loss_distribution(event, interval)
+            one = sampling.loss_distribution(event, interval, largest[event])
         else:
             continue
-        composed = composed.compose(one.self_compose(n))
-    return max(0.0, float(composed.get_epsilon_for_delta(delta - uncertain)))
-
-
-def _rough_sampled(
-    spent: Mapping[Event, int], sampled: Mapping[SampledGaussian, int], precision: float, delta: float
-) -> float:
-    """Roughly the epsilon of events with Gaussians on samples among them: it only chooses a grid."""
-    rest = plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
-    precision += sum(n * sampling.spread(event) for event, n in sampled.items())
-    finest = max(sampling.largest_loss(event) for event in sampled) / 100
-    return max(rest + gaussian_epsilon(1 / math.sqrt(max(precision, 1e-300)), delta), finest)
+        composed = composed.compose(one if n == 1 else one.self_compose(n))
+    return max(0.0, float(composed.get_epsilon_for_delta(delta)))
 
 
 def _renyi(spent: Mapping[Event, int], delta: float) -> float:

@@ -116,8 +116,8 @@ class Gaussian:
 @dataclass(frozen=True)
 class SampledGaussian:
     """As `Gaussian`, of a vector made of a secret sample, which every record joins with probability `rate`,
-    independently of the others. Given the rest of the sample, neither replacing a record that has joined nor taking
-    it out moves the vector by more than Delta; `multiplier` is sigma/Delta."""
+    independently of the others. Given the rest of the sample, taking a record out moves the vector by at most
+    Delta/2, so replacing one that has joined by at most Delta; `multiplier` is sigma/Delta."""
 
     multiplier: float
     rate: float

@@ -132,7 +132,7 @@ def objective_perturbed(
     rounded = grid * math.sqrt(problem.dimension) / 2
     sure = Solved(problem, mu, farthest + rounded)
     tau = sure.tau + rounded  # rounding makes the linear term inexact, too
-    require_room(2 * (sure.rounding + rounded) / math.sqrt(FOR_INEXACTNESS), slope_change(problem), sure.steps)
+    require_room(2 * (sure.rounding + rounded) / math.sqrt(FOR_INEXACTNESS), slope_change(problem), sure)
     b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t, grid)
     f = problem.sure_argmin(b, mu, start, sure)
     if isinstance(law, Spherical):

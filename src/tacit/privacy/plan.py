@@ -263,6 +263,21 @@ def calibrate(
 
 @overload
 def calibrate(
+    make: Callable[[Any], Method],
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    *,
+    epsilon: float,
+    delta: float,
+    law: type[Pure] | type[Gaussian] = Gaussian,
+    before: Sequence[Event] = (),
+    shape: Sequence[float] | np.ndarray,
+) -> Method: ...
+
+
+@overload
+def calibrate(
     make: Callable[[Pure], Method],
     facts: Problem,
     graph: Graph,
@@ -285,17 +300,20 @@ def calibrate(
     delta: float,
     law: type[Pure] | type[Gaussian] = Gaussian,
     before: Sequence[Event] = (),
+    shape: Sequence[float] | np.ndarray | None = None,
 ) -> Method:
     """The algorithm `make(budget)` with the largest budget for a noisy step such that no agent's total passes
     (epsilon, delta).
 
-        make            gives the algorithm for a budget of one noisy step
+        make            gives the algorithm for a budget of one noisy step, or with a shape for a tuple of them
         facts           what is public of the problem; a `Problem` will do, its data are not read
         graph           which agents are neighbours
         rounds          how many rounds the run has
         epsilon, delta  what the whole run may cost each agent
         law             which noise: `Gaussian`, or the papers' `Pure`
         before          what every agent has released before, out of the same total
+        shape           a positive number for each noisy step, to which its noise is in proportion: step k may cost
+                        `Gaussian(c shape[k])`, or `Pure(c/shape[k])`, and c is what is found
 
     >>> from tacit.algorithms import RecycledADMM
     >>> facts = Facts(sizes=[8000] * 3, dimension=10, l2=0.1)
@@ -311,8 +329,13 @@ def calibrate(
     if law not in (Pure, Gaussian):
         raise InputError(f"the law of the noise is Pure or Gaussian, not {law!r}")
 
-    def budget(p: float) -> Budget:
+    weights = None if shape is None else _shape(shape)
+
+    def one(p: float) -> Budget:
         return Pure(p) if law is Pure else Gaussian(1 / p)
+
+    def budget(p: float) -> Budget | tuple[Budget, ...]:
+        return one(p) if weights is None else tuple(one(p / weight) for weight in weights)
 
     def worst(p: float) -> Counter[Event]:
         # Agents that differ in size or degree may differ in cost: the network's total is the largest of theirs.
@@ -345,6 +368,16 @@ def calibrate(
             f"from it, such as the curvature of the loss, costs more; or {refusal}"
         ) from None
     return best
+
+
+def _shape(shape: Sequence[float] | np.ndarray) -> list[float]:
+    try:
+        weights = np.asarray(shape, dtype=float)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    if weights.ndim != 1 or not weights.size or not np.all((weights > 0) & np.isfinite(weights)):
+        raise InputError(f"a shape has one positive number for each noisy step, not {shape!r}")
+    return weights.tolist()
 
 
 def _rounded_down(p: float) -> float:

@@ -55,7 +55,7 @@ def solved(problem: Problem, rho: np.ndarray, row_norm: float) -> Solved:
     """How well `private_argmin` solves, if double precision has enough digits."""
     exact = slope_change(problem, row_norm)  # refuses a loss without bounds
     sure = Solved(problem, rho, most_pull(problem, rho, row_norm), row_norm)
-    require_room(2 * sure.rounding, exact, sure.steps)
+    require_room(2 * sure.rounding, exact, sure)
     return sure
 
 
@@ -88,19 +88,20 @@ def convexity_of(problem: Problem, weight: np.ndarray) -> np.ndarray:
     return mu
 
 
-def require_room(rounding: np.ndarray, moved: np.ndarray, steps: np.ndarray | float = 0.0) -> None:
+def require_room(rounding: np.ndarray, moved: np.ndarray, sure: Solved | None = None) -> None:
     """Refuses, from public numbers and before any noise is drawn, settings that double precision cannot carry:
-    rounding larger than what one record moves, or a solver whose guaranteed descent would take too long."""
+    rounding larger than what one record moves, or a solver (`sure`) whose guaranteed descent would take too long."""
     if np.any(rounding > moved):
         i = int(np.argmax(rounding / moved))
+        penalty = "" if sure is None else f", or {'lower' if sure.stiff[i, 0] else 'raise'} the penalty"
         raise NoRoom(
             f"rounding in double precision can move what agent {i} computes by {rounding[i, 0]:.2g}, more than one "
-            f"record does ({moved[i, 0]:.2g}): lower the radius or the number of rows, or raise the penalty"
+            f"record does ({moved[i, 0]:.2g}): lower the radius or the number of rows{penalty}"
         )
-    if np.any(steps > _MOST_STEPS):
+    if sure is not None and np.any(sure.steps > _MOST_STEPS):
         raise NoRoom(
-            f"a minimiser may take {np.max(steps):.2g} gradients, and a private one must not fail: raise l2 or the "
-            "penalty"
+            f"a minimiser may take {np.max(sure.steps):.2g} gradients, and a private one must not fail: raise l2 "
+            "or the penalty"
         )
 
 

@@ -16,6 +16,7 @@ from tacit.papers.experiment import Panel, PaperFigure
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.audit import Audited
 from tacit.workflows.comparison import MethodResult
+from tacit.workflows.sweep import Sweep
 from tacit.workflows.training import Trained
 
 try:
@@ -76,6 +77,30 @@ def method_errors(results: list[MethodResult], best: MethodResult, path: str | o
     axes.set_yticks(range(len(order)), [f"{c.name}{_trust(c)}" for c in order])
     axes.set_xlabel(f"test {best.error_name}: mean and range over seeds")
     _plain(axes, grid="x")
+    _save(figure, path, dpi=130)
+
+
+def sweep(found: Sweep, path: str | os.PathLike[str], title: str) -> None:
+    """Test error against the total epsilon, a line for each method: mean over seeds, with the range as a band."""
+    figure = _figure(8.0, 4.6, title)
+    axes = figure.subplots()
+    names = dict.fromkeys(row["method"] for row in found.rows)
+    budgets = sorted({row["epsilon"] for row in found.rows})
+    for name in names:
+        shown = {e: [r["error"] for r in found.rows if (r["method"], r["epsilon"]) == (name, e)] for e in budgets}
+        at = [e for e in budgets if shown[e]]
+        (line,) = axes.plot(at, [np.mean(shown[e]) for e in at], "o-", ms=4, lw=1.5, label=name)
+        axes.fill_between(
+            at, [min(shown[e]) for e in at], [max(shown[e]) for e in at], color=line.get_color(), alpha=0.15, lw=0
+        )
+    if len(budgets) > 1:
+        axes.set_xscale("log")
+    axes.set_xticks(budgets, [f"{e:g}" for e in budgets])
+    axes.minorticks_off()
+    axes.set_xlabel("total epsilon of every agent")
+    axes.set_ylabel("test error: mean and range over seeds")
+    axes.legend(frameon=False, fontsize=9)
+    _plain(axes)
     _save(figure, path, dpi=130)
 
 

@@ -177,20 +177,17 @@ class RowStore:
                 out[first[i] : first[i] + len(X) ** 2] = (X @ X.T).ravel()
         return first, out
 
-    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, tolerance: float) -> np.ndarray:
-        """Moves each row of f to the minimiser of (data term) + rho/2 ||f||^2 + b.f; returns the gradient norms."""
+    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
+        """Moves each row of f to the minimiser of (data term) + rho/2 ||f||^2 + b.f; returns the gradient norms,
+        which are at most `aims`, (n,), unless digits run out."""
         first, grams = self.grams
         norms, rest = np.full(len(ids), np.inf), np.arange(len(ids))
         if grams is not None:
             few = np.flatnonzero((first[ids] >= 0) & (rho > 0.0))
-            self._share_out(
-                few, ids, lambda k: gram.minimise(k, ids, first, grams, *self.data, rho, b, f, tolerance, norms)
-            )
-            rest = np.flatnonzero(~(norms <= tolerance))  # or rho is so small that row space ran out of digits
+            self._share_out(few, ids, lambda k: gram.minimise(k, ids, first, grams, *self.data, rho, b, f, aims, norms))
+            rest = np.flatnonzero(~(norms <= aims))  # or rho is so small that row space ran out of digits
         blocked = quasi_newton.blocked(self.dimension)
-        self._share_out(
-            rest, ids, lambda k: quasi_newton.minimise(k, ids, blocked, *self.data, rho, b, f, tolerance, norms)
-        )
+        self._share_out(rest, ids, lambda k: quasi_newton.minimise(k, ids, blocked, *self.data, rho, b, f, aims, norms))
         return norms
 
     def _share_out(self, places: np.ndarray, ids: np.ndarray, solve: Callable[[np.ndarray], None]) -> None:

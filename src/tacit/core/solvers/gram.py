@@ -41,10 +41,10 @@ def _newton_step(G, D, rho, e, Ge, K, v, q):  # type: ignore[no-untyped-def]
 
 
 @entry
-def minimise(places, ids, first, grams, kind, shape, rows, starts, ends, y, c, rhos, linear, models, tolerance, norms):  # type: ignore[no-untyped-def]
+def minimise(places, ids, first, grams, kind, shape, rows, starts, ends, y, c, rhos, linear, models, aims, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of a block: moves models[k] to agent ids[k]'s minimiser, fills norms[k] with the norm of
-    the gradient there, or leaves models[k] alone where digits run out. X X^T of that agent lies in `grams` from
-    first[ids[k]] on."""
+    the gradient there, which is to be aims[k] at most, or leaves models[k] alone where digits run out. X X^T of that
+    agent lies in `grams` from first[ids[k]] on."""
     g, start = np.empty(models.shape[1]), np.empty(models.shape[1])
     for k in places:
         lo, hi, rho, b, f = starts[ids[k]], ends[ids[k]], rhos[k], linear[k], models[k]
@@ -73,9 +73,9 @@ def minimise(places, ids, first, grams, kind, shape, rows, starts, ends, y, c, r
         for _ in range(_MAX_ITERATIONS):
             combine(s, rho, a, e)
             matvec(G, e, Ge)
-            # ||gradient||^2 = e.Ge; half the tolerance leaves room for the rounding of f itself
+            # ||gradient||^2 = e.Ge; half the aim leaves room for the rounding of f itself
             squared = dot(e, Ge)
-            if squared <= (0.5 * tolerance) ** 2 or not np.isfinite(squared):
+            if squared <= (0.5 * aims[k]) ** 2 or not np.isfinite(squared):
                 break
             for r in range(n):
                 D[r] = c[lo + r] * losses.curvature(kind, shape, z[r], y[lo + r])

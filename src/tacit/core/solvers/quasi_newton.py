@@ -108,9 +108,9 @@ def _armijo(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ign
 
 
 @entry
-def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, linear, models, tolerance, norms):  # type: ignore[no-untyped-def]
+def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, linear, models, aims, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of a block: moves models[k] to agent ids[k]'s minimiser, fills norms[k] with the norm of
-    the gradient there. `blocked` is what the function below says."""
+    the gradient there, which is to be aims[k] at most. `blocked` is what the function below says."""
     d = models.shape[1]
     dense = d <= DENSE_LIMIT
     H = np.empty((d, d)) if dense else np.empty((0, 0))
@@ -131,8 +131,8 @@ def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, 
         pairs, memory, careful = 0, 0, False  # full at once: the first iteration builds the Hessian
         least_norm, patience = norm, _PATIENCE
         for iteration in range(_MAX_ITERATIONS):
-            # Half the tolerance leaves room for what rounding hides from us.
-            if norm <= 0.5 * tolerance or not np.isfinite(norm) or patience == 0:
+            # Half the aim leaves room for what rounding hides from us.
+            if norm <= 0.5 * aims[k] or not np.isfinite(norm) or patience == 0:
                 break
             if pairs == memory:
                 careful = iteration > 0
@@ -159,7 +159,7 @@ def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, 
                     # or two rules of progress could chase each other.
                     accepted = norm_new <= 0.5 * least_norm
                 else:
-                    accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * tolerance
+                    accepted = good_enough(slope_t, slope_0) or norm_new <= 0.5 * aims[k]
                 if accepted:
                     break
                 combine(z_new, -1.0, z, z_new)  # from here on X q

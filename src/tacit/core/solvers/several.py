@@ -119,10 +119,10 @@ class ClassStore(RowStore):
             out[k] = self._agent(i, rows=rows).gradient(self._model(f[k]))[0].ravel()
         return out
 
-    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, tolerance: float) -> np.ndarray:
+    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
         norms = np.empty(len(ids))
         for k, i in enumerate(ids):
-            F, norms[k] = self._agent(i, float(rho[k]), b[k]).minimise(self._model(f[k]), tolerance)
+            F, norms[k] = self._agent(i, float(rho[k]), b[k]).minimise(self._model(f[k]), float(aims[k]))
             f[k] = F.ravel()
         return norms
 

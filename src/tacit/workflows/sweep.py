@@ -1,0 +1,111 @@
+"""Some methods at several budgets and with several seeds, as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tacit.core.graph import Graph
+from tacit.data import Dataset, Schema, Target, partition
+from tacit.errors import InputError, whole
+from tacit.privacy.accounting import require_small_delta
+from tacit.workflows.comparison import Divide, compare, methods, trial
+from tacit.workflows.recipes import RECIPES
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep has found: a row for each method, budget and seed. **Nothing in it is private**: errors are exact.
+
+    A row has `method`, `epsilon` and `delta` (the budget), `seed`, `error` on test rows (of numbers the root mean
+    square error), `loss` on training rows, `spent` (the largest epsilon of an agent), `rounds`, `messages`, and every
+    metric of the label, such as `auc`. Where a method has several models, a metric is their mean.
+    """
+
+    rows: list[dict[str, Any]]
+    left_out: list[tuple[str, float]]  # methods that cannot keep a budget, or cannot run here: name, epsilon
+
+    def to_frame(self) -> Any:
+        """The rows as a data frame of pandas, or of polars where there is no pandas."""
+        for library in ("pandas", "polars"):
+            try:
+                return import_module(library).DataFrame(self.rows)
+            except ModuleNotFoundError:
+                continue
+        raise InputError("a data frame needs pandas or polars: pip install pandas")
+
+
+def sweep(
+    names: Sequence[str],
+    budgets: Sequence[float],
+    seeds: Sequence[int],
+    *,
+    data: Dataset,
+    schema: Schema,
+    graph: Graph,
+    delta: float = 1e-5,
+    divide: Divide | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Sweep:
+    """Runs methods at every budget, with every seed, as `tacit compare` does at one budget.
+
+    names : the methods, as `tacit compare` calls them, such as "r-admm", "central" or "majority"
+    budgets, delta : the total epsilons of every agent, and the delta of all of them
+    seeds : each has its own test rows, division of the training rows and noise
+    data, schema : the records, and what they are
+    graph : who talks to whom
+    divide : from training rows and a seed to the rows of each agent; by default they are shared out evenly
+    progress : called with a line before each method runs
+    """
+    agents = graph.agents
+    constant = "mean" if isinstance(schema.label, Target) else "majority"
+    known = [*methods(graph, 1.0, delta, asked=tuple(RECIPES)), constant]
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no method {name!r} to sweep; there are {', '.join(known)}")
+    if not (names and budgets and seeds):
+        raise InputError("a sweep needs at least one method, one budget and one seed")
+    for epsilon in budgets:
+        if not (epsilon > 0 and np.isfinite(epsilon)):
+            raise InputError(f"a budget is a positive epsilon, not {epsilon!r}")
+    for seed in seeds:
+        whole("a seed", seed, 0)
+    require_small_delta(delta, len(data))
+    share_out = divide or (lambda train, seed: partition.equal(len(train), agents, seed))
+    trials = [trial(data, schema, share_out, seed) for seed in seeds]
+    found = Sweep([], [])
+    for epsilon in budgets:
+
+        def tell(name: str, epsilon: float = epsilon) -> None:
+            if progress is not None:
+                progress(f"{name} at epsilon = {epsilon:g}")
+
+        done = set()
+        for result in compare(trials, graph, epsilon=epsilon, delta=delta, progress=tell, only=names):
+            done.add(result.name)
+            for k, (seed, models) in enumerate(zip(seeds, result.measured, strict=True)):
+                metrics = {f.name: [getattr(model, f.name) for model in models] for f in fields(models[0])}
+                found.rows.append(
+                    {
+                        "method": result.name,
+                        "epsilon": float(epsilon),
+                        "delta": delta,
+                        "seed": seed,
+                        "error": result.errors[k],
+                        "loss": result.losses[k],
+                        "spent": result.epsilon,
+                        "rounds": result.rounds,
+                        "messages": result.messages,
+                        **{
+                            name: None if None in values else float(np.mean(values))
+                            for name, values in metrics.items()
+                            if name not in ("error", "loss")
+                        },
+                    }
+                )
+        found.left_out.extend((name, float(epsilon)) for name in names if name not in done)
+    return found
