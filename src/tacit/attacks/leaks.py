@@ -42,10 +42,10 @@ class Leak(NamedTuple):
     heard: int  # how many of its gradients
     gradients: float
     curvature: float  # of the squared loss: that of X'X
-    rows: float  # of its worst record, features and label
+    records: float  # of its worst record, features and label
     labels: float  # by somebody who knows the features: the share of wrong labels, or the error of numbers
     membership: float  # the AUC of members against others
-    guessed_rows: float  # the same with the mean record in place of each
+    guessed_records: float  # the same with the mean record in place of each
     guessed_labels: float  # the same with the most frequent label, or the mean
     found: Records | None
 

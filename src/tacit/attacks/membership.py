@@ -53,8 +53,8 @@ def auc(members: np.ndarray, strangers: np.ndarray) -> float:
 def moments(known: Gradients, X: np.ndarray, weight: float, logistic: bool) -> np.ndarray:
     """X'y, (d,), by somebody who knows the features X of the agent's rows and its data gradients.
 
-    For the squared loss the gradient at f is c X'(Xf - y). For the logistic loss y s(-y z) = (y - tanh(z/2))/2, so it is
-    c/2 X'(tanh(Xf/2) - y). Either way all that gradients say of the labels is X'y, and one gradient says it.
+    For the squared loss the gradient at f is c X'(Xf - y). For the logistic loss y s(-y z) = (y - tanh(z/2))/2, so it
+    is c/2 X'(tanh(Xf/2) - y). Either way all that gradients say of the labels is X'y, and one gradient says it.
     """
     Z = known.points @ X.T
     each = (np.tanh(Z / 2) if logistic else Z) @ X - known.values * ((2 if logistic else 1) / weight)

@@ -3,14 +3,14 @@
 Let an agent have n rows x_r with labels y_r that count c each, and let its data gradients be known at several points
 (`stationarity`). What follows from them depends on the loss.
 
-*Squared loss.* The gradient is H x + g with H = c X'X and g = -c X'y, and no number of gradients has more in it. So X and
-y are known up to a rotation Q of the n rows: QX and Qy have the same gradients everywhere. One row is known up to a sign.
-A column of ones tells which Q is meant, up to those with Q1 = 1: then two rows are known up to their order. If the labels
-are -1 and +1, too, and both occur, then three are.
+*Squared loss.* The gradient is H x + g with H = c X'X and g = -c X'y, and no number of gradients has more in it. So X
+and y are known up to a rotation Q of the n rows: QX and Qy have the same gradients everywhere. One row is known up to a
+sign. A column of ones tells which Q is meant, up to those with Q1 = 1: then two rows are known up to their order. If
+the labels are -1 and +1, too, and both occur, then three are.
 
-*Logistic loss.* With w_r = y_r x_r the gradient at f is -c sum_r s(-w_r.f) w_r, s the logistic function. It is not linear
-in f, and for different w_r the functions s(-w_r.f) are linearly independent: no rotation is left over. All w_r follow,
-up to their order, from enough gradients; a column whose sign is known (of ones, say) tells y_r and x_r apart.
+*Logistic loss.* With w_r = y_r x_r the gradient at f is -c sum_r s(-w_r.f) w_r, s the logistic function. It is not
+linear in f, and for different w_r the functions s(-w_r.f) are linearly independent: no rotation is left over. All w_r
+follow, up to their order, from enough gradients; a column whose sign is known (of ones, say) tells y_r and x_r apart.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def quadratic(known: Gradients, rows: int) -> Quadratic:
     inner = (V.T @ A + A.T @ V) / 2
     eigenvalues, vectors = np.linalg.eigh(inner)
     best = eigenvalues.argsort()[::-1][:rows]
-    best = best[eigenvalues[best] > _NOISE * max(float(eigenvalues.max()), 0.0)]
+    best = best[eigenvalues[best] > _NOISE * float(eigenvalues.max(initial=0.0))]
     B = A @ vectors[:, best]
     H = B @ (B / eigenvalues[best]).T
     return Quadratic(H, level - H @ centre, int(kept.sum()))

@@ -1,8 +1,8 @@
 """The exact gradients of every agent, from the messages of a method without privacy.
 
 Each method says a point x_i, and its update rule ties the next message to the gradient at that point. All the rest of
-the rule is public, or was said: penalty or step, the degrees V_i, the start (zero) and the neighbours' rows. So the rule
-is solved for the gradient. With x(t) the rows that were said in round t, and x(0) = 0 before the first of ADMM:
+the rule is public, or was said: penalty or step, the degrees V_i, the start (zero) and the neighbours' rows. So the
+rule is solved for the gradient. With x(t) the rows that were said in round t, and x(0) = 0 before the first of ADMM:
 
     ADMM, COCA   grad O_i(x_i(t+1)) = -2 lambda_i(t) - eta (2 V_i x_i(t+1) - V_i x_i(t) - sum_j x_j(t))
                  with 2 lambda_i(t) = eta sum_{s=1..t} (V_i x_i(s) - sum_j x_j(s))                      (8) and (9)

@@ -127,8 +127,8 @@ def attack(
     if out is not None:
         names.require_plot()
     folder = None if out is None else Path(out)
-    for_records = {"--rows": rows, "--rounds": rounds, "--data": data, "--label": label, "--site": site}
-    for_records |= {"--schema": schema}
+    for_records: dict[str, Any] = {"--rows": rows, "--rounds": rounds, "--data": data, "--label": label}
+    for_records |= {"--site": site, "--schema": schema}
     given = [option for option, value in for_records.items() if value is not None]
     if method in attack_exact.METHODS and (method != "i-admm" or given):
         for option, value in {"--ticks": ticks, "--epsilon": epsilon}.items():

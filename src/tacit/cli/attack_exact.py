@@ -34,9 +34,9 @@ from tacit.workflows import exact
 LOSSES: dict[str, Loss] = {"ridge": Squared(), "logistic": Logistic()}
 METHODS = ("admm", "coca", "w-admm", "i-admm", "dgd", "extra")
 WHO = {
-    "overheard": "somebody who hears all messages",
-    "neighbours": "all neighbours of an agent, together",
-    "neighbour": "one neighbour of an agent",
+    "overheard": "somebody who hears all messages has",
+    "neighbours": "all neighbours of an agent together have",
+    "neighbour": "one neighbour of an agent has",
 }
 AGENTS, ROWS, COLUMNS, ROUNDS, OTHERS = 5, 3, 8, 60, 500
 
@@ -68,7 +68,7 @@ def attack(asked: Asked, folder: Path | None, json: bool) -> None:
     whole("--rounds", rounds, 2)
     if asked.seed < 0:
         raise InputError(f"--seed must be zero or more, not {asked.seed}")
-    attacked, agents = _made_up(asked) if asked.data is None else _from_file(asked)
+    attacked, agents, columns = _made_up(asked) if asked.data is None else _from_file(asked)
     N = len(attacked.parts)
     if not 1 <= asked.agent <= N:
         raise InputError(f"--agent must be between 1 and {N}, not {asked.agent}")
@@ -99,10 +99,10 @@ def attack(asked: Asked, folder: Path | None, json: bool) -> None:
 
         i = asked.agent - 1
         n, d = attacked.parts[i][0].shape
-        title = f"{asked.method}, {N} agents: what {WHO[asked.who]} has of {agents[i]} ({n} rows, {d} columns)"
+        title = f"{asked.method}, {N} agents: what {WHO[asked.who]} of {agents[i]} ({n} rows, {d} columns)"
         figure = PaperFigure(title, _panels(attacked, known[i], found[i], i))
         plots.paper_figure(figure, folder / "attack.png")
-        _write_records(folder / "attack.csv", attacked, found)
+        _write_records(folder / "attack.csv", attacked, found, agents, columns)
         tell_written(folder / "attack.png", folder / "attack.csv")
 
 
@@ -128,8 +128,8 @@ def _method(asked: Asked, problem: Problem, talk: Graph) -> Any:
     return exact.ALGORITHMS[asked.method](penalty=penalty)
 
 
-def _made_up(asked: Asked) -> tuple[Attacked, list[str]]:
-    """Normal features, and a column of ones; labels of a random model."""
+def _made_up(asked: Asked) -> tuple[Attacked, list[str], list[str]]:
+    """Normal features, and a column of ones; labels of a random model. With the names of agents and columns."""
     loss = names.pick(LOSSES, asked.loss or "logistic", "loss")
     n, rows = AGENTS if asked.agents is None else asked.agents, ROWS if asked.rows is None else asked.rows
     whole("--agents", n, 2)
@@ -145,10 +145,11 @@ def _made_up(asked: Asked) -> tuple[Attacked, list[str]]:
     parts = [(X[k * rows : (k + 1) * rows], y[k * rows : (k + 1) * rows]) for k in range(n)]
     problem = Problem(parts, loss=loss, l2=exact.L2)
     ones, others = COLUMNS - 1, np.c_[X, y][n * rows :]
-    return Attacked(problem, parts, loss == Logistic(), ones, ones, others), [f"agent {k + 1}" for k in range(n)]
+    attacked = Attacked(problem, parts, loss == Logistic(), ones, ones, others)
+    return attacked, [f"agent {k + 1}" for k in range(n)], [f"column {c + 1}" for c in range(COLUMNS)]
 
 
-def _from_file(asked: Asked) -> tuple[Attacked, list[str]]:
+def _from_file(asked: Asked) -> tuple[Attacked, list[str], list[str]]:
     """The user's own records, which should be public ones: the command prints what it finds out about them."""
     assert asked.data is not None
     table, schema = read(asked.data, asked.label, asked.site, asked.schema)
@@ -178,7 +179,7 @@ def _from_file(asked: Asked) -> tuple[Attacked, list[str]]:
     last = dense.shape[1] - 1 if schema.intercept else None
     ones = None if schema.row_norm else last
     others = np.c_[dense[rest], records.y[rest]]
-    return Attacked(problem, parts, usual == "logistic", last, ones, others), agents
+    return Attacked(problem, parts, usual == "logistic", last, ones, others), agents, list(records.names)
 
 
 def table(found: list[Leak], attacked: Attacked) -> list[tuple[str, str, str, str]]:
@@ -187,7 +188,7 @@ def table(found: list[Leak], attacked: Attacked) -> list[tuple[str, str, str, st
     lines: list[tuple[str, Callable[[Leak], float], float]] = [
         ("gradients, error", lambda k: k.gradients, 1.0),
         ("Hessian, error", lambda k: k.curvature, 1.0),
-        ("records, error", lambda k: k.rows, float(np.mean([k.guessed_rows for k in found]))),
+        ("records, error", lambda k: k.records, float(np.mean([k.guessed_records for k in found]))),
         (f"labels of known features, {wrong}", lambda k: k.labels, float(np.mean([k.guessed_labels for k in found]))),
         ("who is in the records, AUC", lambda k: k.membership, 0.5),
     ]
@@ -201,18 +202,16 @@ def table(found: list[Leak], attacked: Attacked) -> list[tuple[str, str, str, st
 
 def in_words(asked: Asked, found: list[Leak], attacked: Attacked) -> str:
     """A summary of the table."""
-    told = [k.rows for k in found if k.rows < 1e-3]
+    told = [k.records for k in found if k.records < 1e-3]
     heard = sum(k.heard > 0 for k in found)
     who = WHO[asked.who]
-    first = f"{who[0].upper()}{who[1:]} has exact gradients of {heard} of {len(found)} agents"
+    first = f"{who[0].upper()}{who[1:]} exact gradients of {heard} of {len(found)} agents"
     first += f" (in the median {np.median([k.heard for k in found]):g} each)"
     if told:
-        return (
-            f"{first}, and reconstructs all records of {len(told)} of them, to {max(told):.1g} of their size or better."
-        )
-    if not attacked.logistic:
+        return f"{first}. All records of {len(told)} of them follow, to {max(told):.1g} of their size or better."
+    if not attacked.logistic and any(not math.isnan(k.curvature) for k in found):
         return f"{first}. For least squares they are X'X and X'y: the rows up to a rotation, and no more."
-    return f"{first}, and reconstructs no agent's records."
+    return f"{first}. The records of none of them follow."
 
 
 def _as_json(asked: Asked, attacked: Attacked, found: list[Leak]) -> dict[str, Any]:
@@ -259,7 +258,7 @@ def _matched(found: Leak, X: np.ndarray, y: np.ndarray) -> list[tuple[np.ndarray
     return [(true[a], ours[b]) for a, b in zip(mine, its, strict=True)]
 
 
-def _write_records(path: Path, attacked: Attacked, found: list[Leak]) -> None:
+def _write_records(path: Path, attacked: Attacked, found: list[Leak], agents: list[str], columns: list[str]) -> None:
     """All numbers of all records that were reconstructed, beside the true ones."""
     with replacing(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
@@ -268,5 +267,5 @@ def _write_records(path: Path, attacked: Attacked, found: list[Leak]) -> None:
             if each.found is None:
                 continue
             for r, pair in enumerate(_matched(each, *attacked.parts[i])):
-                for c, (a, b) in enumerate(zip(*pair, strict=True)):
-                    out.writerow([i + 1, r + 1, c + 1, f"{a:.9g}", f"{b:.9g}"])
+                for column, a, b in zip(columns, *pair, strict=True):
+                    out.writerow([agents[i], r + 1, column, f"{a:.9g}", f"{b:.9g}"])

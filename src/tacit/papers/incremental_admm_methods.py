@@ -37,7 +37,7 @@ from tacit.core.losses import Logistic, Squared
 from tacit.core.problem import Problem
 from tacit.core.schedule import RandomWalk
 from tacit.errors import InputError
-from tacit.privacy.laws import output_law_within
+from tacit.privacy.laws import Normal, output_law_within
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import Facts
 from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
@@ -218,14 +218,16 @@ def noise_on_gradients(regression: Regression, algorithm: IncrementalADMM) -> fl
     moved = gradient_sensitivity(facts, algorithm.row_norm) / rho
     if algorithm.exact:
         moved = minimiser_sensitivity(facts, rho, rho / 2, algorithm.row_norm)
-    return algorithm.penalty * float(output_law_within(algorithm.budget, moved).deviation[0, 0])
+    law = output_law_within(algorithm.budget, moved)
+    assert isinstance(law, Normal)
+    return algorithm.penalty * float(law.deviation[0, 0])
 
 
 def neighbours_estimates(
     regression: Regression, algorithm: IncrementalADMM, heard: Transcript, talk: Graph
 ) -> tuple[dict[str, States], int]:
-    """The same by the two agents around each agent, who know no tokens but those that it gets and gives; and of how many
-    agents they know the secret offset, if there is one."""
+    """The same by the two agents around each agent, who know no tokens but those that it gets and gives; and of how
+    many agents they know the secret offset, if there is one."""
     out: dict[str, States] = {}
     undone = 0
     for i in range(heard.agents):
