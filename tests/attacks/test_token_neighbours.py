@@ -40,15 +40,16 @@ def test_the_strongest_attack_is_among_the_estimates():
 
 
 def test_noise_is_averaged_over_visits():
-    """Four numbers a coordinate are fitted to 20 visits: on average over them the error falls to sqrt(4/20) = 0.45 of
-    one visit's. Here it is the mean over 30 agents, at their last visit. The seed is fixed."""
+    """Three numbers a coordinate are fitted to 20 visits, and one that the first visit determines: on average over the
+    visits the error falls to sqrt(3/20) = 0.39 of one visit's. Here it is the mean over 30 agents, at their last visit,
+    where the argument has come to rest. The seed is fixed."""
     heard, _, gradient = run(RIDGE, paper.pi_admm2, agents=30)
     noise = RIDGE.penalty * paper.SIGMA
     assert paper.noise_on_gradients(RIDGE, paper.pi_admm2(RIDGE)) == noise
     last = [heard.visits(i)[-1] for i in range(30)]
     found = averaged(heard, noise, exact=True, quadratic=True)
     one, all_visits = (np.linalg.norm(s.y - gradient, axis=1)[last].mean() for s in (recursion(heard), found))
-    assert 0.4 < all_visits / one < 0.65
+    assert 0.25 < all_visits / one < 0.45
 
 
 @pytest.mark.parametrize("case", [RIDGE, LOGISTIC], ids=lambda case: case.name)

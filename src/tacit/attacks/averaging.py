@@ -24,8 +24,9 @@ def averaged(
         (4a)   y_i + rho e = rho (c - argmin)           is a function of c
         (8)    y_i + rho e = grad f_i(x_i^before)       is a function of x_i^before
 
-    the same at all visits, and the noise of different visits is independent. The secret start is in x_i with the weight
-    2^-v at visit v, and so in y_i and in the argument: a term of that form takes it up. For `quadratic` objectives the
+    the same at all visits, and the noise of different visits is independent. If x_i^0 is secret, `recursion` is wrong
+    by 2^-v x_i^0 at visit v, so y_i and the argument are wrong by multiples of that: a term 2^-v takes it up, which the
+    first visit determines. For `quadratic` objectives the
     function is affine, and is fitted to all visits. For others a constant, an affine function or one of second order
     is fitted to the last visits: of all these the one that averages most, among those whose residuals are as small as
     the noise makes them. `y` has its values, and those of `recursion` at the visits before.
@@ -35,9 +36,9 @@ def averaged(
     states = recursion(heard)
     x, y, d = states.x, states.y.copy(), states.x.shape[1]
     for i in range(heard.agents) if agents is None else agents:
-        k = heard.visits(i)[1:]  # the argument at the first visit is the secret start
-        before = heard.previous[k]
-        u = heard.tokens[k] + states.y[before] / heard.penalty if exact else x[before]
+        k = heard.visits(i)
+        u = heard.tokens[k].copy() if exact else np.zeros_like(x[k])  # before the first visit `recursion` has zero
+        u[1:] += states.y[k[:-1]] / heard.penalty if exact else x[k[:-1]]
         u = u - u[-1]
         start = 2.0 ** -np.arange(len(k))[:, None]
         second = np.stack([u[:, a] * u[:, b] for a in range(d) for b in range(a + 1)], axis=1)

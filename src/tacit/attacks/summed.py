@@ -15,13 +15,19 @@ of the graph) can be told apart, but not named.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
 
+from tacit.algorithms import ConsensusADMM
 from tacit.core.graph import Graph
+from tacit.core.problem import Problem
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Turn
 from tacit.errors import InputError
+from tacit.exchange import SecretSharedSums
+from tacit.simulation.simulate import simulate
 
 _PRIME = 2**61 - 1
 _ROUNDING = 1e-10  # fits that miss the sums by less have found them: fixed point has 43 bits
@@ -88,6 +94,31 @@ def _reduced(rows: list[np.ndarray]) -> list[np.ndarray]:
                 rows[r] = (rows[r] - rows[r][column] * rows[done]) % p
         done += 1
     return rows[:done]
+
+
+def overheard_sums(problem: Problem, graph: Graph, penalty: float, rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Runs consensus ADMM with secret-shared sums: what each agent said and heard in each round, (T, N, d) each."""
+    said: list[np.ndarray] = []
+    heard: list[np.ndarray] = []
+
+    class Noted(SecretSharedSums):
+        """The protocol itself, with notes."""
+
+        def open(self, graph: Graph) -> Any:
+            link = super().open(graph)
+            deliver = link.deliver
+
+            def noted(release: Release, turn: Turn, t: int) -> Inbox:
+                inbox = deliver(release, turn, t)
+                said.append(release.value.copy())
+                heard.append(inbox.sum())
+                return inbox
+
+            link.deliver = noted  # type: ignore[method-assign]
+            return link
+
+    simulate(ConsensusADMM(penalty=penalty), problem, graph, rounds=rounds, exchange=Noted())
+    return np.array(said), np.array(heard)
 
 
 class Found(NamedTuple):
