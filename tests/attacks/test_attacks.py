@@ -202,7 +202,7 @@ def test_against_calibrated_noise_the_best_estimate_is_the_released_x():
     [
         (lambda heard: least_squares(heard), "3 ticks were overheard"),
         (lambda heard: quadratics(heard, 0.9, 1.1), "too few equations in dimension 2"),
-        (lambda heard: quadratics(heard, 1.0, 1.0), "between two different positive numbers"),
+        (lambda heard: quadratics(heard, 1.1, 0.9), "between two positive numbers"),
         (lambda heard: recursion(heard, gamma=0.0), "gamma must be a positive number"),
     ],
 )
@@ -244,7 +244,7 @@ def test_tacit_attack(tacit, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["pi-admm3"], "method must be one of i-admm"),
+        (["pi-admm3"], "method must be one of admm, coca"),
         (["i-admm", "--loss", "hinge"], "loss must be one of ridge, logistic"),
         (["i-admm", "--agents", "2"], "--agents must be 3 or more, not 2"),
         (["i-admm", "--agents", "5", "--agent", "6"], "--agent must be between 1 and 5, not 6"),

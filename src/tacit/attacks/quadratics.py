@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ class Quadratics(NamedTuple):
     slope: np.ndarray  # (N, d) g_i
 
 
-def quadratics(heard: Transcript, low: float, high: float) -> Quadratics:
+def quadratics(heard: Transcript, low: float, high: float, agents: Iterable[int] | None = None) -> Quadratics:
     """The states and the objectives of PI-ADMM1 on quadratic objectives with the exact update (4a), for d >= 2.
 
     y_i = H x_i + g by (9), and y_i = rho (x_i - S_i). So x_i = M S_i + m with M = (I - H/rho)^{-1} and m = M g/rho: in
@@ -33,18 +34,22 @@ def quadratics(heard: Transcript, low: float, high: float) -> Quadratics:
 
     and soon there are more equations than secrets. Paper 002's Theorem 2 counts the equations without (9). The law of
     gamma is public, between `low` and `high`: least squares relative to the residual x - z, alternately in (M, m) and
-    in the gammas, then in all at once.
+    in the gammas, then in all at once. If the two are the same, gamma is known: then the equations are linear, and
+    what they find is the secret start.
+
+    `agents` are those to attack, all by default; the rows of the others are NaN.
     """
-    if not 0 < low < high < np.inf:
-        raise InputError(f"the step sizes lie between two different positive numbers, not {low} and {high}")
+    if not 0 < low <= high < np.inf:
+        raise InputError(f"the step sizes lie between two positive numbers, not {low} and {high}")
     N, d = heard.agents, heard.tokens.shape[1]
-    if d < 2:
+    equations = d - (low < high)
+    if not equations:
         raise InputError("in one dimension a visit has one equation for one secret gamma: give d = 2 or more")
     guess, sums = recursion(heard), heard.sums
-    x, H, g = np.empty_like(sums), np.empty((N, d, d)), np.empty((N, d))
-    for i in range(N):
+    x, H, g = np.full_like(sums, np.nan), np.full((N, d, d), np.nan), np.full((N, d), np.nan)
+    for i in range(N) if agents is None else agents:
         k = heard.visits(i)
-        if (len(k) - 1) * (d - 1) <= d * (d + 3) // 2:
+        if (len(k) - 1) * equations <= d * (d + 3) // 2:
             raise InputError(f"agent {i} held the token {len(k)} times: too few equations in dimension {d}")
         M, m = _fitted(sums[k], heard.tokens[k], heard.moves[k], guess.x[k], low, high)
         x[k] = sums[k] @ M + m
@@ -63,7 +68,7 @@ def _fitted(
     symmetric[range(len(rows)), rows, columns] = symmetric[range(len(rows)), columns, rows] = 1.0
     J = np.concatenate([np.einsum("vi,pij->vjp", S, symmetric), np.tile(np.eye(d), (V, 1, 1))], axis=2)
     count = J.shape[2]  # of secret numbers p: x = J p
-    z, moves, gamma = z[1:], moves[1:], np.ones(V - 1)
+    z, moves, gamma = z[1:], moves[1:], np.full(V - 1, np.clip(1.0, low, high))
 
     def weight(x: np.ndarray) -> np.ndarray:
         return 1 / np.linalg.norm(x[1:] - z, axis=1)[:, None]
@@ -85,6 +90,8 @@ def _fitted(
         x = J @ p
         far = x[1:] - z
         gamma = np.clip(((moves + x[:-1] - x[1:]) * far).sum(axis=1) / (far**2).sum(axis=1), low, high)
+    if low == high:
+        return np.tensordot(p[: len(rows)], symmetric, 1), p[len(rows) :]
     w, inside = weight(x), 1e-3 * (high - low)
     bounds = np.tile([[-np.inf], [np.inf]], count + V - 1)
     bounds[:, count:] = [[low], [high]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -33,26 +33,46 @@ class Transcript:
     """The tokens that an eavesdropper on all links hears, and which agents held them. N and rho are public.
 
     Give it to `simulate` as `overheard`. The token is 0 at first. A tick in which several speak is the preparation:
-    no token is passed, and the eavesdropper does not hear what the agents say to each other then.
+    no token is passed, and the eavesdropper does not hear what the agents say to each other then. That is in `parts`,
+    (N, d), for colluders: each agent's row goes to all its neighbours.
     """
 
     def __init__(self, agents: int, penalty: float) -> None:
         self.agents, self.penalty = agents, penalty
         self._holders: list[int] = []
+        self._receivers: list[int] = []
         self._tokens: list[np.ndarray] = []
+        self.parts: np.ndarray | None = None
 
     def __call__(self, t: int, turn: Turn, release: Release) -> None:
         if len(turn.speakers) == 1:
             self._holders.append(int(turn.speakers[0]))
+            self._receivers.append(int(turn.listeners[0]))
             self._tokens.append(release.value[0])
+        elif len(turn.listeners):
+            self.parts = release.value
 
     def __len__(self) -> int:
         return len(self._holders)
+
+    def within(self, coalition: Collection[int]) -> Transcript:
+        """The same as a coalition of agents knows it: NaN for the tokens that none of them handed on or received."""
+        out = Transcript(self.agents, self.penalty)
+        out._holders, out._receivers, out.parts = self._holders, self._receivers, self.parts
+        ends = zip(self._holders, self._receivers, strict=True)
+        known = [holder in coalition or receiver in coalition for holder, receiver in ends]
+        out._tokens = [z if k else np.full_like(z, np.nan) for z, k in zip(self._tokens, known, strict=True)]
+        return out
 
     @property
     def holders(self) -> np.ndarray:
         """i_k, (K,)."""
         return np.array(self._holders, dtype=int)
+
+    @property
+    def receivers(self) -> np.ndarray:
+        """i_{k+1}, (K,): to whom the token was handed on."""
+        return np.array(self._receivers, dtype=int)
 
     @property
     def tokens(self) -> np.ndarray:

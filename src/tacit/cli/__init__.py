@@ -24,7 +24,7 @@ COMMANDS = {
     "compare": "Compare all private methods at one total budget, on the same records.",
     "reproduce": "Reproduce the figures of a paper, and check its claims.",
     "audit": "Test whether a private method reveals more than it claims.",
-    "attack": "Attack a token method, and show what an eavesdropper learns from its messages.",
+    "attack": "Attack a method without privacy, and show what its messages reveal: gradients, then records.",
     "ledger": "Keep the privacy ledger of a population: create it, set its cap, check a run, see what was spent.",
     "identity": "Create the key and the certificate of an organisation.",
     "federation": "Write, show and check the file that all members of a federation agree on.",

@@ -7,7 +7,7 @@ from typing import Protocol
 from tacit.core.graph import Graph
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
-from tacit.exchange.collusion import revealed
+from tacit.exchange.collusion import revealed, revealed_by_repeats
 from tacit.exchange.plain import Plain
 from tacit.exchange.secret_shared import SecretSharedSums
 from tacit.exchange.totals import IdealTotals, SecretSharedTotals
@@ -20,6 +20,7 @@ __all__ = [
     "SecretSharedSums",
     "SecretSharedTotals",
     "revealed",
+    "revealed_by_repeats",
     "usual_exchange",
 ]
 

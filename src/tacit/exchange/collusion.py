@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from tacit.core.graph import Graph
@@ -20,19 +20,35 @@ def revealed(
 
     `left_out` names, for a listener, the agents that its sum of that round does not count because they dropped out.
 
-    The answer holds for *any* messages. A method relates the rows of different rounds, so more may follow.
+    The answer holds for *any* messages, and then also for any number of rounds: each has unknowns of its own. If rows
+    of different rounds are the same, `revealed_by_repeats` has more; a method without noise relates them, too
+    (`tacit.attacks.summed`).
 
     >>> revealed(Graph.complete(5), [0, 1, 2]), revealed(Graph.ring(5), [0, 2])  # they hear 1 + 4 and 1 + 3
     ([], [])
     >>> revealed(Graph.ring(6), [0, 2, 4])  # they hear 1 + 5, 1 + 3, 3 + 5
     [1, 3, 5]
     """
+    return revealed_by_repeats(graph, coalition, [left_out or {}])
+
+
+def revealed_by_repeats(
+    graph: Graph, coalition: Iterable[int], rounds: Sequence[Mapping[int, Collection[int]]]
+) -> list[int]:
+    """The same, if every agent says the same row in several rounds; `rounds` has the `left_out` of each of them.
+
+    >>> revealed_by_repeats(Graph.complete(5), [0], [{}, {0: [4]}])  # 1 + 2 + 3 + 4, then 1 + 2 + 3
+    [4]
+    """
     ours = set(coalition)
     if not ours <= set(range(graph.agents)):
         raise InputError(f"the coalition {sorted(ours)} has agents that are not in the graph")
     others = [h for h in range(graph.agents) if h not in ours]
-    heard = {i: set(graph.neighbours(i)) - set((left_out or {}).get(i, ())) for i in sorted(ours)}
-    equations = [[Fraction(h in heard[i]) for h in others] for i in heard]
+    equations = []
+    for left_out in rounds:
+        for i in sorted(ours):
+            heard = set(graph.neighbours(i)) - set(left_out.get(i, ()))
+            equations.append([Fraction(h in heard) for h in others])
     return [others[row.index(Fraction(1))] for row in _reduced(equations) if sum(x != 0 for x in row) == 1]
 
 

@@ -13,26 +13,41 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import Between, CensoredADMM, IncrementalADMM, ParallelWalkADMM, WalkADMM
-from tacit.attacks import Overheard, States, least_squares, quadratics, recursion
+from tacit.attacks import (
+    Overheard,
+    States,
+    Transcript,
+    around,
+    averaged,
+    least_squares,
+    quadratics,
+    recursion,
+    secret_offset,
+)
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
 from tacit.core.losses import Logistic, Squared
 from tacit.core.problem import Problem
 from tacit.core.schedule import RandomWalk
 from tacit.errors import InputError
+from tacit.privacy.laws import Normal, output_law_within
 from tacit.privacy.noise import SeededNoise
+from tacit.privacy.plan import Facts
+from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 from tacit.simulation.simulate import simulate
 
 ROWS, SIGMA, SPREAD, LINKS = 30, 1e-3, 0.1, 0.3  # gamma is between 1 - SPREAD and 1 + SPREAD
 CYCLES = 20  # that the eavesdropper hears, and one tick more: 2,001 ticks of 100 agents
 W, IPW, COCA, PLAIN, PI1, PI2 = "W-ADMM", "IPW-ADMM", "COCA", "I-ADMM", "PI-ADMM1", "PI-ADMM2"
-PRINTED, SOLVED, STRONG, FIT = "as printed", "printed, solved", "recursion, γ = 1", "quadratic fit"
+PRINTED, SOLVED, STRONG = "as printed", "printed, solved", "recursion, γ = 1"
+FIT, AVERAGED = "quadratic fit", "over all visits"
 
 
 class Regression(NamedTuple):
@@ -169,17 +184,62 @@ def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, se
 
 
 def estimates(regression: Regression, algorithm: IncrementalADMM, overheard: Overheard) -> dict[str, States]:
-    """The states that each attack infers from a transcript."""
+    """The states that each attack infers from a transcript. The strongest that is known is always among them."""
     heard = overheard.heard
     found = {PRINTED: least_squares(heard)}
     try:
         found[SOLVED] = least_squares(heard, iterations=None)
     except InputError as error:
         warnings.warn(f"left out: {SOLVED}: {error}", stacklevel=2)
-    found[STRONG] = recursion(heard)
-    if regression.name == "ridge" and regression.exact and algorithm.gamma is not None:
-        found[FIT] = quadratics(heard, 1 - SPREAD, 1 + SPREAD).states
+    return found | strongest(regression, algorithm, heard)
+
+
+def strongest(
+    regression: Regression, algorithm: IncrementalADMM, heard: Transcript, agents: Sequence[int] | None = None
+) -> dict[str, States]:
+    """The attacks that look at one agent at a time: at all of them, or at these."""
+    found = {STRONG: recursion(heard)}
+    quadratic = regression.name == "ridge" and regression.exact
+    noise = noise_on_gradients(regression, algorithm)
+    if noise is not None:
+        found[AVERAGED] = averaged(heard, noise, exact=regression.exact, quadratic=quadratic, agents=agents)
+    elif quadratic and (algorithm.gamma is not None or algorithm.initial > 0):
+        spread = SPREAD if algorithm.gamma is not None else 0.0
+        found[FIT] = quadratics(heard, 1 - spread, 1 + spread, agents).states
     return found
+
+
+def noise_on_gradients(regression: Regression, algorithm: IncrementalADMM) -> float | None:
+    """rho times the deviation of the noise on x_i, which is public; None without noise."""
+    if algorithm.budget is None:
+        return None if algorithm.deviation is None else algorithm.penalty * algorithm.deviation
+    facts = Facts(sizes=[ROWS], dimension=2)
+    rho = np.full((1, 1), algorithm.penalty)
+    moved = gradient_sensitivity(facts, algorithm.row_norm) / rho
+    if algorithm.exact:
+        moved = minimiser_sensitivity(facts, rho, rho / 2, algorithm.row_norm)
+    law = output_law_within(algorithm.budget, moved)
+    assert isinstance(law, Normal)
+    return algorithm.penalty * float(law.deviation[0, 0])
+
+
+def neighbours_estimates(
+    regression: Regression, algorithm: IncrementalADMM, heard: Transcript, talk: Graph
+) -> tuple[dict[str, States], int]:
+    """The same by the two agents around each agent, who know no tokens but those that it gets and gives; and of how
+    many agents they know the secret offset, if there is one."""
+    out: dict[str, States] = {}
+    undone = 0
+    for i in range(heard.agents):
+        two = around(heard, i)
+        own = heard.visits(i)
+        offset = secret_offset(heard, talk, two, i)
+        undone += offset is not None
+        for name, states in strongest(regression, algorithm, heard.within(two), [i]).items():
+            whole = out.setdefault(name, States(np.full_like(states.x, np.nan), np.full_like(states.y, np.nan)))
+            whole.x[own] = states.x[own]
+            whole.y[own] = states.y[own] - (0 if offset is None else algorithm.penalty * offset)
+    return out, undone
 
 
 AttackedRun = tuple[Overheard, dict[str, States]]  # what was overheard, and the states that each attack infers

@@ -89,6 +89,17 @@ def attacks(rows: Sequence[tuple[str, Sequence[float]]]) -> Table:
     return table
 
 
+def leaks(rows: Sequence[tuple[str, str, str, str]]) -> Table:
+    """What an attack on a method without privacy learns of the agents, and how wrong it is beside a guess."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("what the attack finds", no_wrap=True)
+    for heading in ("agents", "attack", "a guess"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row, style="dim" if row[2] == "not determined" else None)
+    return table
+
+
 def claims(found: Sequence[Claim]) -> Table:
     """What is claimed, what was measured, and whether it holds."""
     table = Table(box=None, pad_edge=False, header_style="bold")
