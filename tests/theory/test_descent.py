@@ -136,7 +136,7 @@ def test_what_noise_adds_against_monte_carlo():
 
 
 def test_random_coordinate_descent_against_simulation():
-    l2, rounds, deviation = 0.3, 120, 0.3
+    l2, rounds, deviation = 0.3, 60, 0.3
     p = problem(l2)
     M = 0.25 + l2
     sensitivity = tacit.privacy.sensitivity.layer_sensitivity(p, 1.0)[0, 0] / M
