@@ -34,9 +34,7 @@ def test_theorem_3_4_against_simulation():
     method = RandomAggregationGD(step=np.tile(steps[:, None], (1, N)), beta=np.tile(rate / steps[:, None], (1, N)))
     found = []
     for seed in range(6):
-        run = tacit.simulate(
-            method, p, GRAPH, rounds=rounds, start=start, noise=tacit.SeededNoise(seed), record=True
-        )
+        run = tacit.simulate(method, p, GRAPH, rounds=rounds, start=start, noise=tacit.SeededNoise(seed), record=True)
         found.append(run.trajectory[:-1].mean(axis=(0, 1)))
     measured = excess(p, found)
     S = float(((start - p.optimum()) ** 2).sum())
@@ -97,9 +95,7 @@ def test_theorems_4_1_and_4_2_against_simulation(deviation):
     }
     mean = runs.mean(axis=0) + 3 * runs.std(axis=0) / math.sqrt(len(runs))
     for error in errors.values():
-        bounds = [
-            descent.contraction(gap=runs[0, 0], m=l2, M=M, rounds=k, error=error) for k in range(1, rounds + 1)
-        ]
+        bounds = [descent.contraction(gap=runs[0, 0], m=l2, M=M, rounds=k, error=error) for k in range(1, rounds + 1)]
         assert np.all(mean[1:] <= bounds)
     assert (errors["curvature"] < errors["slope"]) == (deviation < 2.5)
     quiet = descent.contraction(gap=runs[0, 0], m=l2, M=M, rounds=200, error=0.0)

@@ -78,7 +78,7 @@ def quadratic_forms(A, m, L, D, zeta, rho, rho0, alpha, exact, p):
 
     Each is the least eigenvalue of the quadratic form that is left for ||e_i||^2, ||dx_i||^2 and ||dlambda||^2.
     """
-    N, rows, d = A.shape
+    N = len(A)
     wide = np.concatenate(list(A), axis=1)
     values = np.linalg.eigvalsh(wide @ wide.T)
     least = values[values > 1e-9][0]
@@ -175,9 +175,10 @@ def test_where_the_printed_conditions_hold_the_method_can_diverge():
     assert np.abs(run.estimate).max() > 1e6
 
 
-def test_the_mean_distance_stays_below_the_noise_floor(beta=100.0):
+def test_the_mean_distance_stays_below_the_noise_floor():
     """The mean of 8 runs is below by orders of magnitude, so that no seed matters."""
     graph, problem, settings = case("pair")
+    beta = 100.0
     found = linear_rate(edges(graph), noisy=True, **settings)
     floor = noise_floor(found)
     runs = [distances(graph, problem, settings, False, tacit.SeededNoise(k), beta=beta) for k in range(8)]

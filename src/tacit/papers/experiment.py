@@ -194,18 +194,18 @@ class Panel:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper or tacit says, what was measured, and whether that confirms it."""
+    """What a paper or tacit says, what was measured, and whether that confirms it: None if it decides nothing."""
 
     where: str
     whose: str  # "paper", or "tacit" for a claim in the docs or errata of this project
     text: str
     measured: str
-    holds: bool
+    holds: bool | None
 
     @property
     def verdict(self) -> str:
         """In words."""
-        return "holds" if self.holds else "does not hold"
+        return "undecided" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,9 @@ class LinearRate:
 
     def __str__(self) -> str:
         if self.holds:
-            return f"the distance falls by a factor of at least {1 + self.p:.6g} in each round (alpha = {self.alpha:.4g})"
+            return (
+                f"the distance falls by a factor of at least {1 + self.p:.6g} in each round (alpha = {self.alpha:.4g})"
+            )
         if not self.proximal:
             return "Gamma_i is negative: D_i has to be at least rho_i ||A_i||^2"
         return (
@@ -145,7 +147,7 @@ def linear_rate(
     if above < below:  # the least of concave functions of alpha is concave: it has one maximum
         found = minimize_scalar(lambda x: -shares(x), bounds=(above, below), method="bounded", options={"xatol": 1e-12})
         p, alpha = max(shares(found.x), 0.0), float(found.x)
-    return LinearRate(p, alpha, above, below, bool(np.all(D >= high * s2 * (1 - 1e-12))), least, D, float(zeta), noisy)
+    return LinearRate(p, alpha, above, below, bool(np.all(high * s2 * (1 - 1e-12) <= D)), least, D, float(zeta), noisy)
 
 
 @dataclass(frozen=True)
