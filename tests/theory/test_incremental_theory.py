@@ -1,4 +1,4 @@
-"""Paper 002: the augmented Lagrangian falls where the conditions hold, and rises where they do not; (17) is attained."""
+"""Paper 002: the augmented Lagrangian falls where the conditions hold, and rises where not; (17) is attained."""
 
 import math
 import warnings
@@ -112,7 +112,7 @@ def one_dimension(h, rho, gamma, cycles, seed):
         S[i] = x[i] - y[i] / rho
         new = S.mean()
         out.append((h * x**2 / 2 + y * (new - x) + rho / 2 * (new - x) ** 2).sum())
-    return np.array(out), x
+    return np.array(out)
 
 
 def test_for_smooth_objectives_that_are_not_convex():
@@ -122,10 +122,10 @@ def test_for_smooth_objectives_that_are_not_convex():
         least = descent(rho, 1.0, 5).gamma_above_smooth
         assert least < descent(rho, 1.0, 5).gamma_above
         for seed in range(5):
-            value, x = one_dimension(h, rho, lambda rng, least=least: least * rng.uniform(1.001, 3), 300, seed)
+            value = one_dimension(h, rho, lambda rng, least=least: least * rng.uniform(1.001, 3), 300, seed)
             assert np.all(np.diff(value) <= 1e-12 * np.abs(value[0]))
             assert value[-1] < value[0]
-    rises, _ = one_dimension(h, 1.2, lambda rng: 0.3, 300, 0)
+    rises = one_dimension(h, 1.2, lambda rng: 0.3, 300, 0)
     assert np.diff(rises).max() > 1e-6
 
 

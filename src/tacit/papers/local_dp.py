@@ -4,11 +4,12 @@ Adult, logistic loss with l2 = 1 and C = 1, 100 rows for each agent, 14 features
 places of their names in the alphabet (the paper does not say), columns divided by their largest entry, rows by their
 norm. D = 10, zeta = 0.5, beta_k = 1.02^k, 100 iterations. Every run has its own rows, graph and noise.
 
-Fig. 2 and B are drawn twice. In the paper's setting the noise of every method has the rate beta_k: on x_i in Algorithm 1
-and [48] (output perturbation of the exact step with fixed weights), on the multiplier in [42] (dual variable
+Fig. 2 and B are drawn twice. In the paper's setting the noise of every method has the rate beta_k: on x_i in Algorithm
+1 and [48] (output perturbation of the exact step with fixed weights), on the multiplier in [42] (dual variable
 perturbation), on the centre of the penalty in [43] (M-ADMM). Then again with noise such that each step of the others
-costs what the same step of Algorithm 1 costs. The paper leaves out what [48] costs, as too loose; as output perturbation
-its sensitivity is 2C/(B (D + l2)). Accuracy is the mean over agents of ||x_i - x*||/d. epsilon(X) depends on the records, so only a simulation may show it.
+costs what the same step of Algorithm 1 costs. The paper leaves out what [48] costs, as too loose; as output
+perturbation its sensitivity is 2C/(B (D + l2)). Accuracy is the mean over agents of ||x_i - x*||/d. epsilon(X) depends
+on the records, so only a simulation may show it.
 """
 
 from __future__ import annotations
@@ -216,8 +217,8 @@ def _convergence_and_loss(lab: Lab, where: str, size: tuple[int, int]) -> PaperF
             tight[NAMES[0]] < worst[0][-1],
         ),
         paper(
-            "Algorithm 1 is almost as accurate as [42], [43] and [48] (at most twice as far from the optimum), noise of "
-            "rate β_k in all",
+            "Algorithm 1 is almost as accurate as [42], [43] and [48] (at most twice as far from the optimum), noise "
+            "of rate β_k in all",
             with_costs(ends[0], plain_at_rate),
             bool(ends[0][NAMES[0]] <= 2 * min(ends[0].values())),
         ),
@@ -228,8 +229,8 @@ def _convergence_and_loss(lab: Lab, where: str, size: tuple[int, int]) -> PaperF
             plain_at_rate[NAMES[3]] > 2 * plain_at_rate[NAMES[0]],
         ),
         paper(
-            "Algorithm 1 is almost as accurate as [42], [43] and [48] (at most twice as far from the optimum), each step "
-            "at the same cost",
+            "Algorithm 1 is almost as accurate as [42], [43] and [48] (at most twice as far from the optimum), each "
+            "step at the same cost",
             with_costs(ends[1], plain),
             bool(ends[1][NAMES[0]] <= 2 * min(ends[1].values())),
         ),
@@ -263,9 +264,9 @@ def rivals_at_rate(instance: Instance, rounds: int) -> dict[str, Algorithm]:
 def rivals_at_cost(instance: Instance, bound: np.ndarray) -> dict[str, Algorithm]:
     """The same with noise such that each step costs what that step of Algorithm 1 costs.
 
-    That is sqrt(d) of a coordinate's bound, by the norm of the rows. For [42] it is alpha; for [43] alpha is the rate of
-    the noise in a linear term 2 eta V e, which a record moves by 2/B; [48] moves by 1/(D + l2) where Algorithm 1 moves
-    by 1/D.
+    That is sqrt(d) of a coordinate's bound, by the norm of the rows. For [42] it is alpha; for [43] alpha is the rate
+    of the noise in a linear term 2 eta V e, which a record moves by 2/B; [48] moves by 1/(D + l2) where Algorithm 1
+    moves by 1/D.
     """
     degree, T = instance.graph.degree, len(bound) - 1
     cost = np.tile((np.diff(bound) / np.sqrt(instance.problem.dimension))[:, None], len(degree))

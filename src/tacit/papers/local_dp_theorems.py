@@ -299,8 +299,8 @@ def _secret_sharing() -> list[Claim]:
             "Theorem 2.1",
             "paper",
             "with secret shares N-2 colluding agents learn no value of another agent, if all hear all",
-            f"6 agents, {len(found)} coalitions of 4: {sum(map(bool, found))} of them compute another's value; each has "
-            "the sum of the two others, in every round",
+            f"6 agents, {len(found)} coalitions of 4: {sum(map(bool, found))} of them compute another's value; each "
+            "has the sum of the two others, in every round",
             not any(found),
         ),
         Claim(
@@ -329,8 +329,8 @@ def _printed_penalties() -> Claim:
         "Theorem 3.2",
         "paper",
         "where (48) holds as printed, with M_i in place of its root, the method converges",
-        f"m = {m:g}, L = {L:g}, D = {small:g}: (48) is {'met' if allowed else 'not met'}, and after 100 rounds the error is "
-        f"{far:.2g}",
+        f"m = {m:g}, L = {L:g}, D = {small:g}: (48) is {'met' if allowed else 'not met'}, and after 100 rounds the "
+        f"error is {far:.2g}",
         not (allowed and far > 1),
     )
 
@@ -361,7 +361,7 @@ def _flat() -> Claim:
         "Theorem 4.1",
         "paper",
         "a strongly convex φ that is Lipschitz makes f_i strongly convex",
-        f"φ(t) = t²/2, two rows in three dimensions: f_i changes by {change:g} over a length of 5; the largest slope of "
-        f"φ is {slope:g}",
+        f"φ(t) = t²/2, two rows in three dimensions: f_i changes by {change:g} over a length of 5; the largest slope "
+        f"of φ is {slope:g}",
         change > 0 and math.isfinite(slope),
     )

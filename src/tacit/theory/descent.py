@@ -4,12 +4,12 @@ Theorem 3.4 (Algorithm 2), Theorems 4.1 and 4.2 (gradient descent from the mean 
 coordinate descent), for F = sum_i f_i on a complete graph, with the constants that the paper hides in a big O. Each
 bounds a mean over the noise; the theorems are printed without it.
 
-**What section 4 assumes cannot be.** A strongly convex phi is not Lipschitz on R, and makes f_i = mean_j phi(z_j.x) flat
-in every direction that no z_j has; nor can ||grad f_i||_1 be bounded where f_i is strongly convex. (On a bounded C both
-can be, but then the step has a projection, which the paper leaves out.) Here f_i is a mean of phi plus l2/2 ||x||^2, as
-in the paper's experiments: phi is Lipschitz and smooth, and the regulariser makes f_i strongly convex. It also brings d
-back: noise of deviation sigma in each coordinate adds l2 d sigma^2/2 to it, so that dimension leaves the first order
-in sigma only.
+**What section 4 assumes cannot be.** A strongly convex phi is not Lipschitz on R, and leaves f_i = mean_j phi(z_j.x)
+flat in every direction that is orthogonal to all z_j; nor can ||grad f_i||_1 be bounded where f_i is strongly convex.
+(On a bounded C both can be, but then the step has a projection, which the paper leaves out.) Here f_i is a mean of phi
+plus l2/2 ||x||^2, as in the paper's experiments: phi is Lipschitz and smooth, and the regulariser makes f_i strongly
+convex. It also brings d back: noise of deviation sigma in each coordinate adds l2 d sigma^2/2 to it, so that dimension
+leaves the first order in sigma only.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ def random_aggregation(
     c: float | None = None,
     as_printed: bool = False,
 ) -> float:
-    """Theorem 3.4, on the mean of F(x~) - F(x*): x~ is the mean over agents and rounds of Algorithm 2, eta_k = 1/(c sqrt(k)).
+    """Theorem 3.4, on the mean of F(x~) - F(x*), with x~ the mean over agents and rounds of Algorithm 2.
 
-    With S_k = sum_i ||x_i^k - x*||^2 a round has, as the weights have the mean 1/2 and lie between 0 and 1,
+    The steps are eta_k = 1/(c sqrt(k)). With S_k = sum_i ||x_i^k - x*||^2 a round has, as the weights have the mean 1/2
+    and lie between 0 and 1,
 
-        2 eta (F(mean x^k) - F(x*)) <= S_k - S_{k+1} + eta^2 N (G^2 + V^2),      and S_k <= S_0 + N (G^2 + V^2) sum eta^2;
+        2 eta (F(mean x^k) - F(x*)) <= S_k - S_{k+1} + eta^2 N (G^2 + V^2),    so  S_k <= S_0 + N (G^2 + V^2) sum eta^2;
 
     dividing by 2 eta and adding up over K rounds, with sum 1/k <= 1 + ln K and sum 1/sqrt(k) <= 2 sqrt(K) - 1,
 

@@ -1,4 +1,4 @@
-"""Incremental ADMM (paper 002, Ye, Chen, Xiao, Skoglund, Poor): when it converges, and what (17) says of an eavesdropper.
+"""Incremental ADMM (paper 002, Ye, Chen, Xiao, Skoglund, Poor): when it converges; what (17) says of eavesdroppers.
 
 PI-ADMM1 takes the step rho gamma at agent i, and keeps rho in the token (5). Write dx, dy for the change of x_i and y_i
 in a visit. The exact step (12) says y_i^{k+1} = grad f_i(x_i^{k+1}); from the second visit on y_i^k = grad f_i(x_i^k),
@@ -38,7 +38,7 @@ __all__ = ["Descent", "augmented_lagrangian", "descent", "dual_error_bound", "kk
 class Descent:
     """Which conditions a penalty and the least step size gamma meet."""
 
-    penalty_above_L: bool  # (15a), rho > L
+    steep_enough: bool  # (15a), rho > L
     gamma_above: float  # (15b): what the paper asks of gamma; infinite if not rho > L
     gamma_above_smooth: float  # what suffices for any L-smooth f_i, exact steps, from the second cycle on
     gamma: float  # the least that is drawn
@@ -47,20 +47,20 @@ class Descent:
     @property
     def paper(self) -> bool:
         """(15a) and (15b)."""
-        return self.penalty_above_L and self.gamma > self.gamma_above
+        return self.steep_enough and self.gamma > self.gamma_above
 
     @property
     def convex(self) -> bool:
         """What suffices for convex f_i and exact steps, from the second cycle on."""
-        return self.penalty_above_L
+        return self.steep_enough
 
     @property
     def smooth(self) -> bool:
         """What suffices for any L-smooth f_i and exact steps, from the second cycle on."""
-        return self.penalty_above_L and self.gamma > self.gamma_above_smooth
+        return self.steep_enough and self.gamma > self.gamma_above_smooth
 
     def __str__(self) -> str:
-        if not self.penalty_above_L:
+        if not self.steep_enough:
             return "(15a) fails: the penalty rho is not above L"
         meets = "holds" if self.paper else "fails"
         return (
