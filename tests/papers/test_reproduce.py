@@ -162,7 +162,8 @@ def faked_runs(better_from):
 
     def runs(lab, name, method, rounds, eps=None, delta=dp_admm.PRINTED):
         value = 0.4 if method == dp_admm.PLAIN or eps is None else 0.5 if eps < better_from else 0.3
-        return dp_admm.CompositeRuns(np.full(2, value), np.full(2, 1 - value), np.full((2, rounds + 1), value))
+        path = np.full((2, rounds + 1), value)
+        return dp_admm.CompositeRuns(np.full(2, value), np.full(2, 1 - value), path, np.zeros(2, dtype=bool))
 
     return runs
 

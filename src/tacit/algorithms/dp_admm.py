@@ -30,6 +30,7 @@ class State(NamedTuple):
     x_hat: np.ndarray  # (n, d) where the next round starts from: x_t, or a point ahead of it
     u_hat: np.ndarray  # (n, m)
     mean: np.ndarray  # (n, d) of x_1, ..., x_t
+    mean_y: np.ndarray  # (n, m) of y_1, ..., y_t
     theta: np.ndarray  # (n, 1) theta_{t+1} of Nesterov's sequence (1 without acceleration)
     momentum: np.ndarray  # (n, 1) by which x_hat lies ahead
     change: np.ndarray  # (n, 1) c_t, by which the last round moved x and u
@@ -60,7 +61,8 @@ class DPADMM:
 
     u_0 = 0. The paper's u_0 = -(A^T)^+ grad f(x_0)/rho looks at the data without noise; `as_printed` does so, and
     charges every release as unprotected. Theorem 2 bounds the mean of the x_t, the algorithm returns the last one;
-    `average` chooses the mean. If the term has a cost, a first round pays for it and does nothing else.
+    `average` chooses the mean. The state also has that of the y_t, for R of `tacit.composite.criterion`. If the term
+    has a cost, a first round pays for it and does nothing else.
 
     At a `rate` below 1 every gradient is that of a secret sample of the records, each of which joins with that
     probability (the paper names the stochastic setting as future work).
@@ -135,6 +137,7 @@ class DPADMM:
             x_hat=start,
             u_hat=u,
             mean=start,
+            mean_y=zero,
             theta=one,
             momentum=0 * one,
             change=np.inf * one,
@@ -168,6 +171,7 @@ class DPADMM:
             y=y,
             u=u,
             mean=s.mean + (x - s.mean) / (k + 1),
+            mean_y=s.mean_y + (y - s.mean_y) / (k + 1),
             primal=_norm(Ax - y),
             dual=_norm(x - s.x_hat) / step,  # = ||grad f(x_hat) + P + A^T w||
             size_y=np.maximum(s.size_y, _norm(Ax)),
