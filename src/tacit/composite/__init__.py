@@ -22,7 +22,7 @@ from tacit.composite.feature_graph import (
 )
 from tacit.composite.problem import Composite
 from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2
-from tacit.composite.term import Term, generalised_lasso, graph_guided, lasso
+from tacit.composite.term import Term, constrained, generalised_lasso, graph_guided, lasso
 from tacit.composite.theory import Optimum, criterion, criterion_bound, paper_sigma, suggested_rounds
 from tacit.data.clipping import clipped
 
@@ -39,6 +39,7 @@ __all__ = [
     "SquaredL2",
     "Term",
     "clipped",
+    "constrained",
     "criterion",
     "criterion_bound",
     "generalised_lasso",
