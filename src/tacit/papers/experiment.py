@@ -194,13 +194,13 @@ class Panel:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper or tacit says, what was measured, and whether that confirms it: None if it decides nothing."""
+    """What a paper or tacit says, what was measured, and whether that confirms it."""
 
     where: str
     whose: str  # "paper", or "tacit" for a claim in the docs or errata of this project
     text: str
     measured: str
-    holds: bool | None
+    holds: bool | None  # None: what was measured cannot tell
 
     @property
     def verdict(self) -> str:
