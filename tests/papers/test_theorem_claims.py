@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tacit.algorithms.dual_perturbed_admm import paper_noise
+from tacit.composite import Composite, clipped, lasso
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
-from tacit.papers import incremental_admm, incremental_admm_theorems, local_dp
-from tacit.papers.experiment import Claim, claims_page
+from tacit.data import Dataset
+from tacit.papers import dp_admm, incremental_admm, incremental_admm_theorems, local_dp
+from tacit.papers.experiment import Claim, Lab, Size, claims_page
 from tacit.papers.incremental_admm_methods import PI1, PLAIN, Measured
 from tacit.papers.incremental_admm_theorems import MET, START, Followed
 from tacit.papers.local_dp import ALGORITHM_1, NAMES, OUTPUT, Instance
@@ -104,3 +106,29 @@ def test_the_rivals_have_the_noise_of_the_papers_setting(instance):
     same = local_dp.rivals_at_cost(instance, costs)
     np.testing.assert_allclose(same[NAMES[2]].alpha[:, 0], np.diff(costs) / math.sqrt(14))
     assert same[NAMES[3]].beta.first == pytest.approx(1.02 * 1.1)
+
+
+@pytest.mark.parametrize(("constant", "holds"), [(False, True), (True, False)])
+def test_a_constant_classifier_is_named(constant, holds):
+    """A model of zero puts every test row into one class; one that knows the rows does not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    test = Dataset(X, y, ["a", "b", "c"], np.arange(40))
+    composite = Composite(Problem([(clipped(np.zeros((20, 3)) if constant else X[:20], 1.0), y[:20])]), lasso(3, 1e-5))
+    lab = Lab(Size("tiny", runs=1, rounds=5))
+    lab.once(("fused lasso", "a9a", None), lambda: dp_admm.FusedLasso(composite, 1.0, test))
+    plain = {name: dp_admm.runs(lab, "a9a", name, 5) for name in dp_admm.METHODS}
+    claim = dp_admm._classifying(lab, "a9a", plain, {}, (0.1,))
+    assert claim.holds is holds
+    assert ("without noise" in claim.measured) == constant
+
+
+def test_18_is_compared_with_what_is_measured(monkeypatch):
+    """The claim fails if the bound is made a hundredth."""
+    lab = Lab(Size("tiny", runs=2, rounds=6, train=500))
+    panel, claim = dp_admm._bound_of_theorem_2(lab, "a9a")
+    assert claim.holds
+    assert panel.series[0].label.startswith("R(")
+    monkeypatch.setattr(dp_admm, "criterion_bound", lambda *a, **k: 1e-9)
+    assert not dp_admm._bound_of_theorem_2(lab, "a9a")[1].holds
