@@ -1,6 +1,7 @@
 """The claims about theorems can fail, and can stay undecided; the rivals of Fig. 2 have the noise that they should."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -132,3 +133,11 @@ def test_18_is_compared_with_what_is_measured(monkeypatch):
     assert panel.series[0].label.startswith("R(")
     monkeypatch.setattr(dp_admm, "criterion_bound", lambda *a, **k: 1e-9)
     assert not dp_admm._bound_of_theorem_2(lab, "a9a")[1].holds
+
+
+def test_fig_1_says_that_the_paper_has_cpu_time():
+    notes = dp_admm.fig1(Lab(Size("tiny", runs=1, rounds=3, train=300))).notes
+    (said,) = [note for note in notes if "CPU time" in note]
+    times = re.findall(r"ADMM ([0-9.e+-]+)", said)
+    assert len(times) == 4
+    assert all(float(t) > 0 for t in times)
