@@ -33,7 +33,7 @@ DISTANCE, EXCESS = "‖u - u*‖²_G, over the first", "Σ f_i(x) - Σ f_i(x*)"
 ROWS = 100
 TRIANGLE, AGENTS = Graph.complete(3), 10
 D, ZETA, RHO = 3.0, 0.02, (0.05, 0.06)  # they meet (48), and so (43), for m = 1 and L = 1.25
-met = partial(linear_rate, edges(TRIANGLE), m=1.0, L=1.25, D=D, zeta=ZETA, rho=RHO)
+triangle_rate = partial(linear_rate, edges(TRIANGLE), m=1.0, L=1.25, D=D, zeta=ZETA, rho=RHO)
 RATE = 30.0  # of the noise in Theorem 3.3
 C, STEP_RATE = 1.0, 4.0  # Theorem 3.4: eta_k = 1/(C sqrt(k)), noise of the rate STEP_RATE/eta_k
 DEVIATION = 0.05  # of the noise in Theorems 4.1 and 4.2, and (74)
@@ -186,7 +186,9 @@ def _linear(
     """The run of (13) beside its bound; p by whether the step is exact and the formula as printed; the least factor."""
     problem = _problem(rows, 3, 0, 1.0)
     rate = {
-        (exact, printed): met(exact=exact, as_printed=printed) for exact in (True, False) for printed in (True, False)
+        (exact, printed): triangle_rate(exact=exact, as_printed=printed)
+        for exact in (True, False)
+        for printed in (True, False)
     }
     runs = {exact: _distances(problem, rounds, 0, exact, None) for exact in (True, False)}
     ratios = {exact: float((away[:-1] / away[1:]).min()) for exact, away in runs.items()}
@@ -197,7 +199,7 @@ def _linear(
 def _noisy(rows: tuple[np.ndarray, np.ndarray], rounds: int, seeds: range) -> Bounded:
     problem = _problem(rows, 3, 0, 1.0)
     runs = np.array([_distances(problem, rounds, seed, False, RATE) for seed in seeds])
-    floor = noise_floor(met(noisy=True))
+    floor = noise_floor(triangle_rate(noisy=True))
     variance = 2 * problem.dimension / RATE**2
     bound = np.array([floor.bound(runs[0, 0], variance, k) for k in range(rounds + 1)])
     return Bounded(runs / runs[0, 0], {"bound": bound / runs[0, 0]})
