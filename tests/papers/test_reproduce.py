@@ -162,7 +162,8 @@ def faked_runs(better_from):
 
     def runs(lab, name, method, rounds, eps=None, delta=dp_admm.PRINTED):
         value = 0.4 if method == dp_admm.PLAIN or eps is None else 0.5 if eps < better_from else 0.3
-        return dp_admm.CompositeRuns(np.full(2, value), np.full(2, 1 - value), np.full((2, rounds + 1), value))
+        path = np.full((2, rounds + 1), value)
+        return dp_admm.CompositeRuns(np.full(2, value), np.full(2, 1 - value), path, np.zeros(2, dtype=bool))
 
     return runs
 
@@ -173,7 +174,7 @@ def test_a_threshold_of_epsilon_is_found_where_it_is(better_from, verdict, lab, 
     claims = [c for c in dp_admm.fig2(lab).claims if c.whose == "paper" and "approach" not in c.text]
     at_both_ends = [c.verdict for c in claims if "accuracy" in c.text]
     assert at_both_ends == [verdict]
-    own = [c.verdict for c in dp_admm.theorem2(lab).claims if c.whose.startswith("paper")]
+    own = [c.verdict for c in dp_admm.theorem2(lab).claims if c.whose == "paper, at its own T"]
     assert own == [verdict] * 6  # three constants, two deltas
     other_way_round = [c.holds for c in dp_admm.theorem2(lab).claims if c.whose == "tacit"]
     assert other_way_round == [False, False]

@@ -17,7 +17,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.errors import InputError
 from tacit.privacy.laws import Normal, TwoSided, coordinate_law_within
-from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, step_perturbed, unprotected
+from tacit.privacy.mechanisms import instead, minimiser_perturbed, private_argmin, step_perturbed, unprotected
 from tacit.privacy.noise import Noise
 from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 
@@ -75,6 +75,18 @@ def gradient_step(
 def bounded_gradient(problem: Problem, at: np.ndarray) -> np.ndarray:
     """grad f_i as a private step takes it: at the nearest point within the radius."""
     return problem.gradient(clipped(at, problem.radius))
+
+
+def onto_ball(release: Release, radius: float | None) -> Release:
+    """What leaves is the nearest point of C, the ball of that radius around zero; all of R^d if it is None. The cost
+    stays: the projection sees nothing but what would have left."""
+    return release if radius is None else instead(release, clipped(release.value, radius))
+
+
+def require_whole_space(ball: float | None) -> None:
+    """Refuses to say where a released value lies in its interval if it was projected."""
+    if ball is not None:
+        raise InputError("a projected value does not show where it lay in its interval: only without a ball")
 
 
 def proximal_step(

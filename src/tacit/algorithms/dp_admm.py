@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, needed
@@ -14,7 +15,7 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
-from tacit.errors import InputError
+from tacit.errors import InputError, NotConverged
 from tacit.privacy.events import Free, Gaussian, Unprotected
 from tacit.privacy.mechanisms import charged, noisy_gradient, unprotected
 from tacit.privacy.noise import Noise
@@ -30,6 +31,7 @@ class State(NamedTuple):
     x_hat: np.ndarray  # (n, d) where the next round starts from: x_t, or a point ahead of it
     u_hat: np.ndarray  # (n, m)
     mean: np.ndarray  # (n, d) of x_1, ..., x_t
+    mean_y: np.ndarray  # (n, m) of y_1, ..., y_t
     theta: np.ndarray  # (n, 1) theta_{t+1} of Nesterov's sequence (1 without acceleration)
     momentum: np.ndarray  # (n, 1) by which x_hat lies ahead
     change: np.ndarray  # (n, 1) c_t, by which the last round moved x and u
@@ -60,7 +62,10 @@ class DPADMM:
 
     u_0 = 0. The paper's u_0 = -(A^T)^+ grad f(x_0)/rho looks at the data without noise; `as_printed` does so, and
     charges every release as unprotected. Theorem 2 bounds the mean of the x_t, the algorithm returns the last one;
-    `average` chooses the mean. If the term has a cost, a first round pays for it and does nothing else.
+    `average` chooses the mean. The state also has that of the y_t, for R of `tacit.composite.criterion`. If the term
+    has a cost, a first round pays for it and does nothing else.
+
+    `exact` has (4) in place of (7), without noise: x_t minimises f(x) + rho/2 ||A x - y_t - c + u_{t-1}||^2.
 
     At a `rate` below 1 every gradient is that of a secret sample of the records, each of which joins with that
     probability (the paper names the stochastic setting as future work).
@@ -75,6 +80,7 @@ class DPADMM:
     rate: float = 1.0
     average: bool = False
     as_printed: bool = False
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.term, Term):
@@ -87,6 +93,8 @@ class DPADMM:
         if not 0 < self.rate <= 1 or (self.rate < 1 and self.budget is None):
             raise InputError(f"rate is a probability, and 1 for a method without noise, not {self.rate}")
         hyper.freeze(self, "noise_schedule")
+        if self.exact and (self.budget is not None or self.as_printed):
+            raise InputError("exact is for the method without noise: no sensitivity of its minimiser is known here")
 
     @property
     def first(self) -> int:
@@ -135,6 +143,7 @@ class DPADMM:
             x_hat=start,
             u_hat=u,
             mean=start,
+            mean_y=zero,
             theta=one,
             momentum=0 * one,
             change=np.inf * one,
@@ -149,6 +158,11 @@ class DPADMM:
         k = t - self.first
         if k < 0:
             return s, charged(s.x, self.term.cost)
+        if self.exact:
+            y = self._prox(s)
+            x = _minimised(problem, self.term, self.penalty, y + self.term.c - s.u_hat, s.x_hat)
+            back = self.penalty * self.term.transposed_times(self.term.times(x - s.x_hat))  # grad f(x_t) + A^T w
+            return self._moved(s, x, y, problem.gradient(x), _norm(back), self.step_size(problem), k), unprotected(x)
         release = self._gradient(s.x_hat, problem, view, noise, k)
         return self.advanced(s, release.value, self.step_size(problem), k), release
 
@@ -157,19 +171,29 @@ class DPADMM:
     ) -> State:
         """Round k, from a noisy gradient at x_hat, (n, d): it reads no record. x stays within the radius."""
         rho, term = self.penalty, self.term
-        v = term.times(s.x_hat) - term.c + s.u_hat
-        y = term.g.prox(v, 1 / rho)  # (3)
-        pull = term.transposed_times(rho * (v - y))  # A^T w: w is a subgradient of g at y
+        y = self._prox(s)
+        pull = term.transposed_times(rho * (term.times(s.x_hat) - term.c + s.u_hat - y))  # A^T w: w in g'(y)
         x = clipped(s.x_hat - step * (gradient + pull), radius)  # (7) in closed form
-        Ax = term.times(x) - term.c
-        u = s.u_hat + Ax - y  # (5)
+        dual = _norm(x - s.x_hat) / step  # = ||grad f(x_hat) + P + A^T w||
+        return self._moved(s, x, y, gradient, dual, step, k)
+
+    def _prox(self, s: State) -> np.ndarray:
+        """(3)."""
+        return self.term.g.prox(self.term.times(s.x_hat) - self.term.c + s.u_hat, 1 / self.penalty)
+
+    def _moved(
+        self, s: State, x: np.ndarray, y: np.ndarray, gradient: np.ndarray, dual: np.ndarray, step: np.ndarray, k: int
+    ) -> State:
+        """(5), and what is kept of the round."""
+        Ax = self.term.times(x) - self.term.c
         new = s._replace(
             x=x,
             y=y,
-            u=u,
+            u=s.u_hat + Ax - y,  # (5)
             mean=s.mean + (x - s.mean) / (k + 1),
+            mean_y=s.mean_y + (y - s.mean_y) / (k + 1),
             primal=_norm(Ax - y),
-            dual=_norm(x - s.x_hat) / step,  # = ||grad f(x_hat) + P + A^T w||
+            dual=dual,
             size_y=np.maximum(s.size_y, _norm(Ax)),
             size_v=np.maximum(s.size_v, _norm(gradient)),
         )
@@ -208,6 +232,30 @@ class DPADMM:
             problem, noise, self._multiplier(k, view.ids), x, row_norm=self.row_norm, rate=self.rate, ids=view.ids, t=k
         )
         return charged(release.value, Unprotected()) if self.as_printed else release
+
+
+def _minimised(problem: Problem, term: Term, rho: float, b: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """(4): argmin f(x) + rho/2 ||A x - b||^2 of the only agent, (1, d), to a gradient norm of 1e-6 or less."""
+
+    def slope(x: np.ndarray) -> np.ndarray:
+        return np.asarray(problem.gradient(x)[0] + rho * term.transposed_times(term.times(x[None]) - b)[0])
+
+    def value(x: np.ndarray) -> float:
+        return float(problem.value(x)[0] + rho / 2 * ((term.times(x[None]) - b) ** 2).sum())
+
+    found = minimize(
+        value,
+        start[0],
+        jac=slope,
+        method="L-BFGS-B",
+        options={"gtol": problem.tolerance, "ftol": 0.0, "maxiter": 10_000},
+    )
+    reached = float(np.linalg.norm(slope(found.x)))
+    if not reached <= max(problem.tolerance, 1e-6):
+        raise NotConverged(
+            f"(4) was solved to a gradient norm of {reached:.3g} only; use (7), exact=False", reached=found.x
+        )
+    return np.asarray(found.x)[None]
 
 
 def _norm(x: np.ndarray) -> np.ndarray:

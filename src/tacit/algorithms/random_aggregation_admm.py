@@ -13,8 +13,10 @@ from tacit.algorithms.aggregation import (
     checked_weights,
     drawn_weights,
     neighbours_mean,
+    onto_ball,
     proximal_step,
     require_stable,
+    require_whole_space,
     warn_of_curvature,
 )
 from tacit.algorithms.consensus import relative
@@ -53,6 +55,9 @@ class RandomAggregationADMM:
     together, `Gaussian(m)` normal noise. Without either, nothing is private. Recorded noise stands for Delta_i, and
     recorded uniform numbers for where w lies between the ends of `own`.
 
+    `ball` makes C the ball of that radius around zero: x_i^{k+1} is projected onto it, with its noise. As the penalties
+    of (6) add up to D_i/2 ||x||^2, that is the minimiser within C; that of (12) is another, so not with `exact`.
+
     The cost of a round takes no credit for the random weights, because their effect depends on what was released: see
     `tacit.privacy.transcript`.
     """
@@ -64,8 +69,13 @@ class RandomAggregationADMM:
     beta: Hyper | None = None
     budget: Budgets | None = None
     row_norm: float = 1.0
+    ball: float | None = None  # the radius of C
 
     def __post_init__(self) -> None:
+        if self.ball is not None:
+            hyper.number("ball", self.ball)
+            if self.exact:
+                raise InputError("a projection is for the first-order step (6): not with exact")
         hyper.each("penalty", self.penalty)
         hyper.number("row_norm", self.row_norm)
         if self.dual_step is not None:
@@ -109,6 +119,7 @@ class RandomAggregationADMM:
             view=view,
             k=t,
         )
+        release = onto_ball(release, self.ball)
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
@@ -129,6 +140,7 @@ class RandomAggregationADMM:
         step 1/D_i, (n, 1)."""
         if self.exact:
             raise InputError("the minimiser of (12) is not uniform on an interval: only (6) is")
+        require_whole_space(self.ball)
         step = 1 / hyper.of(self.penalty, view.ids) * np.ones_like(view.degree)
         rest = step * (s.dual - bounded_gradient(problem, s.x))
         return *(w * s.x + (1 - w) * s.near + rest for w in self.own), step

@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.aggregation import bounded_gradient, checked_weights, drawn_weights, gradient_step
+from tacit.algorithms.aggregation import (
+    bounded_gradient,
+    checked_weights,
+    drawn_weights,
+    gradient_step,
+    onto_ball,
+    require_whole_space,
+)
 from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.graph import Graph, View
@@ -47,7 +54,8 @@ class RandomAggregationGD:
     farthest pair every agent knows. As with conventional gradient descent the agents end near the optimum: steps that
     sum up to little stop them on the way, constant ones keep them apart, and agents of different degree agree on the
     optimum of sum_i n_i f_i. (28) does not keep the mean.
-    `beta`, `budget`, recorded numbers: see `RandomAggregationADMM`.
+    `beta`, `budget`, `ball`, recorded numbers: see `RandomAggregationADMM`. A projection brings every x_i nearer to the
+    optimum in C, so Theorem 3.4 holds with it.
     """
 
     step: Hyper
@@ -56,9 +64,12 @@ class RandomAggregationGD:
     beta: Hyper | None = None
     budget: Budgets | None = None
     row_norm: float = 1.0
+    ball: float | None = None  # the radius of C
 
     def __post_init__(self) -> None:
         hyper.freeze(self, "step", "beta")
+        if self.ball is not None:
+            hyper.number("ball", self.ball)
         hyper.number("row_norm", self.row_norm)
         checked_weights("weight", self.weight)
         hyper.noise_checked(self.beta, self.budget, name="beta", varies=True)
@@ -87,6 +98,7 @@ class RandomAggregationGD:
             view=view,
             k=t,
         )
+        release = onto_ball(release, self.ball)
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
@@ -104,6 +116,7 @@ class RandomAggregationGD:
     def interval(self, s: State, problem: Problem, view: View, t: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The ends of the interval in which the random weights put x_i^{k+1} before the noise, (n, d) each, and the
         step, (n, 1)."""
+        require_whole_space(self.ball)
         eta = self._eta(view, t)
         descent = eta * bounded_gradient(problem, self._at(s))
         low, high = (w * s.high + (1 - w) * s.low - descent for w in self.weight)

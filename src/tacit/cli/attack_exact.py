@@ -124,8 +124,9 @@ def _method(asked: Asked, problem: Problem, talk: Graph) -> Any:
         return (DGD if asked.method == "dgd" else EXTRA)(
             step=0.5 / float(problem.smoothness().max()), mixing=talk.mixing
         )
-    penalty = exact.usual_penalty(problem.loss) if asked.penalty is None else asked.penalty
-    return exact.ALGORITHMS[asked.method](penalty=penalty)
+    sizes = problem.sizes.tolist()
+    usual = exact.usual_penalty(asked.method, problem.loss, l2=exact.L2, row_norm=1.0, sizes=sizes)  # no gradient steps
+    return exact.ALGORITHMS[asked.method].make(usual if asked.penalty is None else asked.penalty, talk)
 
 
 def _made_up(asked: Asked) -> tuple[Attacked, list[str], list[str]]:

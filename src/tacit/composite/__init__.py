@@ -22,8 +22,8 @@ from tacit.composite.feature_graph import (
 )
 from tacit.composite.problem import Composite
 from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2
-from tacit.composite.term import Term, generalised_lasso, graph_guided, lasso
-from tacit.composite.theory import paper_sigma, suggested_rounds
+from tacit.composite.term import Term, constrained, generalised_lasso, graph_guided, lasso
+from tacit.composite.theory import Optimum, criterion, criterion_bound, paper_sigma, suggested_rounds
 from tacit.data.clipping import clipped
 
 __all__ = [
@@ -34,10 +34,14 @@ __all__ = [
     "FeatureGraph",
     "GroupL1",
     "Nothing",
+    "Optimum",
     "Proximable",
     "SquaredL2",
     "Term",
     "clipped",
+    "constrained",
+    "criterion",
+    "criterion_bound",
     "generalised_lasso",
     "graph_as_printed",
     "graph_from_public_sample",

@@ -102,6 +102,23 @@ class Term:
         return self.A.T.tocsr()
 
 
+def constrained(A: Any, B: Any, c: Any, g: Proximable) -> Term:
+    """g(y) for A x + B y = c, (2), with any invertible B: y = (-B^-1 A) x - (-B^-1 c), so this is a term with B = -I.
+
+    (3) with B itself is no prox of g unless B^T B = s I. Then DP-ADMM with the printed (3), (5) and (7) is this one at
+    a penalty of s rho; for another B the steps differ, and the minimiser is the same.
+
+    >>> constrained([[1.0, 0.0]], [[2.0]], [4.0], L1(1.0)).value([0.0, 7.0]).tolist()  # 2 y = 4
+    [2.0]
+    """
+    A, B, c = (np.asarray(x.toarray() if scipy.sparse.issparse(x) else x, dtype=float) for x in (A, B, c))
+    if B.ndim != 2 or B.shape[0] != B.shape[1] or A.ndim != 2 or len(A) != len(B) or c.shape not in ((), (len(B),)):
+        raise InputError(f"A x + B y = c needs a square B with the rows of A, not {A.shape}, {B.shape} and {c.shape}")
+    if not np.all(np.isfinite(B)) or np.linalg.matrix_rank(B) < len(B):
+        raise InputError("B must be invertible: otherwise A x + B y = c also constrains x")
+    return Term(-np.linalg.solve(B, A), g, -np.linalg.solve(B, np.broadcast_to(c, len(B))))
+
+
 def lasso(dimension: int, strength: float) -> Term:
     """strength ||x||_1.
 

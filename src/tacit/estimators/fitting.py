@@ -22,7 +22,7 @@ from tacit.errors import InputError
 from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Records
-from tacit.privacy.noise import Noise
+from tacit.privacy.noise import Noise, SecureNoise
 from tacit.privacy.plan import Plan, plan
 from tacit.simulation.simulate import simulate
 from tacit.workflows import exact
@@ -67,7 +67,13 @@ def fit_exactly(parts: Parts, label: Label, graph: Graph, method: str, l2: float
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of theorems that do not cover our penalty, which works without them
         run = simulate(
-            algorithm, problem, graph, rounds=every * exact.ROUNDS, tolerance=_TOLERANCE, measure_every=every
+            algorithm,
+            problem,
+            graph,
+            rounds=every * exact.ROUNDS,
+            tolerance=_TOLERANCE,
+            measure_every=every,
+            noise=SecureNoise() if exact.ALGORITHMS[name].draws else None,
         )
     history = {
         "round": run.history["round"] // every,

@@ -10,11 +10,13 @@ bio_train's columns.
 
 The noise is for the whole run of T steps, calibrated by the tight accountant for replacing a record; u_0 = 0. The
 momentum of DP-AccADMM is as printed, without restart. Curves show the objective f(x) + g(A x) of the last iterate.
+Fig. 1 has CPU time on its axis in the paper, and iterations here: a note says what an iteration of each method costs.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +25,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.algorithms import DPADMM, AcceleratedDPADMM
-from tacit.composite import Composite, clipped, graph_from_public_sample, graph_guided, paper_sigma, suggested_rounds
+from tacit.composite import (
+    Composite,
+    Optimum,
+    clipped,
+    criterion,
+    criterion_bound,
+    graph_from_public_sample,
+    graph_guided,
+    paper_sigma,
+    suggested_rounds,
+)
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Dataset, a9a, load
@@ -80,6 +92,7 @@ class CompositeRuns(NamedTuple):
     objective: np.ndarray  # (runs,) at the end
     accuracy: np.ndarray  # (runs,) on the test rows
     path: np.ndarray  # (runs, rounds+1) the objective after each round, for Fig. 1
+    constant: np.ndarray  # (runs,) whether the classifier puts all test rows into one class
 
 
 def fig1(lab: Lab) -> PaperFigure:
@@ -118,7 +131,8 @@ def fig1(lab: Lab) -> PaperFigure:
                 apart <= 0.02,
             ),
         ]
-    return PaperFigure("Convergence of ADMM and AccADMM, with and without noise", panels, claims, _notes(lab))
+    notes = [*_notes(lab), *(_cpu_time(lab, name) for name in names(lab))]
+    return PaperFigure("Convergence of ADMM and AccADMM, with and without noise", panels, claims, notes)
 
 
 def fig2(lab: Lab) -> PaperFigure:
@@ -166,6 +180,7 @@ def fig2(lab: Lab) -> PaperFigure:
                     falling(np.abs(fast - plain[FAST].objective[0])),
                 ),
             ]
+        claims.append(_classifying(lab, name, plain, noisy, grid))
     claims += [_printed_noise(lab, d) for d in (PRINTED, SAFE)]
     claims.append(_short_rows(lab))
     return PaperFigure("Objective and accuracy against the budget", [*rows[0], *rows[1]], claims, _notes(lab))
@@ -201,12 +216,15 @@ def theorem2(lab: Lab) -> PaperFigure:
         title = f"a9a, constant {shown}: T = {min(asked)} to {max(asked)}"
         panels.append(Panel(title, EPSILON, OBJECTIVE, series, log_x=True, log_y=True))
     T = lab.size.rounds
+    shown_bound, kept = _bound_of_theorem_2(lab, name)
+    claims.append(kept)
     fixed = []
     for d in (PRINTED, SAFE):
         for m in METHODS:
             values = np.stack([runs(lab, name, m, T, e, d).objective for e in grid], axis=1)
             fixed.append(Series.of(f"DP-{m}, δ = {d:g}", grid, values, "o-"))
     panels.insert(0, Panel(f"a9a, T = {T}", EPSILON, OBJECTIVE, fixed, log_x=True, log_y=True))
+    panels.append(shown_bound)
     return PaperFigure("A fixed number of rounds, and that of Theorem 2", panels, claims, _delta_note(lab, name))
 
 
@@ -240,7 +258,7 @@ def runs(
 def _run(
     lab: Lab, lasso: FusedLasso, method: str, rounds: int, budget: Gaussian | None, path: bool, what: str
 ) -> CompositeRuns:
-    objective, accuracy, paths = [], [], []
+    objective, accuracy, paths, constant = [], [], [], []
     repeats, algorithm = 1 if budget is None else lab.size.runs, lasso.method(method, budget)
     problem, every = lasso.composite.problem, 1 if path else rounds
     for seed in range(repeats):
@@ -251,9 +269,11 @@ def _run(
         assert run.trajectory is not None
         values = run.history["loss"] + lasso.composite.term.value(run.trajectory[:, 0])  # l2 = 0, scale = 1
         objective.append(values[-1])
-        accuracy.append(float(np.mean((lasso.test.X @ run.model > 0) == (lasso.test.y > 0))))
+        positive = np.asarray(lasso.test.X @ run.model > 0)
+        accuracy.append(float(np.mean(positive == (lasso.test.y > 0))))
+        constant.append(bool(positive.all() or not positive.any()))
         paths.append(values)
-    return CompositeRuns(np.array(objective), np.array(accuracy), np.array(paths))
+    return CompositeRuns(np.array(objective), np.array(accuracy), np.array(paths), np.array(constant))
 
 
 _ALONE = Graph.ring(1)
@@ -295,15 +315,16 @@ def _scaled(data: Dataset, scale: np.ndarray) -> Dataset:
     return Dataset(data.X * scale, data.y, data.names, data.kept)
 
 
-def _least(lab: Lab, name: str) -> tuple[float, np.ndarray]:
+def _least(lab: Lab, name: str) -> tuple[float, Optimum]:
     """The least value that a long run without noise finds, with restart and long steps; and where."""
 
-    def find() -> tuple[float, np.ndarray]:
+    def find() -> tuple[float, Optimum]:
         lab.tell(f"{name}, the least value")
         lasso, rounds = _lasso(lab, name), LEAST if not lab.size.quick else 10 * lab.size.rounds
         far = AcceleratedDPADMM(term=lasso.composite.term, penalty=RHO / 100, row_norm=lasso.row_norm)
-        x = simulate(far, lasso.composite.problem, _ALONE, rounds=rounds, measure_every=rounds).model
-        return lasso.composite.value(x), x
+        run = simulate(far, lasso.composite.problem, _ALONE, rounds=rounds, measure_every=rounds)
+        w = far.penalty * run.state.u[0]
+        return lasso.composite.value(run.model), Optimum(run.model, lasso.composite.term.A @ run.model, w)
 
     return lab.once(("least", name), find)
 
@@ -321,11 +342,48 @@ def _rounds(lasso: FusedLasso, constant: float, eps: float, delta: float) -> int
 
 def _constant_of_the_proof(lab: Lab, name: str) -> float:
     """sqrt(2 c_1) ||x_0 - x*||/c; c_1 has ||G||_2/eta <= L_f + rho ||A^T A|| at eta = 1/L_f and the least gamma."""
-    lasso, (_, x) = _lasso(lab, name), _least(lab, name)
+    lasso, (_, best) = _lasso(lab, name), _least(lab, name)
     smooth, norm = lasso.smoothness, lasso.composite.term.norm
     smallest = np.linalg.svd(lasso.composite.term.A.toarray(), compute_uv=False).min()
     c_1 = (smooth + RHO * norm) / 2 + RHO * norm / 2 + smooth / (2 * RHO * smallest**2)
-    return math.sqrt(2 * c_1) * float(np.linalg.norm(x)) / lasso.row_norm
+    return math.sqrt(2 * c_1) * float(np.linalg.norm(best.x)) / lasso.row_norm
+
+
+def _bound_of_theorem_2(lab: Lab, name: str) -> tuple[Panel, Claim]:
+    """R at the means of the x_t and the y_t, beside (18), against T, at the largest epsilon."""
+    lasso, (_, best), eps = _lasso(lab, name), _least(lab, name), ENDS[-1]
+    problem, T = lasso.composite.problem, lab.size.rounds
+    rounds = sorted({max(1, T // 10), max(1, T // 3), T, 3 * T})
+    measured, bounds, printed = [], [], []
+    for t in rounds:
+        method = lasso.method(PLAIN, _budget(lab, t, eps, PRINTED))
+        step, sigma = float(method.step_size(problem)[0, 0]), float(method.sigma(problem)[0, 0])
+        found = []
+        for seed in range(lab.size.runs):
+            lab.tell(f"{name}, R(x, y) after {t} rounds, run {seed + 1} of {lab.size.runs}")
+            s = simulate(method, problem, _ALONE, rounds=t, noise=SeededNoise(seed), measure_every=t).state
+            found.append(criterion(lasso.composite, s.mean[0], s.mean_y[0], best))
+        measured.append(found)
+        bound = partial(
+            criterion_bound, best, start=np.zeros_like(best.x), penalty=RHO, step=step, sigma=sigma, rounds=t
+        )
+        bounds.append(bound())
+        printed.append(bound(smoothness=lasso.smoothness))
+    values = np.array(measured).T
+    series = [
+        Series.of("R(mean x, mean y)", rounds, values, "o-"),
+        Series.of("(18), its noise corrected", rounds, bounds, "--"),
+        Series.of("(18)", rounds, printed, "k--"),
+    ]
+    panel = Panel(f"{name}, ε = {eps:g}, δ = {PRINTED:g}", "T", "R", series, log_x=True, log_y=True)
+    return panel, Claim(
+        "Theorem 2",
+        "paper",
+        f"{name}, ε = {eps:g}: (18) bounds the mean of R at the means of x_t and y_t",
+        f"T = {listed(rounds, 'g')}: R {listed(values.mean(axis=0))}; (18) {listed(printed)}; {listed(bounds)} with "
+        "the noise's term corrected",
+        bool(np.all(values.mean(axis=0) <= bounds)),
+    )
 
 
 def _printed_noise(lab: Lab, delta: float) -> Claim:
@@ -360,6 +418,52 @@ def _short_rows(lab: Lab) -> Claim:
         f"a9a with rows of norm 1, the same ρ: DP-AccADMM has the worse objective at ε = {eps:g}",
         f"DP-AccADMM {fast:.3g}, DP-ADMM {slow:.3g} after T = {T}",
         fast > slow,
+    )
+
+
+def _classifying(
+    lab: Lab,
+    name: str,
+    plain: dict[str, CompositeRuns],
+    noisy: dict[tuple[str, float], list[CompositeRuns]],
+    grid: tuple[float, ...],
+) -> Claim:
+    """Where the accuracy is that of a classifier that puts every test row into the same class."""
+    y = _lasso(lab, name).test.y
+    assert y is not None
+    share = float(np.mean(y > 0))
+    found = [f"{m} without noise" for m in METHODS if plain[m].constant.any()]
+    for (m, d), several in noisy.items():
+        at = [
+            f"{e:g} ({o.constant.sum()} of {len(o.constant)})"
+            for e, o in zip(grid, several, strict=True)
+            if o.constant.any()
+        ]
+        found += [f"DP-{m}, δ = {d:g}: ε = {', '.join(at)}"] if at else []
+    return Claim(
+        "Fig. 2",
+        "tacit",
+        f"{name}: every test accuracy is that of a classifier which tells rows apart",
+        f"the larger class has {max(share, 1 - share):.4f} of the test rows; "
+        + (f"constant classifiers: {'; '.join(found)}" if found else "no classifier is constant"),
+        not found,
+    )
+
+
+def _cpu_time(lab: Lab, name: str) -> str:
+    """What an iteration takes: the x-axis of Fig. 1 is CPU time in the paper, and iterations here."""
+    lasso, T = _lasso(lab, name), lab.size.rounds
+    budget = _budget(lab, T, ENDS[-1], PRINTED)
+    took = []
+    for m in METHODS:
+        for label, law in ((m, None), (f"DP-{m}", budget)):
+            began = time.process_time()
+            noise = SeededNoise(0)
+            simulate(lasso.method(m, law), lasso.composite.problem, _ALONE, rounds=T, noise=noise, measure_every=T)
+            took.append(f"{label} {1000 * (time.process_time() - began) / T:.2g}")
+    return (
+        f"Fig. 1 is against CPU time in the paper, and against iterations here; {name}, milliseconds of CPU time of an "
+        f"iteration on this machine: {', '.join(took)}"
     )
 
 

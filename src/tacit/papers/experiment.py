@@ -200,12 +200,12 @@ class Claim:
     whose: str  # "paper", or "tacit" for a claim in the docs or errata of this project
     text: str
     measured: str
-    holds: bool
+    holds: bool | None  # None: what was measured cannot tell
 
     @property
     def verdict(self) -> str:
         """In words."""
-        return "holds" if self.holds else "does not hold"
+        return "undecided" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
 @dataclass(frozen=True)
