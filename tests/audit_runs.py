@@ -24,12 +24,14 @@ GOAL = 0.8
 # Methods with noise in an objective claim more than a Gaussian mechanism of their noise costs: they also pay for the
 # curvature of the loss. So they need more runs to show as much of the claim, and one-shot, which pays most, the most.
 OBJECTIVE = ["mr-admm", "r-admm", "m-admm", "dvp"]
-OUTPUT = ["pvp", "pi-admm", "gradient-descent"]
+OUTPUT = ["pvp", "pi-admm", "gradient-descent", "ra-admm", "ra-gd", "token-gd"]
+ALONE = ["dp-admm", "dp-accadmm"]  # the recipe says how many rounds
 SHARP = [
     *(f"{name} --epsilon 4 --rounds 1 --samples 12000" for name in OBJECTIVE),
     *(f"{name} --epsilon 4 --rounds 1 --samples 5000" for name in [*OUTPUT, "shared-descent"]),
     *(f"{name} --epsilon 4 --rounds 8 --samples 4000" for name in OUTPUT),
     "shared-descent --epsilon 4 --rounds 3 --samples 4000",
+    *(f"{name} --epsilon 4 --samples 5000" for name in ALONE),
     "dvp-paper --epsilon 1 --samples 10000",
     "pvp-paper --epsilon 1 --samples 10000",
     *(f"{name} --epsilon 4 --rounds 8 --samples {8000 if name != 'dvp' else 12000}" for name in OBJECTIVE),
@@ -39,6 +41,7 @@ SHARP = [
 BLUNT = [
     "solver --epsilon 1 --samples 10000",
     "mr-admm --epsilon 4 --rounds 8 --steer --samples 4000",
+    "rcd --epsilon 4 --rounds 4 --samples 4000",
 ]
 
 
