@@ -204,7 +204,7 @@ def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict
                 "times": list(Counter(events).values()),
                 "total": _finite(asdict(total)),
             }
-            | ({} if planned.paper is None else {"paper": float(planned.paper[i])})
+            | ({} if planned.paper is None else _finite({"paper": float(planned.paper[i])}))
             for i, (rows, events, total) in enumerate(zip(sizes, planned.events, planned.totals(delta), strict=True))
         ],
     }
