@@ -126,7 +126,7 @@ def test_the_printed_centre_pays_for_the_inexactness_that_it_carries_on():
     """Of many records, with a penalty that falls from 1000 to 0.001: the hidden model still has the errors of the first
     solves, which rounding made larger than those of the last."""
     facts = tacit.Facts(sizes=[10**6] * 3, dimension=50, loss=HuberHinge(0.5), l2=0.01)
-    graph, penalty = tacit.Graph.ring(3), np.array([[1000.0] * 3] * 40 + [[1e-3] * 3])
+    graph, penalty = tacit.Graph.ring(3), np.array([[1000.0] * 3] * 150 + [[1e-3] * 3])
     method = PrimalPerturbedADMM(penalty=penalty, alpha=1.0, centre="printed")
     events, *_ = tacit.plan(method, facts, graph, len(penalty)).events
     s, rate = slope_change(facts)[0, 0], facts.l2 / (2 * facts.row_weight[0, 0])
@@ -135,7 +135,7 @@ def test_the_printed_centre_pays_for_the_inexactness_that_it_carries_on():
         mu = facts.l2 + 2 * weight[:, None]
         tau = Solved(facts, mu, most_pull(facts, mu)).tau[0, 0]
         delta = (s + 2 * tau + 2 * weight[0] * delta) / mu[0, 0]
+        alone = (s + 2 * tau + 2 * weight[0] * exact) / mu[0, 0]  # with the inexactness of this round alone
         exact = (s + 2 * weight[0] * exact) / mu[0, 0]
         assert event.epsilon == pytest.approx(rate * delta, rel=1e-9)
-    last_alone = (s + 2 * tau + 2 * weight[0] * exact) / mu[0, 0]
-    assert delta > 1.005 * last_alone  # the inexactness of the earlier rounds counts
+    assert delta > (1 + 1e-5) * alone  # that of the earlier rounds counts
