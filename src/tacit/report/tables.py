@@ -98,6 +98,6 @@ def claims(found: Sequence[Claim]) -> Table:
     for column in ("where", "whose", "claim", "measured", ""):
         table.add_column(column, overflow="fold")
     for c in found:
-        verdict = Text(c.verdict, style="green" if c.holds else "bold red")
+        verdict = Text(c.verdict, style="yellow" if c.holds is None else "green" if c.holds else "bold red")
         table.add_row(c.where, c.whose, Text(c.text), Text(c.measured, style="dim"), verdict)
     return table
