@@ -192,3 +192,25 @@ def test_recycling_as_printed_is_the_same_algebra_and_reveals_the_residual():
     shipped = run(RecycledADMM(**method), tacit.SeededNoise(5), rounds=2).trajectory
     printed = run(RecycledADMM(**method, as_printed=True), tacit.SeededNoise(5), rounds=2).trajectory
     assert np.abs(shipped - printed)[2].max() < 1e-2 < np.abs(shipped[2] - shipped[1]).max()
+
+
+def test_the_density_of_a_step_depends_on_what_the_neighbours_said():
+    """(50) conditions the release of an agent on the agent's own history alone. With the same own history and the same
+    noise, other words of a neighbour give another release: the factors must be given all that was released."""
+    method, p, view = RecycledADMM(0.7, GAMMA, alpha=1.0), problem(), GRAPH.view()
+    state = run(method, rounds=2).state
+    said = np.repeat(state.f[:1], 5, axis=0)
+    other = method.listen(state, tacit.core.release.Inbox(said, GRAPH.indptr, GRAPH.indices), view, 1)
+    np.testing.assert_array_equal(other.f, state.f)
+    np.testing.assert_array_equal(other.dual, state.dual)
+    noise = tacit.RecordedNoise(NOISE)
+    one, two = (method.speak(s, p, view, noise, 2)[1].value for s in (state, other))
+    apart = np.linalg.norm(one - two, axis=1)
+    assert np.all(apart[np.linalg.norm(other.heard - state.heard, axis=1) > 1e-6] > 1e-3)
+    # With the density exp(-||e||), the same release needs another noise, and so has another likelihood.
+    needed = [
+        gradient_and_hessian(1, one[1])[0] + 2 * s.dual[1] + 2 * 0.7 * DEGREE[1] * (one[1] - s.centre[1])
+        for s in (state, other)
+    ]
+    likelihoods = [np.exp(-np.linalg.norm(e)) for e in needed]
+    assert abs(np.log(likelihoods[0] / likelihoods[1])) > 0.01

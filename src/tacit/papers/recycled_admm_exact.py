@@ -59,7 +59,7 @@ def _by_gamma(lab: Lab) -> tuple[list[Panel], list[Claim]]:
     for spec, style in ((FIVE, "--"), (TWENTY, "-")):
         name, optimum = f"N={spec.agents}", lab.problem(spec).optimum()
         plain = lab.runs(ConsensusADMM(penalty=0.5), spec, T)
-        networks.append(Series.over_rounds(f"{name} ADMM", plain.loss, style))
+        networks.append(Series.over_rounds(f"{name} ADMM", plain.loss, style, "ADMM"))
         for gamma in gammas:
             run = lab.runs(RecycledADMM(penalty=0.5, gamma=gamma), spec, T)
             networks.append(Series.over_rounds(f"{name} R-ADMM, γ={gamma:g}", run.loss, style))

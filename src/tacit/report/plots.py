@@ -197,7 +197,8 @@ def _draw(axes: Any, panel: Panel, look: dict[str, tuple[str, str]]) -> None:
             axes.fill_between(s.x, s.low, s.high, color=colour, alpha=0.15, lw=0)
         elif s.runs > 1:
             axes.vlines(s.x, s.low, s.high, color=colour, lw=1)
-    axes.set(title=panel.heading, xlabel=panel.x, ylabel=panel.y)
+    axes.set(xlabel=panel.x, ylabel=panel.y)
+    axes.set_title(panel.heading, fontsize=9 if "\n" in panel.heading else None)
     if panel.log_x:
         axes.set_xscale("log")
         _few_ticks(axes.xaxis, *axes.get_xlim())
