@@ -247,7 +247,7 @@ def test_tacit_audit(tacit):
 
 def test_the_guarantee_of_a_step_is_false_for_its_marginal_distribution():
     """(17) bounds the ratio of the densities of f_p(t) by e^alpha. That holds given all that was released before. The
-    density of f_p(3) alone has a larger ratio: f_p(1) moved, the neighbour followed it, and f_p(3) follows the neighbour.
+    density of f_p(3) alone has a larger ratio: f_p(1) moved, the neighbour followed it, f_p(3) follows the neighbour.
 
     Two agents, two records at an angle of 120 degrees, margins so negative that both have the slope 1: all is affine.
     With a neighbour that has no noise and rho = 0, f_p(3) moves by 1.5 times what one step moves, and its noise is that

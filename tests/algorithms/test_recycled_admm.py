@@ -34,7 +34,7 @@ from tacit.privacy.plan import plan
 
 
 def recycled_output(penalties, theta, exchanges=2 * ROUNDS):
-    """Section VII.B: noise on the minimiser of (14); (16) with the gradient that (14) would have left at what was sent."""
+    """Section VII.B: noise on the minimiser of (14); (16) with the gradient that (14) would leave at what was sent."""
     f, lam, path = START, np.zeros((5, D)), [START]
     for t in range(exchanges):
         eta, e = penalties[t // 2], NOISE[t // 2]

@@ -112,7 +112,7 @@ def test_every_event_is_its_closed_form(name, loss):
 
 
 def test_a_bound_of_a_paper_needs_its_condition():
-    """(32) and M-ADMM's bound replace -ln(1 - x) by 1.4 x, which is below it from x = 0.508 on: there they say nothing."""
+    """(32) and M-ADMM's bound replace -ln(1 - x) by 1.4 x, which is larger up to x = 1/2 and smaller above 0.52."""
     view, p = GRAPH.view(), problem()
     one = SCALE / SIZES
     eta = 2 * 0.25 * one / (2 * np.array(DEGREE))  # 2 c1 = B/C 2 eta V: with l2 just inside, without it just outside

@@ -261,7 +261,7 @@ def test_a_plan_with_theory(tacit, tmp_path):
 
 
 def test_the_design_asks_the_measured_points(tacit, tmp_path):
-    """The fitted c6 is above 5: the curve alone would say that nothing is accurate enough, beside two points that are."""
+    """The fitted c6 is above 5: the curve alone would say that no alpha is accurate enough, beside two that are."""
     (tmp_path / "slow.csv").write_text("alpha,loss\n0.01,238\n0.05,40.1\n0.1,18\n0.3,4.97\n0.5,2.76\n1,1.29\n")
     plan = ("plan", "pvp", "--alpha", 1, "--design", "slow.csv", "--json")
     code, out, _ = tacit(*plan, "--worst-loss", 3)

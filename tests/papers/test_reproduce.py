@@ -120,7 +120,8 @@ def test_an_error_rate_that_chance_explains_is_undecided():
         lab = PrescribedLab(lambda a, gain=gain: 10 - gain * a.penalty.ratio**9)
         if not gain:
             lab.runs = lambda a, spec, rounds: Runs(
-                *2 * (np.array([[1.0], [-1.0]]) * (a.penalty.ratio if hasattr(a, "gamma") else 1) * np.ones(rounds + 1),),
+                *2
+                * (np.array([[1.0], [-1.0]]) * (a.penalty.ratio if hasattr(a, "gamma") else 1) * np.ones(rounds + 1),),
                 np.zeros((rounds + 1, 104)),
             )
         gains[gain] = [c.verdict for c in recycled_admm.fig4(lab).claims if c.where == "Fig. 4(e)"]

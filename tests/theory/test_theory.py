@@ -531,7 +531,7 @@ def test_fit_with_a_given_floor_is_least_squares():
         fit_curve(alphas, losses, -1.0)
 
 
-# Losses of DVP on Adult by `tacit reproduce dynamic-dp fig4` with a longer tail: the curve's c6 is above the last points.
+# PVP's losses with the printed centre, of `tacit reproduce dynamic-dp fig4`: the curve's c6 is above the last points.
 SLOW = ([0.01, 0.05, 0.1, 0.3, 0.5, 1.0], [238.0, 40.1, 18.0, 4.97, 2.76, 1.29])
 
 
@@ -578,7 +578,9 @@ def test_corollaries_11_14_and_15():
             which(alpha=alphas, alpha_acc=acc, Delta=0.1, **given)
     for alpha, as_printed in ((1e-3, False), (1e-3, True), (10.0, False)):
         both = [
-            samples.dvp(**{k: v for k, v in PVP.items() if k not in ("eta", "degree")} | {"alpha": alpha}, as_printed=as_printed),
+            samples.dvp(
+                **{k: v for k, v in PVP.items() if k not in ("eta", "degree")} | {"alpha": alpha}, as_printed=as_printed
+            ),
             samples.pvp(**PVP | {"alpha": alpha}, as_printed=as_printed),
         ]
         assert samples.pvp_output(**PVP | {"alpha": alpha}, as_printed=as_printed) == max(both)

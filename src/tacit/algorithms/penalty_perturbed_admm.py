@@ -77,7 +77,7 @@ class PenaltyPerturbedADMM:
         return relative_residuals(s, s.f, view.degree)
 
     def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:
-        """C (1.4 c1 + alpha_i) / (eta_i V_i B_i), (n, 1); infinite where 2 c1 < B_i/C (rho/N + 2 eta_i(1) V_i) fails."""
+        """C (1.4 c1 + alpha_i) / (eta_i V_i B_i), (n, 1); infinite unless 2 c1 < B_i/C (rho/N + 2 eta_i(1) V_i)."""
         alpha = hyper.paper_noise("M-ADMM", self.alpha, t, view.ids)
         weight, first = (hyper.at("penalty", self.penalty, k, view.ids) * view.degree for k in (t, 0))
         bound = problem.row_weight * (1.4 * problem.loss.max_curvature + alpha) / weight

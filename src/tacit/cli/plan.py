@@ -79,7 +79,8 @@ def plan(
     ] = 1.0,
     worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst acceptable loss (c3).")] = None,
     floor: Annotated[
-        float | None, typer.Option(help="With --design: c6, the loss that more alpha cannot improve; fitted by default.")
+        float | None,
+        typer.Option(help="With --design: c6, the loss that more alpha cannot improve; fitted by default."),
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -35,7 +35,7 @@ def reproduce(
 ) -> None:
     """Reproduce the figures of a paper, and check its claims.
 
-    The command writes each figure as .png, as .svg and as .csv (mean, smallest and largest value of the runs), and a table of
+    The command writes each figure as .png, .svg and .csv (mean, smallest and largest value of the runs), and a table of
     the claims: what is claimed, what was measured, and whether it holds. Nothing of this is private: the noise is
     seeded.
 

@@ -97,8 +97,8 @@ def designed(file: Path, largest_alpha: float, worst_loss: float | None, c6: flo
     found = design.optimal_alpha(curve, design.Utility(), alpha_U=largest_alpha, c3=limit, alpha_low=low)
     off = design.misfit(curve, alphas, losses)
     return (
-        f"L_acc(alpha) = {curve.c4:.4g} exp(-{curve.c5:.4g} alpha) + {curve.c6:.4g}, which misses the measured losses by "
-        f"up to a factor of {off:.3g}; by these, alpha of {low:.4g} and more reaches c3 = {limit:.4g}. {found}"
+        f"L_acc(alpha) = {curve.c4:.4g} exp(-{curve.c5:.4g} alpha) + {curve.c6:.4g}, which misses the measured losses "
+        f"by up to a factor of {off:.3g}; by these, alpha of {low:.4g} and more reaches c3 = {limit:.4g}. {found}"
     )
 
 

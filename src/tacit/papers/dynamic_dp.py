@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -149,15 +150,15 @@ def _carried_over(lab: Lab) -> Claim:
         "Algorithm 3",
         "tacit",
         "PVP's printed noise is for what a record can move in the end; the first steps cost less than α",
-        f"at α = 1 the first step costs {first:.3g} and step {lab.size.rounds} {last:.3g}, for the agent that pays most; "
-        f"all of them {total:.4g} in place of {lab.size.rounds}",
+        f"at α = 1 the first step costs {first:.3g} and step {lab.size.rounds} {last:.3g}, for the agent that pays "
+        f"most; all of them {total:.4g} in place of {lab.size.rounds}",
         bool(first < last <= 1 + 1e-3 and total < lab.size.rounds),
     )
 
 
 def _sample_sizes() -> list[Claim]:
     """The remark after Corollary 15, by the sizes of Corollaries 11 and 15 with the printed and the right constants."""
-    rest = {"alpha_acc": 0.1, "delta": 0.01, "C": 1.0, "alpha": 0.1, "d": 104}
+    rest: dict[str, Any] = {"alpha_acc": 0.1, "delta": 0.01, "C": 1.0, "alpha": 0.1, "d": 104}
     norms = (1.0, 10.0, 100.0)
     found = {}
     for as_printed in (True, False):
@@ -355,7 +356,10 @@ def _grid(lab: Lab) -> tuple[float, ...]:
 
 
 def paper_floor(lab: Lab, name: str) -> float:
-    """The paper's c6, at the largest alpha: the least loss over time for DVP, its mean from iteration T/5 on for PVP."""
+    """The paper's c6, at the largest alpha: the least loss over time for DVP, its mean from iteration T/5 on for PVP.
+
+    The text does not say at which alpha.
+    """
     path = runs(lab, name, _grid(lab)[-1]).loss[:, : lab.size.rounds + 1].mean(axis=0)
     return float(path[1:].min() if name == DVP else path[lab.size.rounds // 5 :].mean())
 

@@ -244,7 +244,9 @@ def write_csv(figure: PaperFigure, path: str | os.PathLike[str]) -> None:
             for s in panel.series:
                 for x, *values in zip(s.x, s.mean, s.low, s.high, strict=True):
                     numbers = [f"{value:.6g}" for value in values]
-                    out.writerow([panel.heading.replace("\n", " "), s.label, panel.x, f"{x:.6g}", panel.y, *numbers, s.runs])
+                    out.writerow(
+                        [panel.heading.replace("\n", " "), s.label, panel.x, f"{x:.6g}", panel.y, *numbers, s.runs]
+                    )
 
 
 def claims_page(claims: Sequence[Claim], title: str, command: str, notes: Sequence[str] = ()) -> str:

@@ -123,7 +123,8 @@ def fig5(lab: Lab) -> PaperFigure:
     T, K = lab.size.rounds, (lab.size.rounds + 1) // 2
     alphas = (1.0,) if lab.size.quick else (0.5, 1.0, 2.0)
     beyond = () if lab.size.quick else (3.0, 4.0)
-    losses, bounds = [], []
+    losses: list[Panel] = []
+    bounds: list[Panel] = []
     finals: dict[str, list[np.ndarray]] = {}
     errors: dict[str, list[np.ndarray]] = {}
     epsilons: dict[str, list[float]] = {}
@@ -152,7 +153,11 @@ def fig5(lab: Lab) -> PaperFigure:
         ]
         return Panel("", "α of R-ADMM", label, series, log_x=True, log_y=log_y, letter=letter)
 
-    ends = [panel(ERROR, errors, letter="g"), panel(f"ε at δ = {DELTA:g}", epsilons), panel("final loss", finals, log_y=True)]
+    ends = [
+        panel(ERROR, errors, letter="g"),
+        panel(f"ε at δ = {DELTA:g}", epsilons),
+        panel("final loss", finals, log_y=True),
+    ]
     return PaperFigure(
         f"ADMM (DVP), M-ADMM, R-ADMM and MR-ADMM at the same total, {T} iterations; dashed: stopped after {K} solves",
         [*losses, *bounds, *ends],
@@ -191,8 +196,8 @@ def _own_settings(lab: Lab, T: int) -> Claim:
     return Claim(
         "Section VIII.B",
         "paper",
-        "results are similar when αᵢ and ηᵢ vary from node to node: MR-ADMM has the lowest loss, then R-ADMM, and M-ADMM "
-        "and ADMM (DVP) come after them",
+        "results are similar when αᵢ and ηᵢ vary from node to node: MR-ADMM has the lowest loss, then R-ADMM, and "
+        "M-ADMM and ADMM (DVP) come after them",
         f"mean losses of {', '.join(methods)}: {listed(losses, '.4f')} at αᵢ = {listed(OWN_ALPHA, 'g')}, η̂ᵢ of Fig. "
         f"1(b), P = {target:.2f}",
         bool(losses[0] < losses[1] < min(losses[2:])),

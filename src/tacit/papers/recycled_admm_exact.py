@@ -113,7 +113,7 @@ def _computation(lab: Lab, ratios: dict[tuple[int, float], float], order: str) -
         Claim(
             "Section IX",
             "paper",
-            "less computation for the same accuracy, without noise (fewer minimisations to come as near to the optimum)",
+            "less computation for the same accuracy, without noise (fewer minimisations to come as near the optimum)",
             f"R-ADMM takes {listed(solves)} times as many minimisations as ADMM {order}",
             max(solves) < 1,
         ),

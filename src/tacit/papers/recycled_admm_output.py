@@ -83,7 +83,9 @@ def _claims(finals: dict[str, list], epsilons: dict[str, list[float]], steps: tu
     mean = {name: np.array([run.mean() for run in runs]) for name, runs in finals.items()}
 
     def means(*names: str) -> str:
-        return "; ".join(f"{name} {listed(mean[name], '.4f')}" for name in names) + f" at ε = {listed(steps, 'g')} a step"
+        return (
+            "; ".join(f"{name} {listed(mean[name], '.4f')}" for name in names) + f" at ε = {listed(steps, 'g')} a step"
+        )
 
     def below(first: str, second: str) -> bool:
         return bool(np.all(mean[first] < mean[second]))

@@ -1,5 +1,5 @@
-"""How many samples an agent needs: Theorems VI.1 and VI.2 of paper 000, Theorems 9, 10, 12 and 13 and Corollaries 11, 14
-and 15 of paper 004.
+"""How many samples an agent needs: Theorems VI.1 and VI.2 of paper 000; Theorems 9, 10, 12 and 13 and Corollaries 11,
+14 and 15 of paper 004.
 
 Each gives a number B such that with B samples or more the expected loss of the classifier of an agent is, with high
 probability, at most that of a reference classifier plus a tolerance. **Each has a constant that is unknown** (w in
@@ -17,8 +17,8 @@ unit, and cannot change B. The printed bounds of Theorems 9, 10, 12 and 13 do no
 proofs with the lost factors put back; `as_printed=True` gives what the paper prints (`docs/theory.md` has the list).
 
 Theorems 10 and 13 are about the limit that the iterations would have if the noise of iteration t stayed as it is.
-Corollaries 11 and 14 are about the iterate itself, which is Delta(t) worse than that limit: its loss is within alpha_acc
-+ Delta(t) of the reference. So to have an iterate within `alpha_acc`, the theorem has to promise alpha_acc - Delta(t):
+Corollaries 11 and 14 are about the iterate itself, which is Delta(t) worse than that limit: its loss is within
+alpha_acc + Delta(t) of the reference. So to have an iterate within `alpha_acc`, the theorem has to promise alpha_acc - Delta(t):
 that is what `Delta` does in `dvp` and `pvp`. Nobody knows Delta(t): it depends on the noise and on the data. (The
 corollaries print Delta(t) and the reference of time t beside f(t+1); their proofs have t+1 everywhere. Corollary 14
 cites the conditions of Theorem 12 and uses those of 13.)
@@ -250,7 +250,7 @@ def pvp_output(
     constant: float = 1.0,
     as_printed: bool = False,
 ) -> float:
-    """Corollary 15 (paper 004), the final output of primal variable perturbation: as many as Theorems 10 and 13 ask for.
+    """Corollary 15 (paper 004), the final output of primal variable perturbation: what Theorems 10 and 13 ask for.
 
     With probability 1 - 5 delta, which is 2 delta for the one and 3 delta for the other. The final output is a step of
     dual perturbation, so Theorem 10 alone would do, with 1 - 2 delta: Theorem 13 is about the steps before it.
