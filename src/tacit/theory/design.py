@@ -15,10 +15,10 @@ side has the derivative g(alpha) - c5 with g = 1/alpha - r/((r + alpha)(r + 2 al
 zeros: J rises, may fall, and rises again. The minimum over [alpha_low, alpha_U] is at an end or at the second zero, and
 all three are compared: no search that could miss it.
 
-**The points say which alphas are accurate enough, not the curve.** Measured losses fall more slowly than an exponential,
-so a fitted c6 can lie far above the loss at the largest alpha. `measured_limit` gives the least alpha that reaches c3 by
-the points, and `optimal_alpha` takes it as `alpha_low`. `misfit` says how far the curve is from the points. The paper
-does not fit c6: it takes it from the losses over time. `fit_curve(..., c6=...)` does the same.
+**The points say which alphas are accurate enough, not the curve.** Measured losses fall more slowly than an
+exponential, so a fitted c6 can lie far above the loss at the largest alpha. `measured_limit` gives the least alpha that
+reaches c3 by the points, and `optimal_alpha` takes it as `alpha_low`. `misfit` says how far the curve is from the
+points. The paper does not fit c6: it takes it from the losses over time. `fit_curve(..., c6=...)` does the same.
 
 The measured losses are of private data. A curve fitted to them, and an alpha chosen by it, leak what no ledger has
 charged: fit on public or synthetic data.

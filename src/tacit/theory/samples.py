@@ -18,10 +18,10 @@ proofs with the lost factors put back; `as_printed=True` gives what the paper pr
 
 Theorems 10 and 13 are about the limit that the iterations would have if the noise of iteration t stayed as it is.
 Corollaries 11 and 14 are about the iterate itself, which is Delta(t) worse than that limit: its loss is within
-alpha_acc + Delta(t) of the reference. So to have an iterate within `alpha_acc`, the theorem has to promise alpha_acc - Delta(t):
-that is what `Delta` does in `dvp` and `pvp`. Nobody knows Delta(t): it depends on the noise and on the data. (The
-corollaries print Delta(t) and the reference of time t beside f(t+1); their proofs have t+1 everywhere. Corollary 14
-cites the conditions of Theorem 12 and uses those of 13.)
+alpha_acc + Delta(t) of the reference. So to have an iterate within `alpha_acc`, the theorem has to promise alpha_acc -
+Delta(t): that is what `Delta` does in `dvp` and `pvp`. Nobody knows Delta(t): it depends on the noise and on the data.
+(The corollaries print Delta(t) and the reference of time t beside f(t+1); their proofs have t+1 everywhere. Corollary
+14 cites the conditions of Theorem 12 and uses those of 13.)
 
 The parameters that the functions share:
 
