@@ -56,10 +56,11 @@ def overlapping(axes):
 RANGES = [(0.5, 4.0), (0.34, 0.41), (0.01, 1.0), (1e-5, 30.0), (0.9, 1.2), (1e-9, 1e4), (200.0, 9000.0), (0.0022, 22.0)]
 
 
-@pytest.mark.parametrize(("low", "high"), RANGES)
-def test_ticks_of_logarithmic_axes_do_not_collide(low, high):
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize(("low", "high"), [*RANGES, (1.01, 1.05), (1.0, 100.0), (10.0, 1000.0)])
+def test_ticks_do_not_collide(low, high, log):
     points = np.geomspace(low, high, 5)
-    panel = Panel("", "x", "y", [Series.of("curve", points, points, "o-")], log_x=True, log_y=True)
+    panel = Panel("", "x", "y", [Series.of("curve", points, points, "o-")], log_x=log, log_y=log)
     figure = Figure(figsize=(3.6, 2.6), layout="constrained")
     axes = figure.subplots()
     plots._draw(axes, panel, plots.looks(panel.series))

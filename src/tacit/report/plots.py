@@ -198,10 +198,12 @@ def _draw(axes: Any, panel: Panel, look: dict[str, tuple[str, str]]) -> None:
         elif s.runs > 1:
             axes.vlines(s.x, s.low, s.high, color=colour, lw=1)
     axes.set(xlabel=panel.x, ylabel=panel.y)
-    axes.set_title(panel.heading, fontsize=9 if "\n" in panel.heading else None)
+    axes.set_title(panel.heading, fontsize=9 if "\n" in panel.heading else "large")
     if panel.log_x:
         axes.set_xscale("log")
         _few_ticks(axes.xaxis, *axes.get_xlim())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
     if panel.log_y:
         axes.set_yscale("log")
         _few_ticks(axes.yaxis, *axes.get_ylim())
