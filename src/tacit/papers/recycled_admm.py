@@ -179,8 +179,8 @@ def _mr(alpha: float, growth: float, gamma: float = 0.5) -> RecycledADMM:
 def _own_settings(lab: Lab, T: int) -> Claim:
     """Section VIII.B: similar results are observed when alpha_i and eta_i vary from node to node; alpha = 1 on average.
 
-    eta_i as in Fig. 1(b), with dual steps of the agents' own, as printed; alpha_i from 0.8 to 1.2. M-ADMM and DVP get the
-    alpha_i with which every agent has the largest total of R-ADMM (for DVP, whose bound is alpha, all the same).
+    eta_i as in Fig. 1(b), with dual steps of the agents' own, as printed; alpha_i from 0.8 to 1.2. M-ADMM and DVP get
+    the alpha_i with which every agent has the largest total of R-ADMM (for DVP, whose bound is alpha, all the same).
     """
     own, fastest = np.tile(OWN_ALPHA, (T, 1)), powers(FASTEST, ETA_HAT)
     recycled = RecycledADMM(penalty=1.0, gamma=0.5, alpha=own)
