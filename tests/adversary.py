@@ -56,6 +56,7 @@ def methods(budget: Any, penalty: float = 0.05) -> dict[str, Any]:
         "m-admm": PenaltyPerturbedADMM(penalty=Geometric(penalty, 1.02), dual_step=penalty, budget=budget),
         "r-admm": RecycledADMM(penalty=penalty, gamma=penalty, budget=budget),
         "mr-admm": RecycledADMM(penalty=Geometric(penalty, 1.02), gamma=penalty, budget=budget),
+        "r-admm output": RecycledADMM(penalty=penalty, gamma=penalty, budget=budget, noise_on="output"),
         "one-shot": OneShotAveraging(mixing=0.3, budget=budget),
         "gradient-descent": GradientDescent(step=0.5, mixing=0.3, budget=budget),
         "token-descent": TokenGradientDescent(step=0.5, budget=budget),

@@ -63,6 +63,7 @@ WITH_ALPHA = {
     "pvp final": PrimalPerturbedADMM(PENALTIES, ALPHAS, final=2),
     "m-admm": PenaltyPerturbedADMM(GROWING, ALPHAS),
     "mr-admm": RecycledADMM(GROWING, GAMMA, ALPHAS),
+    "mr-admm output": RecycledADMM(GROWING, GAMMA, ALPHAS, noise_on="output"),
 }
 METHODS = {
     "dvp": lambda b: DualPerturbedADMM(PENALTIES, budget=b),
@@ -70,6 +71,7 @@ METHODS = {
     "pvp printed final": lambda b: PrimalPerturbedADMM(PENALTIES, centre="printed", final=2, budget=b),
     "m-admm": lambda b: PenaltyPerturbedADMM(GROWING, budget=b),
     "mr-admm": lambda b: RecycledADMM(GROWING, GAMMA, budget=b),
+    "mr-admm output": lambda b: RecycledADMM(GROWING, GAMMA, budget=b, noise_on="output"),
     "r-admm geometric": lambda b: RecycledADMM(Geometric(0.5, 1.2, cap=0.7), GAMMA, budget=b),
     "one-shot": lambda b: OneShotAveraging(mixing=0.2, budget=b),
     "descent": lambda b: GradientDescent(step=0.1, mixing=0.2, exchanges=2, budget=b),
@@ -137,6 +139,14 @@ def mixed(f, by):
 def moved(i, m, tolerance=1e-11):
     """By how much replacing a record moves a minimiser of convexity m."""
     return (2 * SCALE[i] / SIZES[i] + 2 * tolerance) / m
+
+
+def hidden_moved(i, t, tolerance=1e-11):
+    """The same for the hidden model of round t with PVP's printed centre, which carries all earlier rounds on."""
+    if t < 0:
+        return 0.0
+    pull = 2 * PENALTIES[t, i] * DEGREE[i]
+    return moved(i, RHO + pull, tolerance) + pull / (RHO + pull) * hidden_moved(i, t - 1, tolerance)
 
 
 # Whoever adds noise to a minimiser pays for what rounding does to it, on top of the closed form: a bound from public

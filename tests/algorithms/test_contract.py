@@ -90,6 +90,7 @@ PRIVATE = {
     "m-admm": PenaltyPerturbedADMM(penalty=Geometric([1.0, 0.7, 1.0, 1.2, 1.0], 1.05), budget=tacit.Pure(2.0)),
     "r-admm": RecycledADMM(alpha=2.0),
     "mr-admm": RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS),
+    "mr-admm output": RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS, noise_on="output"),
     "one-shot": OneShotAveraging(mixing=0.2, budget=GAUSS),
     "gradient descent": GradientDescent(step=0.1, mixing=0.2, exchanges=2, budget=GAUSS),
     "token descent": TokenGradientDescent(step=0.1, order=RandomWalk(seed=4), budget=GAUSS),

@@ -244,3 +244,46 @@ def test_tacit_audit(tacit):
     assert "must be one of dvp" in err
     assert run("dvp", "--samples", "5")[0] == 2
     assert run("dvp", "--epsilon", "-1")[0] == 2
+
+
+def test_the_guarantee_of_a_step_is_false_for_its_marginal_distribution():
+    """(17) bounds the ratio of the densities of f_p(t) by e^alpha. That holds given all that was released before. The
+    density of f_p(3) alone has a larger ratio: f_p(1) moved, the neighbour followed it, f_p(3) follows the neighbour.
+
+    Two agents, two records at an angle of 120 degrees, margins so negative that both have the slope 1: all is affine.
+    With a neighbour that has no noise and rho = 0, f_p(3) moves by 1.5 times what one step moves, and its noise is that
+    of the last step and half of the first one's: in the tail only the last one counts.
+    """
+    x, other = np.array([1.0, 0.0]), np.array([-0.5, math.sqrt(3) / 2])
+    graph, eta, alpha = tacit.Graph.path(2), 50.0, 1.0
+    start = np.tile(-2000.0 * (x + other), (2, 1))
+
+    def third(record, e):
+        p = tacit.Problem([(row[None], np.array([1.0])) for row in (record, x)], l2=1e-7, tolerance=1e-11, radius=1e4)
+        method = DualPerturbedADMM(penalty=eta, alpha=alpha)
+        noise = np.stack([e, np.zeros_like(e)], axis=1)  # (rounds, agents, 2)
+        return tacit.simulate(method, p, graph, rounds=3, start=start, noise=tacit.RecordedNoise(noise)).estimate[0]
+
+    still = np.zeros((3, 2))
+    mu = 2 * eta
+    moved = mu * (third(other, still) - third(x, still))
+    np.testing.assert_allclose(moved, 1.5 * (other - x), rtol=1e-4)
+    for t, gain in ((0, -0.5), (1, 0.0), (2, -1.0)):
+        nudged = still.copy()
+        nudged[t, 0] = 1.0
+        np.testing.assert_allclose(mu * (third(x, nudged) - third(x, still)), [gain, 0.0], atol=1e-4)
+    # The density of e(3) + e(1)/2, far out, at two points that are `moved` apart.
+    zeta = (alpha - 2 * math.log1p(0.25 / (1e-7 + mu))) / 2
+    u = np.linspace(-40, 40, 401) / zeta
+    grid = np.stack(np.meshgrid(u, u), axis=-1)
+    weight = np.exp(-zeta * np.linalg.norm(grid, axis=-1))
+
+    def log_density(point):
+        return math.log(np.sum(weight * np.exp(-zeta * np.linalg.norm(point - grid / 2, axis=-1))))
+
+    far = 60 / zeta * moved / np.linalg.norm(moved)
+    loss = log_density(far) - log_density(far + moved)
+    assert loss == pytest.approx(1.5 * zeta * math.sqrt(3), rel=0.02)
+    assert loss > 1.25 * alpha
+    # Given what was released, the step itself keeps its word.
+    assert zeta * np.linalg.norm(other - x) < alpha

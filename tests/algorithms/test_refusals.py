@@ -64,6 +64,8 @@ def test_other_bad_settings_are_refused():
     for bad in (-0.1, math.nan, math.inf):
         refused("gamma must be zero or a positive number", lambda bad=bad: RecycledADMM(gamma=bad))
     refused("the centre is 'released' or 'printed'", lambda: PrimalPerturbedADMM(centre="hidden"))
+    refused("noise_on is 'objective' or 'output'", lambda: RecycledADMM(noise_on="input"))
+    refused("prints no output perturbation", lambda: RecycledADMM(alpha=1.0, noise_on="output", as_printed=True))
     refused("a gradient's budget is Gaussian", lambda: GradientDescent(step=0.1, mixing=0.1, budget=Pure(1.0)))
     refused(
         "primal perturbation needs l2 above zero",

@@ -9,6 +9,7 @@ import pytest
 from patients import SCHEMA
 
 from tacit.core.graph import Graph
+from tacit.theory import samples
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES
 
@@ -252,7 +253,49 @@ def test_a_plan_with_theory(tacit, tmp_path):
     said = json.loads(out)["theory"]
     assert "minimises L_acc - U" in said[-1]
     assert any("give --alpha" in line for line in said)  # Theorem 12 is about the paper's noise
+    assert any(line.startswith("Corollary 15, the final output") for line in said)
     (tmp_path / "rising.csv").write_text("alpha,loss\n0.1,0.4\n0.2,0.5\n0.3,0.6\n")
     code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--design", "rising.csv")
     assert (code, out) == (2, "")
     assert "do not fall" in err
+
+
+def test_the_design_asks_the_measured_points(tacit, tmp_path):
+    """The fitted c6 is above 5: the curve alone would say that no alpha is accurate enough, beside two that are."""
+    (tmp_path / "slow.csv").write_text("alpha,loss\n0.01,238\n0.05,40.1\n0.1,18\n0.3,4.97\n0.5,2.76\n1,1.29\n")
+    plan = ("plan", "pvp", "--alpha", 1, "--design", "slow.csv", "--json")
+    code, out, _ = tacit(*plan, "--worst-loss", 3)
+    assert code == 0
+    said = json.loads(out)["theory"][-1]
+    assert "misses the measured losses by up to a factor of 4." in said
+    assert "alpha of 0.4783 and more reaches c3 = 3" in said
+    _, out, _ = tacit(*plan, "--worst-loss", 3, "--floor", 1.2)
+    floored = json.loads(out)["theory"][-1]
+    assert "alpha) + 1.2, which" in floored
+    code, out, err = tacit(*plan, "--worst-loss", 1)
+    assert (code, out) == (2, "")
+    assert "no measured alpha is accurate enough: the least loss is 1.29, and c3 is 1" in err
+
+
+def test_the_theorems_keep_the_probability_that_is_asked_for(tacit):
+    """Theorem 13 holds with 1 - 3 delta, Corollary 15 with 1 - 5 delta: delta is a third, or a fifth, of --failure."""
+    aim = ("--dimension", 10, "--theory", "--failure", 0.15)
+    code, out, _ = tacit("plan", "pvp", "--alpha", 1, "--graph", "complete", *aim, "--json")
+    assert code == 0
+    rows = {line.split(",")[0]: line for line in json.loads(out)["theory"]}
+    rest = {"f_ref": 10.0, "alpha_acc": 0.1, "C": 1.0, "alpha": 1.0, "d": 10, "eta": 1.0, "degree": 4}
+    for name, expected in (
+        ("Theorem 13 and", samples.pvp(**rest, delta=0.05)),
+        ("Corollary 15", samples.pvp_output(**rest, delta=0.03)),
+    ):
+        assert f"{expected:,.0f} rows times" in rows[name]
+
+
+def test_a_plan_shows_no_bound_where_the_papers_condition_fails(tacit):
+    """(32) needs 2 c1 < B/C (rho/N + 2 eta V): 0.5 < 0.1 is false."""
+    settings = ("plan", "r-admm", "--alpha", 1, "--rows", 100, "--agents", 3, "--scale", 100, "--l2", 0.0001)
+    code, out, _ = tacit(*settings, "--penalty", 0.025, "--json")
+    assert code == 0
+    assert [agent["paper"] for agent in json.loads(out)["agents"]] == [None] * 3
+    code, out, _ = tacit(*settings, "--penalty", 0.2, "--json")
+    assert all(agent["paper"] > 0 for agent in json.loads(out)["agents"])

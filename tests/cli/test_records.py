@@ -350,6 +350,7 @@ OPTIONS = {
         "design": [[*PLAN, "--design", "measured.csv"]],
         "largest_alpha": [[*PLAN, "--design", "measured.csv", "--largest-alpha", 2]],
         "worst_loss": [[*PLAN, "--design", "measured.csv", "--worst-loss", 0.5]],
+        "floor": [[*PLAN, "--design", "measured.csv", "--floor", 0.3]],
         "json": [[*PLAN, "--json"]],
     },
     ("federation", "new"): {

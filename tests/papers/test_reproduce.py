@@ -3,6 +3,7 @@
 import csv
 import sys
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tacit.papers import (
     incremental_admm_methods,
     recycled_admm,
     recycled_admm_exact,
+    recycled_admm_output,
 )
 from tacit.papers.experiment import FULL, QUICK, Claim, Lab, ProblemSpec, Runs, Size, claims_page
 from tacit.papers.incremental_admm_methods import PI1, PLAIN, PRINTED, RIDGE, STRONG, Measured
@@ -42,6 +44,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
     for name in PAPERS[paper]:
         stem = tmp_path / "new" / "folder" / f"{paper}-{name}"
         assert stem.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        assert ElementTree.parse(stem.with_suffix(".svg")).getroot().tag.endswith("svg")
         with stem.with_suffix(".csv").open(encoding="utf-8") as file:
             points = list(csv.DictReader(file))
         assert points
@@ -52,12 +55,13 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
         noiseless = {("recycled-admm", "fig1"), ("local-dp", "fig1")}
         assert max(int(point["runs"]) for point in points) == (1 if (paper, name) in noiseless else 2)
         number = name.removeprefix("fig")
-        assert any(claim.where.startswith((f"Fig. {number}", "(28)", "Theorem 2")) for claim in claims)
+        section = {"output": "VII.B"}.get(name, f"Fig. {number}")
+        assert any(claim.where.startswith((section, "(28)", "Theorem 2")) for claim in claims)
     page = (tmp_path / "new" / "folder" / f"{paper}-claims.md").read_text(encoding="utf-8")
     assert "tiny: 2 runs of 6 iterations" in page.splitlines()[0]
     assert page.count("\n| ") == len(claims) + 2
     out = capsys.readouterr().out
-    assert out.count("hold") >= len(claims)
+    assert out.count("hold") + out.count("undecided") >= len(claims)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +111,119 @@ def test_a_claim_follows_what_was_measured():
     assert len(accuracy) == 3
     assert all(holds[text] for text in accuracy)
     assert not any(fails[text] for text in accuracy)
+
+
+def test_an_error_rate_that_chance_explains_is_undecided():
+    """Fig. 4(e): the errors of the runs differ by 1; a gain of 4 is a gain, one that turns with the seed is not."""
+    gains = {}
+    for gain in (4.0, -4.0, 0.0):
+        lab = PrescribedLab(lambda a, gain=gain: 10 - gain * a.penalty.ratio**9)
+        if not gain:
+            lab.runs = lambda a, spec, rounds: Runs(
+                *2
+                * (np.array([[1.0], [-1.0]]) * (a.penalty.ratio if hasattr(a, "gamma") else 1) * np.ones(rounds + 1),),
+                np.zeros((rounds + 1, 104)),
+            )
+        gains[gain] = [c.verdict for c in recycled_admm.fig4(lab).claims if c.where == "Fig. 4(e)"]
+    assert gains == {4.0: ["holds"] * 2, -4.0: ["does not hold"] * 2, 0.0: ["undecided"] * 2}
+
+
+@pytest.mark.parametrize(("steps", "holds"), [((0.3, 0.3), True), ((0.3, 9.0), False)])
+def test_gamma_may_not_change_the_error_rate_more_than_chance_does(steps, holds):
+    small, large = steps
+    lab = PrescribedLab(lambda a: 10 + (large if a.gamma == 2 else small))
+    assert [c.holds for c in recycled_admm.fig3(lab).claims if c.where == "Fig. 3(c)"] == [holds] * 2
+
+
+def test_the_penalty_of_the_figures_is_q_to_the_k_from_k_equal_to_1(lab):
+    """Fig. 1(b), 3, 4, 5: the first odd iteration has q, the third q^2; M-ADMM has the same penalty at the same t."""
+    mr = recycled_admm._mr(1.0, 1.04).penalty
+    assert [float(mr.at(k, np.array([0]))[0, 0]) for k in range(3)] == pytest.approx([1.04, 1.04**2, 1.04**3])
+    m = recycled_admm._as_fast()
+    assert [float(m.at(t - 1, np.array([0]))[0, 0]) for t in (1, 3, 5)] == pytest.approx([1.04, 1.04**2, 1.04**3])
+    own = recycled_admm_exact.powers(1 + recycled_admm_exact.Q2, recycled_admm_exact.ETA_HAT)
+    each = recycled_admm_exact.ETA_HAT * (1 + recycled_admm_exact.Q2) ** 2
+    np.testing.assert_allclose(own.at(1, np.arange(5))[:, 0], each)
+
+
+def test_recycling_reads_the_records_in_every_second_iteration(lab):
+    """A count, and one that sees a method that recycles nothing: as printed the even step asks for the gradient."""
+    count = recycled_admm_exact.minimisations
+    assert count(lab, ConsensusADMM(penalty=0.5), 6).tolist() == [1] * 6
+    assert count(lab, RecycledADMM(), 6).tolist() == [1, 0] * 3
+    assert count(lab, RecycledADMM(as_printed=True), 6).tolist() == [1] * 6
+
+
+@pytest.mark.parametrize(("order", "holds"), [((1, 2, 3, 4), True), ((1, 2, 4, 3), True), ((1, 3, 2, 4), False)])
+def test_own_settings_are_similar_if_the_order_stays(order, holds):
+    names = ("MR", "R", "PenaltyPerturbedADMM", "DualPerturbedADMM")
+    seen = []
+
+    def loss(a):
+        name = type(a).__name__
+        name = ("R" if a.penalty == 1.0 else "MR") if name == "RecycledADMM" else name
+        seen.append((name, a))
+        return float(order[names.index(name)])
+
+    lab = PrescribedLab(loss)
+    claim = recycled_admm._own_settings(lab, 6)
+    assert claim.holds is holds
+    assert {name for name, _ in seen} == set(names)
+    by_name = dict(seen)
+    assert len(np.unique(by_name["MR"].penalty.at(0, np.arange(5)))) == 5  # eta_i of Fig. 1(b)
+    for name in names[:3]:  # alpha_i is the agent's own; DVP's bound is alpha itself, so one total means one alpha
+        assert len(np.unique(by_name[name].alpha[0])) > 2
+    totals = [lab.plan(by_name[name], FIVE, 6).paper.max() for name in names[1:]]
+    assert totals == pytest.approx([totals[0]] * 3)
+
+
+@pytest.mark.parametrize(("better", "holds"), [(True, True), (False, False)])
+def test_output_perturbation_is_compared_at_the_same_total(better, holds):
+    lab = PrescribedLab(
+        lambda a: (3.0 if better else 5.0) - isinstance(a.penalty, Geometric) if type(a) is RecycledADMM else 4.0
+    )
+    claims = recycled_admm_output.output(lab).claims
+    assert [c.holds for c in claims if c.whose == "paper"] == [holds]
+    assert [c.holds for c in claims if c.whose == "tacit"] == [not holds]
+    methods = recycled_admm_output.methods(lab, 0.5, 6)
+    sums = {n: max(t.plain_sum for t in lab.plan(a, FIVE, k).totals(1e-5)) for n, (a, k) in methods.items()}
+    for name in ("PVP", "PVP, growing penalty", "R-ADMM", "MR-ADMM", "PVP, R's noise, stopped"):
+        assert sums[name] == pytest.approx(1.5)  # three noisy steps at 0.5, or six at 0.25
+    tight = {n: lab.plan(a, FIVE, k).epsilon(1e-5) for n, (a, k) in methods.items()}
+    assert tight["PVP, same (ε, δ)"] == pytest.approx(tight["R-ADMM"], rel=1e-3)
+
+
+def test_letters_are_those_of_the_paper():
+    lab = PrescribedLab(lambda a: 10 - a.penalty.ratio)
+    assert [p.letter for p in recycled_admm.fig4(lab).panels] == ["a", "b", "c", "d", "e"]
+    lab = PrescribedLab(lambda a: 3.0 - a.alpha)
+    assert [p.letter for p in dynamic_dp.fig3(lab).panels] == ["a", "b", "c", "d"]
+    panels = dynamic_dp.fig4(lab).panels
+    assert [p.letter for p in panels] == ["a", "b", "c", "d", "", "", "", ""]
+    assert [p.title.split(",")[0] for p in panels[:4]] == ["DVP", "DVP", "PVP", "PVP"]
+
+
+def test_titles_give_every_method_its_own_total():
+    """At alpha = 0.01 and 101 steps DVP costs 0.209 and PVP 0.339, not the same."""
+    each = [dynamic_dp._totals(Lab(FULL), name, 0.01)[1] for name in (dynamic_dp.DVP, dynamic_dp.PVP)]
+    assert [round(e, 3) for e in each] == [0.209, 0.339]
+    tiny = PrescribedLab(lambda a: 3.0 - a.alpha)
+    for panel, alpha in zip(dynamic_dp.fig3(tiny).panels, dynamic_dp.SHOWN, strict=True):
+        for name in (dynamic_dp.DVP, dynamic_dp.PVP, dynamic_dp.PVP_PRINTED):
+            assert f"{dynamic_dp._totals(tiny, name, alpha)[1]:.3g}" in panel.title
+
+
+def test_the_papers_curve_and_the_utility_are_drawn():
+    lab = PrescribedLab(lambda a: 3.0 - a.alpha)
+    panels = {p.title: p for p in dynamic_dp.fig4(lab).panels}
+    floor = dynamic_dp.paper_floor(lab, dynamic_dp.DVP)
+    assert floor == 2.0  # the least mean loss at alpha = 1
+    for title in ("DVP, iteration 1", "DVP, iteration 6"):
+        (paper,) = [s for s in panels[title].series if s.label.startswith("the paper's")]
+        assert "0.2 exp(-25 α) + 2" in paper.label
+        np.testing.assert_allclose(paper.mean, 0.2 * np.exp(-25 * paper.x) + 2.0)
+    (worth,) = panels["the utility of privacy"].series
+    np.testing.assert_allclose(worth.mean, 0.02 * np.log(6 / (9 * worth.x + worth.x**2)))
 
 
 @pytest.mark.parametrize(("dual_is_better", "verdict"), [(True, "holds"), (False, "does not hold")])

@@ -140,18 +140,18 @@ def test_averaging_that_blows_models_up_is_refused(make):
 
 def test_the_printed_centre_pays_for_the_inexactness_that_it_carries_on():
     """Of many records, with a penalty that falls from 1000 to 0.001: the hidden model still has the errors of the first
-    solve, which rounding made larger than those of the second."""
+    solves, which rounding made larger than those of the last."""
     facts = tacit.Facts(sizes=[10**6] * 3, dimension=50, loss=HuberHinge(0.5), l2=0.01)
-    graph, penalty = tacit.Graph.ring(3), np.array([[1000.0] * 3, [1e-3] * 3])
+    graph, penalty = tacit.Graph.ring(3), np.array([[1000.0] * 3] * 150 + [[1e-3] * 3])
     method = PrimalPerturbedADMM(penalty=penalty, alpha=1.0, centre="printed")
-    (first, second), *_ = tacit.plan(method, facts, graph, 2).events
-    s = slope_change(facts)[0, 0]
-    weights = penalty[:, :1] * 2
-    taus = [Solved(facts, rho, most_pull(facts, rho)).tau[0, 0] for rho in (facts.l2 + 2 * w[:, None] for w in weights)]
-    delta = (
-        s + 2 * taus[0]
-    ) / facts.l2  # at most, whatever round it is: Delta(t+1) <= (s + 2 tau + 2 w Delta)/(l2 + 2 w)
-    delta = (s + 2 * taus[1] + 2 * weights[1, 0] * delta) / (facts.l2 + 2 * weights[1, 0])
-    rate = first.epsilon / ((s + 2 * taus[0]) / facts.l2)
-    assert second.epsilon >= rate * delta
-    assert rate * delta > 1.05 * rate * (s + 2 * taus[1]) / facts.l2  # what this round alone would pay
+    events, *_ = tacit.plan(method, facts, graph, len(penalty)).events
+    s, rate = slope_change(facts)[0, 0], facts.l2 / (2 * facts.row_weight[0, 0])
+    delta = exact = 0.0
+    for event, weight in zip(events, 2 * penalty[:, :1], strict=True):
+        mu = facts.l2 + 2 * weight[:, None]
+        tau = Solved(facts, mu, most_pull(facts, mu)).tau[0, 0]
+        delta = (s + 2 * tau + 2 * weight[0] * delta) / mu[0, 0]
+        alone = (s + 2 * tau + 2 * weight[0] * exact) / mu[0, 0]  # with the inexactness of this round alone
+        exact = (s + 2 * weight[0] * exact) / mu[0, 0]
+        assert event.epsilon == pytest.approx(rate * delta, rel=1e-9)
+    assert delta > (1 + 1e-5) * alone  # that of the earlier rounds counts

@@ -13,7 +13,15 @@ from tacit.core.losses import HuberHinge
 from tacit.errors import InputError
 from tacit.theory import samples
 from tacit.theory.convergence import best_constants, check, check_constant, lipschitz, smallest_gamma
-from tacit.theory.design import Curve, Utility, fit_curve, local_minimum, optimal_alpha
+from tacit.theory.design import (
+    Curve,
+    Utility,
+    fit_curve,
+    local_minimum,
+    measured_limit,
+    misfit,
+    optimal_alpha,
+)
 
 BIPARTITE = [Graph.path(2), Graph.path(5), Graph.star(6), Graph.ring(6), Graph.random(7, edges=6, seed=3)]
 OTHERS = [Graph.complete(3), Graph.complete(5), Graph.ring(5), Graph.random(6, edges=9, seed=2)]
@@ -497,6 +505,85 @@ def test_fit_is_least_squares():
     best = misfit(found.c4, found.c5, found.c6)
     for _ in range(300):
         assert best <= misfit(*(np.array([found.c4, found.c5, found.c6]) * (1 + 0.01 * rng.standard_normal(3))))
+
+
+def test_fit_with_a_given_floor_is_least_squares():
+    rng = np.random.default_rng(4)
+    alphas = np.geomspace(0.01, 1.0, 12)
+    for truth in (Curve(0.2, 25.0, 0.4), Curve(20.0, 20.0, 0.5)):
+        exact = fit_curve(alphas, [truth(a) for a in alphas], truth.c6)
+        assert (exact.c4, exact.c5, exact.c6) == pytest.approx((truth.c4, truth.c5, truth.c6), rel=1e-6)
+    losses = 14 / (1 + 40 * alphas)  # no exponential: the free c6 and the given one differ
+    for floor in (0.0, 0.36):
+        found = fit_curve(alphas, losses, floor)
+        assert found.c6 == floor
+
+        def squares(c4, c5, floor=floor):
+            return float(np.sum((c4 * np.exp(-c5 * alphas) + floor - losses) ** 2))
+
+        best = squares(found.c4, found.c5)
+        for _ in range(300):
+            assert best <= squares(*(np.array([found.c4, found.c5]) * (1 + 0.02 * rng.standard_normal(2))))
+    assert fit_curve(alphas, losses).c6 > 0.5
+    with pytest.raises(InputError, match="do not fall"):
+        fit_curve([0.1, 0.2, 0.3], [0.4, 0.5, 0.6], 0.1)
+    with pytest.raises(InputError, match="c6 must be"):
+        fit_curve(alphas, losses, -1.0)
+
+
+# PVP's losses with the printed centre, of `tacit reproduce dynamic-dp fig4`: the curve's c6 is above the last points.
+SLOW = ([0.01, 0.05, 0.1, 0.3, 0.5, 1.0], [238.0, 40.1, 18.0, 4.97, 2.76, 1.29])
+
+
+def test_feasibility_is_tested_on_the_points_and_not_on_the_curve():
+    curve = fit_curve(*SLOW)
+    assert curve.c6 > 5  # the curve says that no alpha reaches a loss of 3; two measured ones do
+    with pytest.raises(InputError, match="no alpha is accurate enough"):
+        optimal_alpha(curve, Utility(), alpha_U=1.0, c3=3.0)
+    low = measured_limit(*SLOW, c3=3.0)
+    assert low == pytest.approx(0.3 + (4.97 - 3.0) / (4.97 - 2.76) * 0.2)
+    found = optimal_alpha(curve, Utility(), alpha_U=1.0, c3=3.0, alpha_low=low)
+    assert low <= found.alpha <= 1.0
+    grid = np.geomspace(low, 1.0, 20_001)
+    assert found.objective == pytest.approx(j(curve, Utility(), grid).min(), rel=1e-6)
+    assert misfit(curve, *SLOW) == pytest.approx(curve(1.0) / 1.29)
+    assert misfit(curve, *SLOW) > 4
+    with pytest.raises(InputError, match="both private and accurate"):
+        optimal_alpha(curve, Utility(), alpha_U=0.4, c3=3.0, alpha_low=low)
+
+
+def test_the_limit_of_the_points():
+    assert measured_limit([1.0, 0.1, 0.3], [0.3, 0.9, 0.5], c3=0.5) == pytest.approx(0.3)  # in any order
+    assert measured_limit([0.1, 0.1, 0.3], [1.0, 0.8, 0.5], c3=0.7) == pytest.approx(0.2)  # the mean of two runs
+    assert measured_limit([0.1, 0.2, 0.3, 0.4], [0.9, 0.4, 0.6, 0.2], c3=0.5) == pytest.approx(0.325)  # from there on
+    for losses, message in (
+        ([0.9, 0.8, 0.7], "no measured alpha is accurate enough: the least loss is 0.7"),
+        ([0.4, 0.3, 0.2], "no minimum"),
+        ([0.9, 0.4, 0.6], "alpha = 0.2 reaches c3 = 0.5 and the largest, 0.3, does not"),
+    ):
+        with pytest.raises(InputError, match=message):
+            measured_limit([0.1, 0.2, 0.3], losses, c3=0.5)
+
+
+def test_corollaries_11_14_and_15():
+    """The iterate is Delta(t) worse than the limit of the theorem: alpha_acc for it is alpha_acc - Delta for that."""
+    alphas, Delta = np.array([0.3, 0.2, 0.5]), np.array([0.01, 0.0, 0.04])
+    for which, rest in ((samples.dvp, DVP), (samples.pvp, PVP)):
+        given = {k: v for k, v in rest.items() if k not in ("alpha", "alpha_acc")}
+        acc = 0.1
+        one_by_one = [which(alpha=a, alpha_acc=acc - D, **given) for a, D in zip(alphas, Delta, strict=True)]
+        assert which(alpha=alphas, alpha_acc=acc, Delta=Delta, **given) == pytest.approx(max(one_by_one))
+        assert which(alpha=alphas, alpha_acc=acc, Delta=Delta, **given) > which(alpha=alphas, alpha_acc=acc, **given)
+        with pytest.raises(InputError, match="alpha_acc must exceed every Delta"):
+            which(alpha=alphas, alpha_acc=acc, Delta=0.1, **given)
+    for alpha, as_printed in ((1e-3, False), (1e-3, True), (10.0, False)):
+        both = [
+            samples.dvp(
+                **{k: v for k, v in PVP.items() if k not in ("eta", "degree")} | {"alpha": alpha}, as_printed=as_printed
+            ),
+            samples.pvp(**PVP | {"alpha": alpha}, as_printed=as_printed),
+        ]
+        assert samples.pvp_output(**PVP | {"alpha": alpha}, as_printed=as_printed) == max(both)
 
 
 def test_the_figures_of_the_docs():

@@ -16,6 +16,7 @@ import numpy as np
 
 from tacit.core.function_digest import digest
 from tacit.core.graph import Graph
+from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.errors import number as number  # a hyper-parameter that stays the same, for methods of others, too
 from tacit.privacy.events import Gaussian, Pure
@@ -255,3 +256,8 @@ def paper_noise(method: str, alpha: Hyper | None, k: int, ids: np.ndarray) -> np
     if alpha is None:
         raise InputError(f"the paper's bound for {method} is stated in alpha, which is not given")
     return at("alpha", alpha, k, ids)
+
+
+def jacobian_condition(problem: Problem, mu: np.ndarray) -> np.ndarray:
+    """Whether 2 c1 < B_i/C mu_i, (n, 1): the papers' 1.4 in place of -ln(1 - x)/x is a bound only up to x = 1/2."""
+    return np.asarray(2 * problem.loss.max_curvature * problem.row_weight < mu)

@@ -76,8 +76,8 @@ class PenaltyPerturbedADMM:
         return relative_residuals(s, s.f, view.degree)
 
     def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:
-        """C (1.4 c1 + alpha_i) / (eta_i V_i B_i), (n, 1)."""
+        """C (1.4 c1 + alpha_i) / (eta_i V_i B_i), (n, 1); infinite unless 2 c1 < B_i/C (rho/N + 2 eta_i(1) V_i)."""
         alpha = hyper.paper_noise("M-ADMM", self.alpha, t, view.ids)
-        weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
-        C_over_B = problem.row_weight
-        return C_over_B * (1.4 * problem.loss.max_curvature + alpha) / weight
+        weight, first = (hyper.at("penalty", self.penalty, k, view.ids) * view.degree for k in (t, 0))
+        bound = problem.row_weight * (1.4 * problem.loss.max_curvature + alpha) / weight
+        return np.where(hyper.jacobian_condition(problem, problem.l2 + 2 * first), bound, np.inf)

@@ -47,8 +47,9 @@ class PrimalPerturbedADMM:
     - "released": (V_p + V_i)/2. Given what was released, only this round's minimiser depends on the data, and replacing
       a record moves it by 2 g C/(B_p (rho + 2 eta N_p)): that little noise suffices.
     - "printed": (f_p + V_i - e_p)/2 = (2 f_p - V_p + V_i)/2. The hidden f_p is carried over: replacing a record moves
-      it by Delta(t+1) <= (2 g C/B_p + 2 eta N_p Delta(t))/(rho + 2 eta N_p), which grows up to 2 g C/(rho B_p), so
-      zeta = rho B_p alpha/(2 C), as the paper has it, is right.
+      it by Delta(t+1) = (2 g C/B_p + 2 eta N_p Delta(t))/(rho + 2 eta N_p), which grows from 2 g C/(B_p (rho + 2 eta
+      N_p)) up to 2 g C/(rho B_p). So zeta = rho B_p alpha/(2 C), as the paper has it, is enough, and more than enough
+      at first: step t is charged zeta Delta(t+1), which tends to alpha. A `budget` gets the noise for Delta(t+1).
 
     If `final` is given, round `final` (0, 1, ...) is a step of dual perturbation (21)-(23), which is the output. It
     goes from V_p and lambda_p: from the hidden f_p, as printed, it would reveal more than it claims.
@@ -105,7 +106,6 @@ class PrimalPerturbedADMM:
             )
             return s._replace(V=release.value, hidden=release.value), release
         weight = eta * view.degree
-        convexity = problem.l2 + (np.zeros_like(weight) if carried else 2 * weight)
         # The hidden f_p is added to what is public and bounded, so that rounding cannot reveal it.
         centre = clipped(s.centre - s.V, problem.radius) + s.hidden if carried else s.centre
         start = s.hidden if carried else s.V
@@ -113,14 +113,11 @@ class PrimalPerturbedADMM:
         if alpha is None and self.budget is None:
             f = problem.argmin(**where)
             return s._replace(V=f, hidden=f), unprotected(f)
+        convexity = np.broadcast_to(problem.l2, weight.shape) if carried else problem.l2 + 2 * weight
         if np.any(convexity <= 0):
             raise InputError("primal perturbation needs l2 above zero for the printed centre and for an agent alone")
         f = private_argmin(problem, **where)
-        moved = minimiser_sensitivity(problem, convexity, weight)
-        if carried and not isinstance(self.penalty, int | float):
-            # The hidden f_p carries the inexactness of earlier rounds: their penalties count, too.
-            earlier = [hyper.at("penalty", self.penalty, k, view.ids) * view.degree for k in range(t)]
-            moved = np.maximum.reduce([moved, *(minimiser_sensitivity(problem, convexity, each) for each in earlier)])
+        moved = self._hidden_moved(problem, view, t) if carried else minimiser_sensitivity(problem, convexity, weight)
         law = (
             output_law_within(hyper.budget_at(self.budget, t), moved)
             if self.budget is not None
@@ -129,6 +126,27 @@ class PrimalPerturbedADMM:
         noise = needed(noise, self.as_printed)
         release = minimiser_perturbed(problem, noise, law, f, moved, ids=view.ids, t=t)
         return s._replace(V=release.value, hidden=f), unprotected(f) if self.as_printed else release
+
+    def _hidden_moved(self, problem: Problem, view: View, t: int) -> np.ndarray:
+        """Delta(t+1), (n, 1): by how much replacing a record moves the hidden f_p(t+1), given all that was released.
+
+        Delta(k+1) = (2 g C/B_p + 2 tau_k + 2 w_k Delta(k))/(rho + 2 w_k) with w_k = eta_k N_p. The two objectives of
+        round k differ in their gradients by 2 g C/B_p at most, and by 2 w_k times the distance of their centres, which
+        is Delta(k); both solvers end within tau_k/(rho + 2 w_k) of their minimisers. Delta is 0 where f_p is known:
+        at the start, and after the final step, which releases it.
+        """
+        first = 0 if self.final is None or self.final > t else self.final + 1
+        moved = np.zeros((len(view.ids), 1))
+        of_round: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}  # most penalties are the same in every round
+        for k in range(first, t + 1):
+            weight = hyper.at("penalty", self.penalty, k, view.ids) * view.degree
+            key = weight.tobytes()
+            if key not in of_round:
+                m = problem.l2 + 2 * weight
+                of_round[key] = minimiser_sensitivity(problem, m, weight), 2 * weight / m
+            own, kept = of_round[key]
+            moved = own + kept * moved
+        return moved
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
         """(20), from what was released."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
-from tacit.privacy.laws import Law
-from tacit.privacy.mechanisms import post_processed, unprotected
+from tacit.errors import InputError
+from tacit.privacy.laws import Law, Spherical, output_law_within
+from tacit.privacy.mechanisms import minimiser_perturbed, post_processed, private_argmin, unprotected
 from tacit.privacy.noise import Noise
+from tacit.privacy.sensitivity import convexity_of, minimiser_sensitivity
 
 
 class State(NamedTuple):
@@ -50,6 +52,12 @@ class RecycledADMM:
     theta, the `dual_step`, is the penalty itself if not given, as in (15). If agents have penalties of their own, that
     converges to the minimiser of sum O_i/eta_i: give all of them one dual step. `as_printed` recycles the stored
     gradient, for comparison. `budget` states a noisy step's cost instead of alpha; with neither it is not private.
+
+    `noise_on` = "output" is output perturbation (section VII.B): (18) without e_i, and f_i(2k-1) = minimiser + e_i
+    leaves. With mu_i = rho/N + 2 eta V_i, replacing a record moves the minimiser by at most 2 g C/(B_i mu_i), given all
+    that was released: the step costs alpha_i times that. The paper does not say what (19) recycles then. The stored
+    gradient, -2 lambda_i - 2 eta V_i (minimiser - centre), would tell the minimiser without its noise. So (19) takes
+    f_i(2k-1) as released in place of the minimiser: the same formula as above, and free.
     """
 
     penalty: Hyper = 1.0  # eta_i(2k-1)
@@ -58,10 +66,15 @@ class RecycledADMM:
     dual_step: float | None = None  # theta
     budget: Budgets | None = None
     as_printed: bool = False
+    noise_on: Literal["objective", "output"] = "objective"
 
     def __post_init__(self) -> None:
         hyper.freeze(self, "penalty", "alpha", growing=("penalty",))
         hyper.noise_checked(self.alpha, self.budget, self.as_printed, varies=True)
+        if self.noise_on not in ("objective", "output"):
+            raise InputError(f"noise_on is 'objective' or 'output', not {self.noise_on!r}")
+        if self.as_printed and self.noise_on == "output":
+            raise InputError("the paper prints no output perturbation: leave out as_printed")
         if self.dual_step is not None:
             hyper.number("dual_step", self.dual_step)
         hyper.number("gamma", self.gamma, zero=True)
@@ -81,7 +94,9 @@ class RecycledADMM:
         """(18) in odd iterations, (19) in even ones."""
         k, V = t // 2, view.degree
         eta = hyper.at("penalty", self.penalty, k, view.ids)
-        if t % 2 == 0:
+        if t % 2 == 0 and self.noise_on == "output" and self._private:
+            release = self._output_perturbed(s, problem, noise, eta * V, view, k)
+        elif t % 2 == 0:
             law = self._law(problem, eta * V, view, k)
             release = primal_step(
                 s,
@@ -124,12 +139,17 @@ class RecycledADMM:
         return relative_residuals(now, s.f, view.degree)
 
     def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:
-        """(32): 2C/B_i (1.4 c1/(rho/N + 2 eta_i V_i) + alpha_i) in odd iterations, 0 in even ones, (n, 1)."""
+        """(32): 2C/B_i (1.4 c1/(rho/N + 2 eta_i V_i) + alpha_i) in odd iterations, 0 in even ones, (n, 1).
+
+        It is infinite where Theorem V.1 says nothing: where its condition 2 c1 < B_i/C (rho/N + 2 eta_i(1) V_i) fails,
+        and for noise on the output, for which the paper has no bound.
+        """
         if t % 2:
             return np.zeros((len(view.ids), 1))
         alpha = hyper.paper_noise("R-ADMM", self.alpha, t // 2, view.ids)
-        mu = problem.l2 + 2 * hyper.at("penalty", self.penalty, t // 2, view.ids) * view.degree
-        return 2 * problem.row_weight * (1.4 * problem.loss.max_curvature / mu + alpha)
+        mu, first = (problem.l2 + 2 * hyper.at("penalty", self.penalty, k, view.ids) * view.degree for k in (t // 2, 0))
+        proved = hyper.jacobian_condition(problem, first) & (self.noise_on == "objective")
+        return np.where(proved, 2 * problem.row_weight * (1.4 * problem.loss.max_curvature / mu + alpha), np.inf)
 
     @property
     def _private(self) -> bool:
@@ -139,6 +159,19 @@ class RecycledADMM:
         return stated_law(
             problem, view, k, alpha=self.alpha, budget=self.budget, weight=weight, factor=np.ones_like(weight)
         )
+
+    def _output_perturbed(
+        self, s: State, problem: Problem, noise: Noise | None, weight: np.ndarray, view: View, k: int
+    ) -> Release:
+        """(18) without noise, which then is added to its minimiser."""
+        moved = minimiser_sensitivity(problem, convexity_of(problem, weight), weight)
+        f = private_argmin(problem, linear=2 * s.dual, weight=weight, centre=s.centre, start=s.f)
+        law: Law
+        if self.budget is not None:
+            law = output_law_within(hyper.budget_at(self.budget, k), moved)
+        else:
+            law = Spherical(hyper.at("alpha", self.alpha, k, view.ids))  # type: ignore[arg-type]
+        return minimiser_perturbed(problem, needed(noise), law, f, moved, ids=view.ids, t=k)
 
     def _printed_even_step(
         self, s: State, problem: Problem, view: View, noise: Noise | None, eta: np.ndarray, k: int

@@ -124,6 +124,10 @@ def plan(
         float, typer.Option(help="With --design: the largest alpha that still counts as private.")
     ] = 1.0,
     worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst acceptable loss (c3).")] = None,
+    floor: Annotated[
+        float | None,
+        typer.Option(help="With --design: c6, the loss that more alpha cannot improve; fitted by default."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Show what a private run will cost every agent, before any data is read.
@@ -219,7 +223,7 @@ def plan(
         aim = Aim(dimension, reference, accuracy, failure)
         said += statements(algorithm, facts, talk, penalty or 1.0, alpha, aim)
     if design is not None:
-        said.append(designed(design, largest_alpha, worst_loss))
+        said.append(designed(design, largest_alpha, worst_loss, floor))
     if json:
         plain = as_json(planned, method, sizes, delta) | found.as_plain() | {"name": algorithm, "theory": said}
         typer.echo(json_format.dumps(plain))
@@ -258,7 +262,7 @@ def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict
                 "times": list(Counter(events).values()),
                 "total": _finite(asdict(total)),
             }
-            | ({} if planned.paper is None else {"paper": float(planned.paper[i])})
+            | ({} if planned.paper is None else _finite({"paper": float(planned.paper[i])}))
             for i, (rows, events, total) in enumerate(zip(sizes, planned.events, planned.totals(delta), strict=True))
         ],
     }

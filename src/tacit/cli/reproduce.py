@@ -35,7 +35,7 @@ def reproduce(
 ) -> None:
     """Reproduce the figures of a paper, and check its claims.
 
-    The command writes each figure as .png and as .csv (mean, smallest and largest value of the runs), and a table of
+    The command writes each figure as .png, .svg and .csv (mean, smallest and largest value of the runs), and a table of
     the claims: what is claimed, what was measured, and whether it holds. Nothing of this is private: the noise is
     seeded.
 
@@ -64,7 +64,7 @@ def run(
     names.folder(out)
     pictures = {name: out / f"{paper}-{name}.png" for name in wanted}
     page = out / f"{paper}-claims.md"
-    for path in (*pictures.values(), *(p.with_suffix(".csv") for p in pictures.values()), page):
+    for path in (*(p.with_suffix(end) for p in pictures.values() for end in (".png", ".svg", ".csv")), page):
         writable(path)
     from tacit.report import plots  # matplotlib is slow to import: not for --help
 
@@ -77,7 +77,8 @@ def run(
         for k, name in enumerate(wanted):
             place = f"{paper} {name} ({k + 1} of {len(wanted)})"
             figure = PAPERS[paper][name](lab)
-            plots.paper_figure(figure, pictures[name], note)
+            for end in (".png", ".svg"):
+                plots.paper_figure(figure, pictures[name].with_suffix(end), note)
             write_csv(figure, pictures[name].with_suffix(".csv"))
             claims += figure.claims
             for text in figure.notes:
@@ -86,7 +87,7 @@ def run(
                 notes[text] = None
             with replacing(page) as draft:  # after every figure, so that a run you stop keeps its results
                 draft.write_text(claims_page(claims, title, command, list(notes)), encoding="utf-8")
-            err.print(f"wrote {pictures[name]} and .csv", markup=False, soft_wrap=True)
+            err.print(f"wrote {pictures[name]}, .svg and .csv", markup=False, soft_wrap=True)
     screen.print(tables.claims(claims))
     err.print(f"wrote {page}", markup=False, soft_wrap=True)
     return claims

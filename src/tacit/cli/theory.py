@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,26 +41,38 @@ def statements(method: str, facts: Facts, graph: Graph, penalty: float, alpha: f
         ]
     C, degree = float(facts.scale.max()), int(graph.degree.max(initial=1))
     promise = f"to be within {accuracy:g} of a reference of norm {reference:g} with probability {1 - failure:g}"
-    needs = {}
+    needs: dict[str, Callable[[], float]] = {}
+
+    def delta(parts: int) -> float:  # a theorem that holds with probability 1 - parts delta
+        return failure / parts
+
     if method == "r-admm":
-        needs["Theorem VI.1, without noise"] = lambda: samples.mr_admm(f_ref=reference, tau=accuracy, delta=failure)
+        tau: dict[str, Any] = {"f_ref": reference, "tau": accuracy}
+        needs["Theorem VI.1, without noise"] = lambda: samples.mr_admm(**tau, delta=delta(1))
         needs["Theorem VI.2, with noise"] = lambda: samples.mr_admm_private(
-            f_ref=reference, tau=accuracy, delta=failure, alpha=_given(alpha), d=dimension, agents=graph.agents, C=C
+            **tau, delta=delta(2), alpha=_given(alpha), d=dimension, agents=graph.agents, C=C
         )
     else:
-        shared: dict[str, Any] = {"f_ref": reference, "alpha_acc": accuracy, "delta": failure, "C": C}
-        needs["Theorem 9, without noise"] = lambda: samples.consensus_admm(**shared)
+        shared: dict[str, Any] = {"f_ref": reference, "alpha_acc": accuracy, "C": C}
+        curved = facts.loss.max_curvature
+        primal: dict[str, Any] = shared | {"d": dimension, "eta": penalty, "degree": degree}
+        needs["Theorem 9, without noise"] = lambda: samples.consensus_admm(**shared, delta=delta(1))
         if method == "dvp":
-            needs["Theorem 10, with noise"] = lambda: samples.dvp(
-                **shared, alpha=_given(alpha), d=dimension, c1=facts.loss.max_curvature
+            needs["Theorem 10 and, for an iterate, Corollary 11, with noise"] = lambda: samples.dvp(
+                **shared, delta=delta(2), alpha=_given(alpha), d=dimension, c1=curved
             )
         if method == "pvp":
             needs["Theorem 12, what is kept"] = lambda: samples.pvp_hidden(
-                **shared, alpha=_given(alpha), d=dimension, eta=penalty, degree=degree
+                **primal, delta=delta(2), alpha=_given(alpha)
             )
-            needs["Theorem 13, what is released"] = lambda: samples.pvp(
-                **shared, alpha=_given(alpha), d=dimension, eta=penalty, degree=degree, c4=facts.loss.max_curvature
+            needs["Theorem 13 and, for an iterate, Corollary 14, what is released"] = lambda: samples.pvp(
+                **primal, delta=delta(3), alpha=_given(alpha), c4=curved
             )
+            needs["Corollary 15, the final output"] = lambda: samples.pvp_output(
+                **primal, delta=delta(5), alpha=_given(alpha), c1=curved, c4=curved
+            )
+        if method in ("dvp", "pvp"):
+            promise += " (an iterate that is Delta(t) from its limit: within Delta(t) more)"
     for theorem, rows in needs.items():
         try:
             lines.append(f"{theorem}: {rows():,.0f} rows times an unknown constant, {promise}")
@@ -68,19 +81,25 @@ def statements(method: str, facts: Facts, graph: Graph, penalty: float, alpha: f
     return lines
 
 
-def designed(file: Path, largest_alpha: float, worst_loss: float | None) -> str:
-    """Problem (28) of paper 004 for measured pairs of alpha and loss."""
+def designed(file: Path, largest_alpha: float, worst_loss: float | None, c6: float | None) -> str:
+    """Problem (28) of paper 004 for measured pairs of alpha and loss: the points say which alphas are accurate enough,
+    the fitted curve which of them is best."""
     table = read_csv(file)
     table.require(["alpha", "loss"])
     try:
         alphas, losses = (np.array([float(cell) for cell in table.columns[name]]) for name in ("alpha", "loss"))
     except ValueError as error:
         raise InputError(f"{file} must hold numbers in the columns alpha and loss: {error}") from None
-    curve = design.fit_curve(alphas, losses)
-    # Halfway down the curve, unless the user gives the worst acceptable loss.
-    limit = curve.c6 + curve.c4 / 2 if worst_loss is None else worst_loss
-    found = design.optimal_alpha(curve, design.Utility(), alpha_U=largest_alpha, c3=limit)
-    return f"L_acc(alpha) = {curve.c4:.4g} exp(-{curve.c5:.4g} alpha) + {curve.c6:.4g}, c3 = {limit:.4g}: {found}"
+    curve = design.fit_curve(alphas, losses, c6)
+    # Halfway down the measured losses, unless the user gives the worst acceptable loss.
+    limit = float(losses.min() + losses.max()) / 2 if worst_loss is None else worst_loss
+    low = design.measured_limit(alphas, losses, limit)
+    found = design.optimal_alpha(curve, design.Utility(), alpha_U=largest_alpha, c3=limit, alpha_low=low)
+    off = design.misfit(curve, alphas, losses)
+    return (
+        f"L_acc(alpha) = {curve.c4:.4g} exp(-{curve.c5:.4g} alpha) + {curve.c6:.4g}, which misses the measured losses "
+        f"by up to a factor of {off:.3g}; by these, alpha of {low:.4g} and more reaches c3 = {limit:.4g}. {found}"
+    )
 
 
 def _given(alpha: float | None) -> float:

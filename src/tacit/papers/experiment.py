@@ -161,9 +161,10 @@ class Series:
     high: np.ndarray
     runs: int
     style: str = "-"
+    method: str = ""  # whose colour it has (`tacit.report.plots.COLOURS`), where the label does not name it
 
     @classmethod
-    def of(cls, label: str, x: Any, values: Any, style: str = "-") -> Series:
+    def of(cls, label: str, x: Any, values: Any, style: str = "-", method: str = "") -> Series:
         """From values of shape (runs, points), or (points,) of one run.
 
         >>> s = Series.of("loss", [0, 1], [[1.0, 2.0], [3.0, 2.0]])
@@ -171,13 +172,14 @@ class Series:
         ([2.0, 2.0], [1.0, 2.0], [3.0, 2.0], 2)
         """
         y = np.atleast_2d(np.asarray(values, dtype=float))
-        return cls(label, np.asarray(x, dtype=float), y.mean(axis=0), y.min(axis=0), y.max(axis=0), len(y), style)
+        x = np.asarray(x, dtype=float)
+        return cls(label, x, y.mean(axis=0), y.min(axis=0), y.max(axis=0), len(y), style, method)
 
     @classmethod
-    def over_rounds(cls, label: str, values: np.ndarray, style: str = "-") -> Series:
+    def over_rounds(cls, label: str, values: np.ndarray, style: str = "-", method: str = "") -> Series:
         """From (runs, rounds+1) or (rounds+1,), without the start, which is the same for all."""
         values = np.atleast_2d(values)
-        return cls.of(label, np.arange(1, values.shape[1]), values[:, 1:], style)
+        return cls.of(label, np.arange(1, values.shape[1]), values[:, 1:], style, method)
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,16 @@ class Panel:
     series: Sequence[Series]
     log_x: bool = False
     log_y: bool = False
+    letter: str = ""  # of this panel in the paper, such as "a"; none for a panel that is not in the paper
+
+    @property
+    def heading(self) -> str:
+        """The title, with the paper's letter before it.
+
+        >>> Panel("α = 1", "t", "loss", (), letter="b").heading, Panel("α = 1", "t", "loss", ()).heading
+        ('(b) α = 1', 'α = 1')
+        """
+        return f"({self.letter}) {self.title}".rstrip() if self.letter else self.title
 
 
 @dataclass(frozen=True)
@@ -232,7 +244,9 @@ def write_csv(figure: PaperFigure, path: str | os.PathLike[str]) -> None:
             for s in panel.series:
                 for x, *values in zip(s.x, s.mean, s.low, s.high, strict=True):
                     numbers = [f"{value:.6g}" for value in values]
-                    out.writerow([panel.title, s.label, panel.x, f"{x:.6g}", panel.y, *numbers, s.runs])
+                    out.writerow(
+                        [panel.heading.replace("\n", " "), s.label, panel.x, f"{x:.6g}", panel.y, *numbers, s.runs]
+                    )
 
 
 def claims_page(claims: Sequence[Claim], title: str, command: str, notes: Sequence[str] = ()) -> str:
@@ -257,6 +271,17 @@ def listed(values: Sequence[float] | np.ndarray, form: str = ".3g") -> str:
     '0.5, 0.25'
     """
     return ", ".join(f"{value:{form}}" for value in np.asarray(values, dtype=float))
+
+
+def less(first: np.ndarray, second: np.ndarray) -> bool | None:
+    """Whether the first is smaller in the mean over runs with the same seeds; None within two standard errors.
+
+    >>> less(np.array([1.0, 1.1]), np.array([2.0, 2.2])), less(np.array([1.0, 2.0]), np.array([2.0, 1.1]))
+    (True, None)
+    """
+    difference = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.inf
+    return None if abs(difference.mean()) <= 2 * error else bool(difference.mean() < 0)
 
 
 def falling(values: Sequence[float] | np.ndarray) -> bool:

@@ -1,10 +1,14 @@
-"""Plots, as PNG files."""
+"""Plots, as PNG files; the papers' figures as SVG files, too."""
 
 from __future__ import annotations
 
+import io
 import math
 import os
+import re
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from tacit.errors import InputError
 from tacit.files import replacing
-from tacit.papers.experiment import Panel, PaperFigure
+from tacit.papers.experiment import Panel, PaperFigure, Series
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.audit import Audited
 from tacit.workflows.comparison import MethodResult
@@ -20,14 +24,43 @@ from tacit.workflows.sweep import Sweep
 from tacit.workflows.training import Trained
 
 try:
+    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
     from PIL import Image
 except ModuleNotFoundError:
     raise ImportError("tacit.report.plots needs matplotlib and Pillow: pip install 'tacit-learn[plot]'") from None
 
 _NO_NUMBER = 1e100
 _BLUE, _GREEN, _GREY, _ORANGE = "#1f5fa8", "#2a8a4a", "#8a8a8a", "#c75d00"
+
+# The colour of every method of the papers, the same in all figures: variants of a method differ in their line style.
+# `Series.method`, or a part of a label between commas, is one of these names. Other curves have colours of a cycle.
+COLOURS = {
+    "ADMM": "#000000",
+    "DVP": "#e66101",
+    "ADMM (DVP)": "#e66101",
+    "DVP as printed": "#e66101",
+    "PVP": "#238b45",
+    "M-ADMM": "#1f77b4",
+    "R-ADMM": "#d62728",
+    "MR-ADMM": "#7b1fa2",
+    "AccADMM": "#525252",
+    "DP-ADMM": "#1b9e77",
+    "DP-AccADMM": "#b8860b",
+    "I-ADMM": "#17becf",
+    "PI-ADMM1": "#2ca02c",
+    "PI-ADMM2": "#9467bd",
+    "W-ADMM": "#8c564b",
+    "IPW-ADMM": "#e377c2",
+    "COCA": "#7f7f7f",
+    "Algorithm 1": "#006d2c",
+    "Algorithm 2": "#41ab5d",
+}
+_CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#a6761d", "#56b4e9", "#7b3294", "#66a61e", "#999999", "#f0c000")
+_LINES = ("-", "--", ":", "-.")
 
 
 def convergence(trained: Trained, path: str | os.PathLike[str], title: str) -> None:
@@ -158,9 +191,10 @@ def trade_off(found: Audited, path: str | os.PathLike[str], title: str) -> None:
 
 
 def paper_figure(shown: PaperFigure, path: str | os.PathLike[str], note: str = "") -> None:
-    """The panels of a paper's figure: the mean as a line, the range over runs as a band; `note` goes below the title.
+    """The panels of a paper's figure, as PNG or SVG by the ending of the path: the mean as a line, the range over runs
+    as a band; `note` goes below the title.
 
-    If most names appear in several panels, each name has one colour in all of them, and there is one legend for all.
+    If most names appear in several panels, each name looks the same in all of them, and there is one legend for all.
     """
     columns = {1: 1, 2: 2, 4: 2, 8: 4}.get(len(shown.panels), 3)
     rows = math.ceil(len(shown.panels) / columns)
@@ -168,8 +202,9 @@ def paper_figure(shown: PaperFigure, path: str | os.PathLike[str], note: str = "
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     names = Counter(s.label for panel in shown.panels for s in panel.series)
     shared = sum(count > 1 for count in names.values()) > len(names) / 2
+    every = looks([s for panel in shown.panels for s in panel.series])
     for axes, panel in zip(grid, shown.panels, strict=False):
-        _draw(axes, panel, list(names) if shared else [s.label for s in panel.series])
+        _draw(axes, panel, every if shared else looks(panel.series))
         if not shared:
             axes.legend(frameon=False, fontsize=7)
     for axes in grid[len(shown.panels) :]:
@@ -177,23 +212,76 @@ def paper_figure(shown: PaperFigure, path: str | os.PathLike[str], note: str = "
     if shared:
         lines = {line.get_label(): line for axes in grid for line in axes.get_lines()}
         figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    _save(figure, path, dpi=100)
+    if Path(path).suffix == ".svg":
+        _save_svg(figure, path)
+    else:
+        _save(figure, path, dpi=100)
 
 
-def _draw(axes: Any, panel: Panel, names: list[str]) -> None:
+def looks(series: Sequence[Series]) -> dict[str, tuple[str, str]]:
+    """For every label its colour and its line style, no two labels alike: the colour by `COLOURS`, or of a cycle."""
+    named = {s.label: _method_colour(s) for s in series}
+    free = [colour for colour in _CYCLE if colour not in named.values()]
+    unnamed = [label for label, colour in named.items() if colour is None]
+    found: dict[str, tuple[str, str]] = {}
+    for s in series:
+        if s.label in found:
+            continue
+        colour = named[s.label] or free[unnamed.index(s.label) % len(free)]
+        _, asked = _parts(s.style)
+        lines = (asked, *(line for line in _LINES if line != asked)) if asked else ("",)  # points alone have no line
+        found[s.label] = colour, next((line for line in lines if (colour, line) not in found.values()), asked)
+    return found
+
+
+def _parts(style: str) -> tuple[str, str]:
+    """The marker and the line of a style, without its k for black.
+
+    >>> _parts("ko--"), _parts("-"), _parts("s")
+    (('o', '--'), ('', '-'), ('s', ''))
+    """
+    style = style.removeprefix("k")
+    marker = style.rstrip("-.:")
+    return marker, style[len(marker) :]
+
+
+def _method_colour(s: Series) -> str | None:
+    if s.style.startswith("k"):
+        return COLOURS["ADMM"]
+    return next((COLOURS[part] for part in (s.method, *s.label.split(", ")) if part in COLOURS), None)
+
+
+def _draw(axes: Any, panel: Panel, look: dict[str, tuple[str, str]]) -> None:
     for s in panel.series:
-        colour = "k" if s.style.startswith("k") else f"C{names.index(s.label) % 10}"
-        axes.plot(s.x, s.mean, s.style.removeprefix("k"), color=colour, lw=1.5, ms=4, label=s.label)
-        if s.runs > 1 and "-" in s.style:
+        (colour, line), (marker, own) = look[s.label], _parts(s.style)
+        axes.plot(s.x, s.mean, marker + (line if own else ""), color=colour, lw=1.5, ms=4, label=s.label)
+        if s.runs > 1 and own:
             axes.fill_between(s.x, s.low, s.high, color=colour, alpha=0.15, lw=0)
         elif s.runs > 1:
             axes.vlines(s.x, s.low, s.high, color=colour, lw=1)
-    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
+    axes.set(xlabel=panel.x, ylabel=panel.y)
+    axes.set_title(panel.heading, fontsize=9 if "\n" in panel.heading else "large")
     if panel.log_x:
         axes.set_xscale("log")
+        _few_ticks(axes.xaxis, *axes.get_xlim())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
     if panel.log_y:
         axes.set_yscale("log")
+        _few_ticks(axes.yaxis, *axes.get_ylim())
     _plain(axes)
+
+
+def _few_ticks(axis: Any, low: float, high: float) -> None:
+    """Ticks of a logarithmic axis whose labels do not collide: plain numbers, and 2 and 5 between powers of ten only
+    where the axis is short."""
+    decades = math.log10(high / low)
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2 else (1.0,), numticks=8))
+    if decades < 0.7:  # too short for two of 1, 2 and 5: as on an axis that is not logarithmic
+        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
+    if decades < 6:
+        axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _figure(width: float, height: float, title: str) -> Figure:
@@ -216,3 +304,14 @@ def _save(figure: Figure, path: str | os.PathLike[str], dpi: int) -> None:
         # A quarter of the size. Median cut, the default, gives a colour of few pixels away: that of a legend's line.
         few = drawn.convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE)
         few.save(draft, format="png", optimize=True)
+
+
+def _save_svg(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """The same bytes every time, with text as text and coordinates to a hundredth of a point."""
+    FigureCanvasSVG(figure)
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tacit"}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    drawn = re.sub(r' d="[^"]*"', lambda d: re.sub(r"(\.\d\d)\d+", r"\1", d[0]), out.getvalue())
+    with replacing(path) as draft:
+        draft.write_text(drawn, encoding="utf-8")

@@ -15,6 +15,11 @@ side has the derivative g(alpha) - c5 with g = 1/alpha - r/((r + alpha)(r + 2 al
 zeros: J rises, may fall, and rises again. The minimum over [alpha_low, alpha_U] is at an end or at the second zero, and
 all three are compared: no search that could miss it.
 
+**The points say which alphas are accurate enough, not the curve.** Measured losses fall more slowly than an
+exponential, so a fitted c6 can lie far above the loss at the largest alpha. `measured_limit` gives the least alpha that
+reaches c3 by the points, and `optimal_alpha` takes it as `alpha_low`. `misfit` says how far the curve is from the
+points. The paper does not fit c6: it takes it from the losses over time. `fit_curve(..., c6=...)` does the same.
+
 The measured losses are of private data. A curve fitted to them, and an alpha chosen by it, leak what no ledger has
 charged: fit on public or synthetic data.
 """
@@ -28,11 +33,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
-from scipy.optimize import OptimizeWarning, brentq, curve_fit, nnls
+from scipy.optimize import OptimizeWarning, brentq, curve_fit, minimize_scalar, nnls
 
 from tacit.errors import InputError
 
-__all__ = ["Curve", "Design", "Utility", "fit_curve", "local_minimum", "optimal_alpha"]
+__all__ = ["Curve", "Design", "Utility", "fit_curve", "local_minimum", "measured_limit", "misfit", "optimal_alpha"]
 
 _FLAT = "the losses do not fall as alpha grows, so c4 exp(-c5 alpha) + c6 has nothing to fit"
 
@@ -96,21 +101,20 @@ class Design:
         )
 
 
-def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndarray) -> Curve:
-    """L_acc by least squares with c4, c5, c6 >= 0: a grid over c5 for the start, then `scipy.optimize.curve_fit`.
+def fit_curve(
+    alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndarray, c6: float | None = None
+) -> Curve:
+    """L_acc by least squares with c4, c5, c6 >= 0: a grid over c5 for the start, then `scipy.optimize.curve_fit`. With
+    `c6` given, c4 and c5 alone are fitted.
 
     >>> alphas = [0.01, 0.05, 0.1, 0.5, 1.0]
     >>> curve = fit_curve(alphas, [Curve(0.2, 25.0, 0.4)(a) for a in alphas])
     >>> round(curve.c4, 6), round(curve.c5, 6), round(curve.c6, 6)
     (0.2, 25.0, 0.4)
     """
-    x, y = np.asarray(alphas, dtype=float), np.asarray(losses, dtype=float)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise InputError(f"a loss for each alpha is needed: shapes {x.shape} and {y.shape} differ or are not flat")
-    if not (np.all(x > 0) and np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
-        raise InputError("alphas must be positive, and alphas and losses finite")
-    if np.any(y < 0):
-        raise InputError(f"a loss cannot be negative, as {float(y.min()):.6g} is")
+    x, y = _points(alphas, losses)
+    if c6 is not None:
+        return _fit_with_floor(x, y, c6)
     unit = float(y.max()) or 1.0
     y = y / unit  # the solver's tolerances are absolute
     if len(np.unique(x)) < 3:
@@ -125,26 +129,111 @@ def fit_curve(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np
         warnings.simplefilter("ignore", OptimizeWarning)  # three points give no covariance, which is not used
         grid = np.geomspace(0.01 / x.max(), 30 / x.min(), 200)
         start = float(min(grid, key=lambda c5: linear(c5)[0]))
-        c4, c6 = linear(start)[1]
+        c4, floor = linear(start)[1]
         if c4 <= 1e-9:
             raise InputError(_FLAT)
         found, _ = curve_fit(
             lambda alpha, c4, c5, c6: c4 * np.exp(-c5 * alpha) + c6,
             x,
             y,
-            p0=(c4, start, c6),
+            p0=(c4, start, floor),
             bounds=(0, np.inf),
-            x_scale=(c4, start, max(c6, c4)),
+            x_scale=(c4, start, max(floor, c4)),
             xtol=1e-14,
             ftol=1e-14,
             gtol=1e-14,
             max_nfev=10_000,
         )
-    c4, c5, c6 = (float(c) for c in found)
-    fall = c4 * (math.exp(-c5 * x.min()) - math.exp(-c5 * x.max()))
-    if fall <= 1e-9:  # a fall before the first alpha was not measured
+    c4, c5, floor = (float(c) for c in found)
+    _require_fall(c4, c5, x)
+    return Curve(c4 * unit, c5, floor * unit)
+
+
+def _fit_with_floor(x: np.ndarray, y: np.ndarray, c6: float) -> Curve:
+    """c4 and c5 by least squares. For each c5 the best c4 is <E, y - c6>/<E, E> with E = exp(-c5 x): one number is left
+    to be searched for, on a grid and then between the grid's neighbours of its best point."""
+    if not (c6 >= 0 and math.isfinite(c6)):
+        raise InputError(f"c6 must be zero or a positive number, not {c6}")
+    if len(np.unique(x)) < 2:
+        raise InputError("c4 and c5 need at least two different alphas")
+    above = y - c6
+
+    def best(log_c5: float) -> tuple[float, float]:
+        E = np.exp(-math.exp(log_c5) * x)
+        c4 = max(float(E @ above) / float(E @ E), 0.0)
+        return float(np.sum((c4 * E - above) ** 2)), c4
+
+    grid = np.log(np.geomspace(0.01 / x.max(), 30 / x.min(), 400))
+    place = int(np.argmin([best(c)[0] for c in grid]))
+    if place == 0:  # the slower the fall the better
         raise InputError(_FLAT)
-    return Curve(c4 * unit, c5, c6 * unit)
+    low, high = grid[place - 1], grid[min(place + 1, len(grid) - 1)]
+    log_c5 = float(
+        minimize_scalar(lambda c: best(c)[0], bounds=(low, high), method="bounded", options={"xatol": 1e-12}).x
+    )
+    c4, c5 = best(log_c5)[1], math.exp(log_c5)
+    unit = float(y.max()) or 1.0
+    _require_fall(c4 / unit, c5, x)
+    return Curve(c4, c5, float(c6))
+
+
+def _points(
+    alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    x, y = np.asarray(alphas, dtype=float), np.asarray(losses, dtype=float)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise InputError(f"a loss for each alpha is needed: shapes {x.shape} and {y.shape} differ or are not flat")
+    if not (np.all(x > 0) and np.all(np.isfinite(x)) and np.all(np.isfinite(y))):
+        raise InputError("alphas must be positive, and alphas and losses finite")
+    if np.any(y < 0):
+        raise InputError(f"a loss cannot be negative, as {float(y.min()):.6g} is")
+    return x, y
+
+
+def _require_fall(c4: float, c5: float, x: np.ndarray) -> None:
+    if c4 * (math.exp(-c5 * x.min()) - math.exp(-c5 * x.max())) <= 1e-9:  # a fall before the first was not measured
+        raise InputError(_FLAT)
+
+
+def misfit(curve: Curve, alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndarray) -> float:
+    """The largest factor by which the curve is off at a measured point, up or down.
+
+    >>> round(misfit(Curve(0.2, 25.0, 0.4), [1.0], [0.2]), 9)
+    2.0
+    """
+    x, y = _points(alphas, losses)
+    ratios = [curve(a) / loss if loss > 0 else math.inf for a, loss in zip(x, y, strict=True)]
+    return float(max(max(ratio, 1 / ratio) for ratio in ratios))
+
+
+def measured_limit(alphas: Sequence[float] | np.ndarray, losses: Sequence[float] | np.ndarray, c3: float) -> float:
+    """The alpha from which on the measured losses are at most c3; losses at the same alpha are averaged. Between two
+    points the loss is a straight line, which lies above a curve that is convex. An `InputError` where no measured alpha
+    reaches c3, where all of them do, or where the largest does not and a smaller one does.
+
+    >>> round(measured_limit([0.1, 0.3, 1.0], [0.9, 0.5, 0.3], c3=0.7), 6)
+    0.2
+    """
+    _positive("c3", c3)
+    given, values = _points(alphas, losses)
+    x, place = np.unique(given, return_inverse=True)
+    y = np.bincount(place, weights=values) / np.bincount(place)
+    if y.min() > c3:
+        raise InputError(f"no measured alpha is accurate enough: the least loss is {y.min():.6g}, and c3 is {c3:.6g}")
+    if y[-1] > c3:
+        raise InputError(
+            f"the losses do not fall: alpha = {x[int(np.argmin(y))]:.6g} reaches c3 = {c3:.6g} and the largest, "
+            f"{x[-1]:.6g}, does not; measure with more runs"
+        )
+    above = np.flatnonzero(y > c3)
+    if not len(above):
+        raise InputError(
+            f"(28) has no minimum: it falls without bound as alpha goes to 0, and every measured alpha reaches c3 = "
+            f"{c3:.6g}; ask for a loss below {float(y.max()):.6g}, or measure at smaller alphas"
+        )
+    last = int(above[-1])
+    share = (y[last] - c3) / (y[last] - y[last + 1])
+    return float(x[last] + share * (x[last + 1] - x[last]))
 
 
 def local_minimum(curve: Curve, utility: Utility) -> float | None:
@@ -172,8 +261,11 @@ def local_minimum(curve: Curve, utility: Utility) -> float | None:
     return float(brentq(log_ratio, peak, beyond, xtol=1e-300, rtol=1e-14))
 
 
-def optimal_alpha(curve: Curve, utility: Utility, *, alpha_U: float, c3: float) -> Design:
-    """The minimiser of (28); an `InputError` where there is none.
+def optimal_alpha(
+    curve: Curve, utility: Utility, *, alpha_U: float, c3: float, alpha_low: float | None = None
+) -> Design:
+    """The minimiser of (28); an `InputError` where there is none. `alpha_low` is the least alpha that reaches c3, by
+    the measured points (`measured_limit`); by default the curve says.
 
     >>> print(optimal_alpha(Curve(0.2, 25.0, 0.4), Utility(), alpha_U=1.0, c3=0.45))  # doctest: +ELLIPSIS
     alpha = 0.142... (interior) minimises L_acc - U: ...
@@ -184,14 +276,8 @@ def optimal_alpha(curve: Curve, utility: Utility, *, alpha_U: float, c3: float) 
     """
     _positive("alpha_U", alpha_U)
     _positive("c3", c3)
-    if c3 <= curve.c6:
-        raise InputError(f"no alpha is accurate enough: the loss stays above c6 = {curve.c6:.6g}, and c3 is {c3:.6g}")
-    if c3 - curve.c6 >= curve.c4 * (1 - 1e-9):  # closer to c4 + c6 than that is rounding
-        raise InputError(
-            f"(28) has no minimum: it falls without bound as alpha goes to 0, and c3 = {c3:.6g} allows every alpha; "
-            f"ask for a loss below c4 + c6 = {curve.c4 + curve.c6:.6g}"
-        )
-    alpha_low = math.log(curve.c4 / (c3 - curve.c6)) / curve.c5
+    if alpha_low is None:
+        alpha_low = _limit_of_curve(curve, c3)
     if alpha_low > alpha_U:
         raise InputError(
             f"no alpha is both private and accurate enough: a loss of c3 = {c3:.6g} needs alpha of at least "
@@ -208,6 +294,17 @@ def optimal_alpha(curve: Curve, utility: Utility, *, alpha_U: float, c3: float) 
     where = min(candidates, key=lambda name: objective(candidates[name]))
     alpha = candidates[where]
     return Design(alpha, objective(alpha), curve(alpha), where)
+
+
+def _limit_of_curve(curve: Curve, c3: float) -> float:
+    if c3 <= curve.c6:
+        raise InputError(f"no alpha is accurate enough: the loss stays above c6 = {curve.c6:.6g}, and c3 is {c3:.6g}")
+    if c3 - curve.c6 >= curve.c4 * (1 - 1e-9):  # closer to c4 + c6 than that is rounding
+        raise InputError(
+            f"(28) has no minimum: it falls without bound as alpha goes to 0, and c3 = {c3:.6g} allows every alpha; "
+            f"ask for a loss below c4 + c6 = {curve.c4 + curve.c6:.6g}"
+        )
+    return math.log(curve.c4 / (c3 - curve.c6)) / curve.c5
 
 
 def _positive(name: str, value: float) -> None:

@@ -1,0 +1,93 @@
+"""How the papers' figures look: one colour a method, letters, ticks that do not collide, SVG."""
+
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from tacit.papers.experiment import Panel, PaperFigure, Series, write_csv
+from tacit.report import plots
+
+
+def series(label, style="-", method=""):
+    return Series.of(label, [1.0, 2.0], [1.0, 2.0], style, method)
+
+
+def test_a_method_has_one_colour_whatever_the_figure_and_whatever_it_is_compared_with():
+    alone = plots.looks([series("R-ADMM")])["R-ADMM"]
+    among = plots.looks([series("γ = 1"), series("M-ADMM, one α"), series("R-ADMM", "o-"), series("DVP")])
+    assert among["R-ADMM"] == alone == (plots.COLOURS["R-ADMM"], "-")
+    assert plots.looks([series("[43], M-ADMM")])["[43], M-ADMM"][0] == among["M-ADMM, one α"][0]
+    assert among["DVP"][0] == plots.looks([series("ADMM (DVP)")])["ADMM (DVP)"][0]
+    assert plots.looks([series("stopped", method="R-ADMM")])["stopped"][0] == alone[0]
+    assert plots.looks([series("R-ADMM, η = 1", "k-")])["R-ADMM, η = 1"][0] == plots.COLOURS["ADMM"]
+
+
+def test_no_two_curves_look_alike():
+    names = ["PVP, released centre", "PVP, printed centre", "PVP, printed centre, C = 1750", "PVP, again"]
+    given = [series(n, "o-") for n in names] + [series(f"γ = {k}") for k in range(9)] + [series("R-ADMM")]
+    look = plots.looks(given)
+    assert len(set(look.values())) == len(look) == 14
+    assert {look[n][0] for n in names} == {plots.COLOURS["PVP"]}
+    several = [name for name, colour in plots.COLOURS.items() if colour == plots.COLOURS["DVP"]]
+    assert several == ["DVP", "ADMM (DVP)", "DVP as printed"]  # all other colours belong to one method
+    assert len(set(plots.COLOURS.values())) == len(plots.COLOURS) - 2
+
+
+def overlapping(axes):
+    """The pairs of neighbouring tick labels of either axis that touch."""
+    canvas = FigureCanvasAgg(axes.figure)
+    canvas.draw()
+    found = []
+    for axis, inside in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        labels = [
+            tick.label1
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+            if tick.label1.get_visible() and tick.label1.get_text() and inside[0] <= tick.get_loc() <= inside[1]
+        ]
+        boxes = [(label.get_text(), label.get_window_extent(canvas.get_renderer())) for label in labels]
+        found += [(a, b) for (a, x), (b, y) in itertools.combinations(boxes, 2) if x.overlaps(y)]
+        assert len(boxes) >= 2  # there is something to read
+    return found
+
+
+RANGES = [(0.5, 4.0), (0.34, 0.41), (0.01, 1.0), (1e-5, 30.0), (0.9, 1.2), (1e-9, 1e4), (200.0, 9000.0), (0.0022, 22.0)]
+
+
+@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize(("low", "high"), [*RANGES, (1.01, 1.05), (1.0, 100.0), (10.0, 1000.0)])
+def test_ticks_do_not_collide(low, high, log):
+    points = np.geomspace(low, high, 5)
+    panel = Panel("", "x", "y", [Series.of("curve", points, points, "o-")], log_x=log, log_y=log)
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    axes = figure.subplots()
+    plots._draw(axes, panel, plots.looks(panel.series))
+    assert not overlapping(axes)
+
+
+def test_the_check_of_ticks_sees_a_collision():
+    """What matplotlib does with the range of Fig. 5's alphas: 3 x 10^0 and 4 x 10^0 on top of each other."""
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    axes = figure.subplots()
+    axes.loglog([0.5, 4.0], [0.5, 4.0])
+    assert overlapping(axes)
+
+
+def test_a_figure_is_a_picture_a_drawing_and_a_table_with_the_papers_letters(tmp_path):
+    panel = Panel("α = 1", "t", "loss", [series("R-ADMM"), series("q = 1.01", "o")], letter="b")
+    other = Panel("two\nlines", "t", "loss", [series("R-ADMM")])
+    figure = PaperFigure("title", [panel, other])
+    for end in ("png", "svg"):
+        plots.paper_figure(figure, tmp_path / f"figure.{end}", "a note")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    drawn = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert "(b) α = 1" in drawn  # text, not outlines
+    assert "R-ADMM" in drawn
+    plots.paper_figure(figure, tmp_path / "again.svg", "a note")
+    assert (tmp_path / "again.svg").read_text(encoding="utf-8") == drawn  # no date, no random names
+    write_csv(figure, tmp_path / "figure.csv")
+    rows = (tmp_path / "figure.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[1].startswith("(b) α = 1,R-ADMM,")
+    assert rows[-1].startswith("two lines,R-ADMM,")
