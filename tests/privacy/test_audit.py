@@ -33,13 +33,13 @@ def test_the_audited_agent_is_that_of_simulate_to_the_last_bit(name):
     none = np.zeros((2, 2)), np.ones(2)
     for which in (0, 1):
         problem = tacit.Problem(
-            [(case.rows[which], np.ones(2)), none],
+            [(case.rows[which], np.ones(2)), none][: case.graph.agents],
             loss=case.facts.loss,
             scale=case.facts.scale,
             l2=case.facts.l2,
             radius=case.facts.radius,
         )
-        own, said = [], np.zeros((case.ticks, 1, 2))
+        own, said = [], np.zeros((case.ticks, case.graph.agents - 1, 2))
 
         def overheard(t, turn, release, own=own, said=said):
             for speaker, row in zip(turn.speakers, release.value, strict=True):
@@ -54,7 +54,9 @@ def test_the_audited_agent_is_that_of_simulate_to_the_last_bit(name):
         two = replace(case, said=said).transcripts(case.problem(which, 2), SeededNoise(3))
         plain = np.concatenate(own)
         np.testing.assert_array_equal(two[0, : len(plain)], plain)
-        assert np.all(two[0] != two[1])
+        # But for coordinates that nobody has visited yet, and what the other agent handed on to both.
+        differ = two[0] != two[1]
+        assert np.mean(differ) > 0.6 if name in ("rcd", "token-gd") else np.all(differ)
 
 
 @pytest.mark.parametrize("name", LOCAL)
@@ -67,7 +69,7 @@ def test_one_record_moves_a_gradient_by_all_that_its_sensitivity_allows(name):
     np.testing.assert_allclose(moved, 2 * case.facts.loss.max_slope * weight, rtol=1e-12)
     assert 0.99 * 2.0 < plan(case.algorithm, case.facts, case.graph, case.ticks).epsilon(1e-6) <= 2.0
     noisy = sum(type(e).__name__ != "Free" for e in plan(case.algorithm, case.facts, case.graph, case.ticks).events[0])
-    assert noisy == (1 if name == "one-shot" else 3)
+    assert RECIPES[name].alone or noisy == (1 if name == "one-shot" else 3)  # one holder of all records stops by itself
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_tacit_audit_of_all_kinds(tacit, tmp_path):
     _, out, _ = run("--help")
     assert all(name in out for name in AUDITS)
     assert "--planted" in out
-    assert set(RECIPES) < set(AUDITS)
+    assert {name for name, recipe in RECIPES.items() if not recipe.shared} < set(AUDITS)
     assert set(ALIASES.values()) < set(AUDITS)
     for name in (*AUDITS, *ALIASES):
         assert run(name, "--samples", "5")[0] == 2

@@ -76,7 +76,7 @@ def test_it_can_be_drawn(found, tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"names": ["best"]}, "there is no method 'best' to sweep; there are dvp"),
+        ({"names": ["best"]}, "there is no method 'best' to sweep; there are dp-admm, "),
         ({"names": []}, "at least one method"),
         ({"seeds": []}, "one seed"),
         ({"seeds": [-1]}, "a seed"),
