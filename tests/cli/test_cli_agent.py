@@ -443,6 +443,7 @@ def test_a_token_has_nothing_to_compare(hospitals, tacit):
         Federation.from_toml(text.replace('name = "admm"', 'name = "i-admm"'))
 
 
+@pytest.mark.usefixtures("short_recipes")
 def test_which_methods_have_a_token():
     """The file is refused before the settings are known: by name."""
     graph, rows = Graph.complete(3), np.array([400, 250, 150])
