@@ -4,28 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from patients import SCHEMA
 
 from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES
-
-SCHEMA = """
-version = 1
-intercept = true
-row_norm = 1.0
-[label]
-column = "died"
-positive = ["yes"]
-negative = ["no"]
-[[columns]]
-name = "age"
-kind = "number"
-bounds = [20, 90]
-[[columns]]
-name = "ward"
-kind = "category"
-categories = ["medicine", "surgery"]
-"""
 
 
 @pytest.fixture
