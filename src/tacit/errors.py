@@ -4,15 +4,40 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["Dropout", "ExchangeError", "GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"]
+__all__ = [
+    "Dropout",
+    "ExchangeError",
+    "GraphError",
+    "InputError",
+    "NotConnected",
+    "NotConverged",
+    "NotNow",
+    "Over",
+    "TacitError",
+]
 
 
 class TacitError(Exception):
-    """Parent of every error that tacit raises on purpose."""
+    """Parent of every error that tacit raises on purpose. A command that fails with it ends with its `exit_code`: by
+    these a supervisor knows whether to start it again (sysexits.h)."""
+
+    exit_code = 2  # a mistake in the command or in a file
 
 
 class InputError(TacitError):
     """A file, an argument or a data set is not valid."""
+
+
+class NotNow(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
+    """The command was stopped, or waited too long. Nothing is lost: the same command goes on."""
+
+    exit_code = 75
+
+
+class Over(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
+    """This run is over for this member: the same command will never succeed."""
+
+    exit_code = 78
 
 
 class GraphError(TacitError):

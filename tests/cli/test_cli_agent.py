@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -195,9 +196,9 @@ def agreed(tacit, *more, rows=None):
 
 
 def test_what_is_refused_before_anything_leaves(hospitals, tacit):
-    def run(*more):
+    def run(*more, expected=2):
         code, _, err = tacit("agent", "run", "--federation", "federation.toml", "--identity", "alder", *more)
-        assert code == 2
+        assert code == expected
         assert err.count("tacit: error: ") == 1
         return err
 
@@ -216,7 +217,9 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
     assert "alder.csv is an input" in run(*own, "--exact", "--report", "alder.csv")
     assert "--report would overwrite model.report.json" in run(*own, "--exact", "--report", "model.report.json")
     assert "patience must be a positive number" in run(*own, "--exact", "--patience", "nan")
-    assert "waiting for birch, cedar for 0.2 s without success" in run(*own, "--exact", "--patience", "0.2")
+    assert "waiting for birch, cedar for 0.2 s without success" in run(
+        *own, "--exact", "--listen", "127.0.0.1:0", "--patience", "0.2", expected=75
+    )
     os.chmod("alder/key.pem", 0o644)
     assert "can be read by other users" in run(*own, "--exact")
 
@@ -228,13 +231,31 @@ def test_a_federation_file_does_not_destroy_what_it_is_made_from(hospitals, taci
     assert Path("alder/certificate.pem").read_text() == certificate
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_agent_that_is_told_to_stop_says_where(hospitals, tacit, number):
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    command = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml", "--identity", "alder"]
+    command += ["--data", "alder.csv", "--exact", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        status = ("agent", "status", "--federation", "federation.toml", "--identity", "alder", "--json")
+        while process.poll() is None:  # until it runs
+            code, out, _ = tacit(*status)
+            if code == 0 and json.loads(out)["alive"]:
+                break
+        process.send_signal(number)
+        _, err = process.communicate()
+    assert process.returncode == 75, err
+    line = f"tacit: error: stopped by {number.name} in round 0 of 5; nothing is lost: the same command goes on"
+    assert line in err.splitlines(), err
+
+
 def test_a_ledger_that_cannot_pay(hospitals, tacit):
     assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5)[0] == 0
     tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 0.5, "--delta", 1e-5)
     start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
     assert "give --ledger" in tacit(*start)[2]
     code, _, err = tacit(*start, "--ledger", "alder.ledger")
-    assert code == 2
+    assert code == 77
     assert "the run is refused: epsilon = 0 is spent, it would be" in err
 
 
@@ -253,7 +274,7 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
         ledger.reserve_run(left.run, planned(left, 0))
     code, out, err = tacit(*start)
     assert left.run[:16] in out
-    assert code == 2
+    assert code == 75
     assert "waiting for birch for 0.2 s without success" in err
 
 

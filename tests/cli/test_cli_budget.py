@@ -64,7 +64,7 @@ def test_a_run_that_the_ledger_refuses_draws_no_noise_and_writes_no_model(tacit,
     patients("p.csv", 1)
     assert tacit("ledger", "new", "p.ledger", "--population", "p", "--epsilon", 0.9, "--delta", 1e-5)[0] == 0
     code, out, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
-    assert (code, out) == (2, "")
+    assert (code, out) == (77, "")
     assert "is refused: epsilon = 0 is spent, it would be 1; the cap is epsilon = 0.9 at delta = 1e-05" in err
     assert not (tmp_path / "model.json").exists()
     assert shown(tacit)["runs"] == []
@@ -81,7 +81,7 @@ def test_cohorts_of_a_public_column(tacit):
     assert tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")[0] == 0
     patients("p.csv", 2)
     code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
-    assert (code, "is refused" in err) == (2, True)  # those of January have paid already
+    assert (code, "is refused" in err) == (77, True)  # those of January have paid already
     rows = Path("p.csv").read_text().splitlines()
     Path("february.csv").write_text("\n".join([rows[0], *(row for row in rows if "2026-02" in row)]) + "\n")
     assert tacit("train", "february.csv", *TRAIN, "--ledger", "p.ledger")[0] == 0

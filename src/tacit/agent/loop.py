@@ -34,7 +34,7 @@ from tacit.agent.wire import BadMessage, packed, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.core.release import Inbox
 from tacit.core.schedule import role
-from tacit.errors import TacitError
+from tacit.errors import NotNow, Over
 
 _AGAIN = (0.1, 2.0)  # seconds between two greetings while members have not all met: the first time, and at most
 _BRIEF = 0.05  # seconds of computing for which neighbours can wait
@@ -214,7 +214,7 @@ class AgentLoop:
             raise
         (event,) = release.events
         if event != participant.events[t]:
-            raise TacitError(
+            raise Over(
                 f"tick {t} would cost {event}, but {participant.events[t]} was planned and paid for; nothing was sent"
             )
         participant.store.commit(t, self._arrays(), self._delivery.message(t, release), event, self._chains)
@@ -332,7 +332,7 @@ class AgentLoop:
             async with asyncio.timeout(patience):
                 return await coming
         except TimeoutError:
-            raise TacitError(
+            raise NotNow(
                 f"tick {t}: {self.doing} for {patience:g} s without success; stopped. Nothing is lost: start the same "
                 "command again to go on"
             ) from None

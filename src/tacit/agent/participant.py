@@ -19,7 +19,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox
 from tacit.core.schedule import Broadcast
 from tacit.data import Dataset
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, Over
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Ledger, Records
@@ -104,7 +104,7 @@ class Participant:
             return
         if failure := self.store.failure():
             tick, reason = failure
-            raise TacitError(
+            raise Over(
                 f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and "
                 "trying again would be a second look at the records; agree on a new run under another title"
             )
@@ -112,7 +112,7 @@ class Participant:
         missing = Counter(event for tick, event in events.items() if ("reserve", tick) not in entries)
         ledger.check_run(missing, records=self.records)
         if {tick for kind, tick in entries if kind == "payload"}.difference(tick for tick, _ in self.said()):
-            raise TacitError(
+            raise Over(
                 f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} does not have "
                 "all of them: put the newest copy of that file back, or agree on a new run under another title"
             )

@@ -20,7 +20,7 @@ from tacit.agent.liveness import MembersAway
 from tacit.agent.loop import AgentLoop, Watch
 from tacit.agent.participant import Participant
 from tacit.agent.transport import Peer, Server, log
-from tacit.errors import TacitError
+from tacit.errors import Over, TacitError
 
 Finished = Callable[[Participant, np.ndarray], None]
 
@@ -59,12 +59,12 @@ async def take_part(
 def _reduced(participant: Participant, names: Collection[str], reason: str) -> Participant:
     """The participant in the run without these members. Refuses a run that is impossible or too expensive."""
     if participant.name in names:
-        raise TacitError(f"the others go on without {participant.name}: {reason}")
+        raise Over(f"the others go on without {participant.name}: {reason}")
     try:
         reduced = participant.without(names)
         reduced.check()
     except TacitError as error:
-        raise TacitError(f"{reason}; the run cannot go on without {', '.join(sorted(names))}: {error}") from None
+        raise Over(f"{reason}; the run cannot go on without {', '.join(sorted(names))}: {error}") from None
     return reduced
 
 

@@ -74,10 +74,10 @@ def _root(
 
 
 def main() -> None:
-    """The entry point. An expected error is one line on standard error and exit code 2, never a traceback."""
+    """The entry point. An expected error is one line on standard error and its exit code, never a traceback."""
     try:
         app()
     except TacitError as error:
         message = " ".join(str(error).split())
         print(f"tacit: error: {message}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_code)

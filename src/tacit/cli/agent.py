@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json as json_format
 import logging
 from collections import Counter
@@ -65,6 +64,10 @@ def run(
     The agent sends nothing before it has checked data, schema, certificates and ledger. It charges the whole run to the
     ledger before the first message. After a crash, start the same command again: it continues where it stopped.
 
+    SIGTERM and Ctrl-C end the agent within five seconds. Exit codes, for a supervisor: 0 done; 75 stopped, or waited
+    too long (start it again); 77 refused by the ledger; 78 this run is over for this member; 2 a mistake in the command
+    or in a file. After 2, 77 and 78 somebody has to look first.
+
     With --page you can watch the agent in a browser on this machine: its round, its neighbours, the budget and the log.
     With --report it writes a page about the run at the end, for people who do not know the method.
 
@@ -75,6 +78,7 @@ def run(
 
     handshakes.trace()
     from tacit.agent import report as signed
+    from tacit.agent import stopping
     from tacit.agent.page import loopback
     from tacit.agent.run import take_part
     from tacit.agent.trained import model_of
@@ -111,10 +115,10 @@ def run(
             without = f", without {', '.join(participant.federation.absent)}" if participant.federation.absent else ""
             last_line.append(f"{participant.name}: {participant.federation.rounds} rounds done{without}")
 
-        try:
-            asyncio.run(take_part(participant, listen=listen, patience=patience, watch=watch, finished=finished))
-        except KeyboardInterrupt:
-            raise TacitError("stopped by you; nothing is lost: start the same command again to continue") from None
+        stopping.run(
+            take_part(participant, listen=listen, patience=patience, watch=watch, finished=finished),
+            lambda: f"in round {bar.tasks[0].completed:.0f} of {bar.tasks[0].total:.0f}",
+        )
     screen.print(*last_line, markup=False)
 
 

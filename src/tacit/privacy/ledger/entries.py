@@ -27,6 +27,8 @@ class LedgerError(TacitError):
 class BudgetExceeded(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
     """The requested release, run or cap does not fit with what has been spent."""
 
+    exit_code = 77
+
 
 @dataclass(frozen=True)
 class Cap:
