@@ -227,6 +227,7 @@ def test_refusals():
         "budget": G,
         "noise_schedule": Geometric(1.0, 0.9),
         "as_printed": True,
+        "exact": True,
     }.items():
         with pytest.raises(tacit.InputError, match=f"{setting} of the method must be"):
             summed(DPADMM, FUSED, **{setting: value})

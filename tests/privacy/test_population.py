@@ -16,7 +16,7 @@ from tacit.data import read_csv
 from tacit.data.cohorts import cohorts_of, digest
 from tacit.errors import InputError
 from tacit.privacy import filters
-from tacit.privacy.events import Gaussian, Laplace, Pure
+from tacit.privacy.events import Gaussian, Laplace, Pure, SampledGaussian
 from tacit.privacy.ledger import About, BudgetExceeded, Cap, Ledger, LedgerError, Records
 from tacit.privacy.ledger.entries import hashed
 from tacit.privacy.ledger.statement import statement
@@ -290,6 +290,16 @@ def test_what_an_old_ledger_has_spent_can_be_taken_over(ledger, tmp_path):
         ).connection.close()
         with pytest.raises(fault, match="its content is not what was written"):
             ledger.take_over(tmp_path / "bad")
+
+
+def test_a_gaussian_on_a_sample_in_an_old_ledger_counts_in_full(tmp_path):
+    """It was defined by what taking a record out moves, Delta; now that is Delta/2."""
+    sampled = ("reserve", "spring", 0, b'{"event":"SampledGaussian","multiplier":4.0,"rate":0.1}')
+    old_ledger(tmp_path / "old", rows=[OLD[0], sampled])
+    with Ledger.new(tmp_path / "new", population="p", cost=filters.epsilon) as ledger:
+        ledger.set_cap(Cap(9.0, 1e-6))
+        ledger.take_over(tmp_path / "old")
+        assert dict(ledger.spent()) == {SampledGaussian(2.0, 0.1): 1}
 
 
 # Which records a file has

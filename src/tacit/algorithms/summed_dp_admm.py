@@ -21,7 +21,13 @@ from tacit.privacy.events import Free
 from tacit.privacy.noise import Noise
 
 # What makes the noise of a DPADMM: here `deviation` does.
-_OF_ONE_HOLDER: dict[str, Any] = {"budget": None, "noise_schedule": 1.0, "rate": 1.0, "as_printed": False}
+_OF_ONE_HOLDER: dict[str, Any] = {
+    "budget": None,
+    "noise_schedule": 1.0,
+    "rate": 1.0,
+    "as_printed": False,
+    "exact": False,
+}
 
 
 @lru_cache
@@ -44,8 +50,8 @@ class SummedDPADMM:
 
     The `method` brings term, penalty, step, row_norm and average. The step must be given: a member does not know the
     others' scales. With scale_i = B_i/mean(B), that of the pooled records is 1/(L_f + rho ||A^T A||) with
-    L_f = (largest curvature) row_norm^2 + l2. The method's budget, noise_schedule, rate and as_printed are for one
-    holder of all records, and are refused. So is a term that was learnt from private records, which costs something.
+    L_f = (largest curvature) row_norm^2 + l2. The method's budget, noise_schedule, rate, exact and as_printed are for
+    one holder of all records, and are refused. So is a term that was learnt from private records: that has a cost.
     x stays within the problem's radius: a member that lies can move the total, but x no farther.
 
     Without a deviation it is the method without noise.

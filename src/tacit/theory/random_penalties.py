@@ -116,6 +116,8 @@ def linear_rate(
     >>> print(linear_rate(edges(Graph.complete(10)), **rest))  # doctest: +ELLIPSIS
     the conditions have no solution: alpha has to be above 16.36 and below 0.00878. ...
     """
+    if exact and noisy:
+        raise InputError("noise is proved for (13), where the gradient is taken before it: exact=True has no such rate")
     A = np.asarray(A, dtype=float)
     if A.ndim != 3 or not A.any():
         raise InputError(f"A is (N, m, d) and not zero; it has the shape {A.shape}")

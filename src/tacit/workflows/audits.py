@@ -92,10 +92,12 @@ def _audit_recipe(
 
 
 _RUNS = ("delta", "rounds", "planted")
+_ANY = (*_RUNS, "minutes", "steer")
 # The function of an audit, and the options that it has besides epsilon, samples, seed and progress.
 AUDITS: dict[str, tuple[Callable[..., Audited], tuple[str, ...]]] = {
     **{
-        name: (partial(_audit_recipe, name=name), (*_RUNS, "minutes", *(() if recipe.alone else ("steer",))))
+        # The settings of one holder of all records say how many rounds there are.
+        name: (partial(_audit_recipe, name=name), ("delta", "planted", "minutes") if recipe.alone else _ANY)
         for name, recipe in RECIPES.items()
         if not recipe.shared
     },

@@ -6,7 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tacit.privacy.ledger.entries import Entry, LedgerError, checked, hashed, unreadable
+from tacit.privacy.events import SampledGaussian, to_plain
+from tacit.privacy.ledger.entries import Entry, LedgerError, canonical, checked, hashed, unreadable
 
 
 def rows_of(path: Path) -> list[Entry]:
@@ -28,4 +29,14 @@ def rows_of(path: Path) -> list[Entry]:
         if not whole or (entry.kind == "reserve" and unreadable(entry)):
             raise LedgerError(f"{path}, row {entry.number}: its content is not what was written")
         previous = entry.hash
-    return [entry for entry in found if entry.kind in ("reserve", "payload")]
+    return [_as_now(entry) for entry in found if entry.kind in ("reserve", "payload")]
+
+
+def _as_now(entry: Entry) -> Entry:
+    """What a reservation is now called. In format 1, taking a record out of a sample moved the vector by at most Delta;
+    now it is Delta/2, so the same noise is half as many times what counts."""
+    event = entry.event() if entry.kind == "reserve" else None
+    if not isinstance(event, SampledGaussian):
+        return entry
+    now = SampledGaussian(event.multiplier / 2, event.rate)
+    return entry._replace(body=canonical(to_plain(now)))
