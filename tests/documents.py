@@ -24,6 +24,8 @@ RUN = {
         "label": {"column": "died", "read": "yes, against no"},
         "columns": [{"column": "age", "read": "a number from 0 to 120"}, {"column": "sex", "read": "female, male"}],
         "missing": "Records with a missing value were left out.",
+        "unknown": "Other categories than those listed were refused.",
+        "public_share": 0.06,
         "held_out": 89,
         "population": "patients of alder, admitted since 2019",
         "cohorts": ["2023", "2024-01"],

@@ -43,7 +43,12 @@ def member(identities, tmp_path):
         members = [SimpleNamespace(name=each, certificate=identities[each].certificate) for each in NAMES]
         federation = SimpleNamespace(names=list(NAMES), members=members, run=run)
         participant = SimpleNamespace(
-            name=name, federation=federation, identity=identities[name], ledger=ledger, books=Books(tmp_path / name)
+            name=name,
+            federation=federation,
+            identity=identities[name],
+            ledger=ledger,
+            books=Books(tmp_path / name),
+            has_paid=run in {each.run for each in ledger.runs()},
         )
         return SimpleNamespace(name=name, participant=participant, heads=Heads(participant), books=participant.books)
 
@@ -177,6 +182,23 @@ def test_a_mistake_that_is_mended_before_anybody_pays_is_only_in_the_log(member,
         birch.heads.take("alder", wrong)  # when all have paid, it is evidence, and stays
         birch.heads.take("alder", right)
         assert set(birch.books.of_run(certificate, "summer")) == {"newest", "before", "after"}
+
+
+def test_a_restart_does_not_let_anybody_take_evidence_back(member, tmp_path):
+    """Who has paid does not forgive, in any process."""
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b, new_ledger(tmp_path / "second") as second:
+        meet(member("alder", a, "spring"), member("birch", b, "spring"))
+        alder, birch = member("alder", a, "summer"), member("birch", b, "summer")
+        right = Greeting(name="alder", ledger=alder.heads.own())
+        wrong = Greeting(name="alder", ledger=member("alder", second, "summer").heads.own())
+        meet(alder, birch)
+        spend(b, "summer")
+        birch.heads.take("alder", wrong)
+        birch = member("birch", b, "summer")  # killed, and started again
+        for greeting in (wrong, right):
+            birch.heads.take("alder", greeting)
+        kept = birch.books.of_run(alder.participant.identity.certificate, "summer")
+        assert set(kept) == {"newest", "before", "after"}
 
 
 def test_who_changes_ledgers_within_its_first_run_is_noticed(member, tmp_path):

@@ -165,7 +165,7 @@ def test_new_and_check_refuse_in_one_line_and_lose_nothing(tacit, tmp_path):
             "the file must exist; absent",
         ),
         (("check", "ledger"), "say which run to check"),
-        (("check", "ledger", "--event", "pure:1"), "--rounds must lie between"),
+        (("check", "ledger", "--event", "pure:1"), "give --rounds, too"),
         (("check", "ledger", "--plan", "text"), "is not a plan"),
         (("verify", "ledger", "--data", "ward-7.csv"), "no run in ledger has used the records of ward-7.csv"),
         (("check", "ledger", "--event", "pure:1", "--rounds", 0), "between 1 and 100,000, not 0"),

@@ -69,7 +69,7 @@ def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
         (["dvp", "--epsilon", 1, "--delta", 0], "delta must lie between 0 and 1"),
         (["dvp", "--epsilon", 1, "--delta", 1], "delta must lie between 0 and 1"),
         (["dvp", "--epsilon", 1, "--rows", "many"], "--rows is a number"),
-        (["dvp", "--epsilon", 1, "--rows", "5,0"], "1 or more each"),
+        (["dvp", "--epsilon", 1, "--rows", "5,0"], "a number from 1"),
         (["dvp", "--epsilon", 1, "--rows", "5,6", "--agents", 3], "leave --agents out"),
         (["dvp", "--epsilon", 1, "--penalty", 1, "--rounds", 0], "--rounds must be 1 or more"),
         (["dvp", "--epsilon", 1, "--rounds", 9], "--rounds needs --penalty"),

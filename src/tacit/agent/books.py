@@ -10,7 +10,7 @@ every neighbour, and shows it back when they meet again:
   agent's signature.)
 - An agent whose neighbour shows another ledger than before, or an older one, says so in its log, and puts both heads,
   with their signatures, into its report. It goes on: the neighbour's budget is the neighbour's. A neighbour that puts
-  the right ledger back before anybody has paid made a mistake: then only the log has it.
+  the right ledger back before this agent has paid made a mistake: then only the log has it.
 
 A member that lies can sign what it likes. But its heads are in the reports of its neighbours and in its own, and an
 auditor who asks for the ledger finds each of them in it, or knows that there is another one.
@@ -26,6 +26,7 @@ from __future__ import annotations
 import hmac
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from hashlib import sha256
@@ -46,6 +47,7 @@ _SIZES = {"population": 32, "book": 16, "head": 32}  # bytes
 _SIGNATURE = 72  # bytes, at most
 HEAD_SIZE = 256  # bytes of a signed head in a greeting, at most
 _FILE = "ledgers.db"
+_MOST_CHANGES = 1_000  # heads of one neighbour in one run: honest ones change a few times, with every restart
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS own (population TEXT PRIMARY KEY, book TEXT, rows INTEGER, head TEXT);
 CREATE TABLE IF NOT EXISTS seen (
@@ -193,7 +195,8 @@ class Heads:
         self._before = {} if self._books is None else {m.name: self._books.known(m.certificate) for m in members}
         self._shown: dict[str, Signed] = {}  # by neighbour: the longest that it showed in this run
         self._first: dict[str, Signed] = {}  # by neighbour: what it showed when all met
-        self._met = False
+        self._met = participant.has_paid  # also in an earlier process
+        self._changes: Counter[str] = Counter()  # by neighbour: how often it has shown something new
         self._told: set[str] = set()  # the neighbours whose change of population is in the log
         self._accused: set[str] = set()  # the neighbours whose contradiction is in the log
         self._forgiven: set[str] = set()  # the neighbours that have put the right ledger back: once
@@ -258,6 +261,9 @@ class Heads:
             return None  # no news: greetings may overtake each other
         if not signed.of(self._certificate(name)):
             raise BadMessage("it shows a ledger whose head it has not signed")
+        self._changes[name] += 1
+        if self._changes[name] > _MOST_CHANGES:
+            raise BadMessage("it has shown another head of its ledger {} times in this run", _MOST_CHANGES)
         before = self._known(name, signed.population)
         wrong = None if before is None else contradiction(before.head, signed.head)
         assert self._books is not None
@@ -269,6 +275,7 @@ class Heads:
         self._shown[name] = signed
         if wrong is None and not self._met and name in self._accused and name not in self._forgiven:
             self._forgiven.add(name)
+            self._accused.discard(name)
             self._books.forget_contradiction(whose, run)
             return f"{name} has put the right ledger back"
         if self._met:

@@ -101,8 +101,11 @@ def crossed_faults(reports: Mapping[str, Mapping[str, Any]], own: Federation) ->
                 found += _differs(reports[name]["ledger"], seen, name, witness)
             odd = shown["contradiction"]
             if odd is not None and not _shown_faults(shown, "", own, name):  # the witness is not to blame
-                why = contradiction(head_of(odd["before"]), head_of(odd["after"]))
-                found.append(Fault(f"reports.{witness}.ledgers.{name}.contradiction", f"{name} showed {why}"))
+                before, after = head_of(odd["before"]), head_of(odd["after"])
+                what = f"{name} showed {contradiction(before, after)}"
+                if before.book == after.book and before.rows != after.rows:  # signatures do not tell which came first
+                    what = f"{witness} says that {what}; one of the two is to blame: ask {name} for its ledger"
+                found.append(Fault(f"reports.{witness}.ledgers.{name}.contradiction", what))
     return found + _witnesses_disagree(reports)
 
 

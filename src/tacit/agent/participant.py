@@ -79,6 +79,11 @@ class Participant:
         """What the ledger says about the run."""
         return About(self.federation.method.name, self.federation.title, self.records)
 
+    @property
+    def has_paid(self) -> bool:
+        """Whether the ledger has paid for this run, in this process or in an earlier one."""
+        return self.ledger is not None and self.paid[0] in {each.run for each in self.ledger.runs()}
+
     def said(self) -> list[tuple[int, bytes]]:
         """What has left or may leave of that, by the ticks under which it is paid for: the ticks of the run, or if the
         run goes on where others were left, the number of the release."""

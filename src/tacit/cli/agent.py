@@ -241,7 +241,7 @@ def _tell_plan(participant: Participant) -> None:
     from tacit.privacy.accounting import totals
     from tacit.privacy.events import Free
 
-    method, (run, events) = participant.federation.method, participant.paid
+    method, (_, events) = participant.federation.method, participant.paid
     agreed = participant.federation.agreed or participant.federation
     screen.print(
         f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}", markup=False
@@ -254,9 +254,8 @@ def _tell_plan(participant: Participant) -> None:
     screen.print(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
     if participant.federation.exchange == TOTALS:
         screen.print(f"the members share their noise: {statement(agreed)}", soft_wrap=True)
-    paid = run in {each.run for each in participant.ledger.runs()}
+    paid = ", this run included" if participant.has_paid else ""
     screen.print(
-        f"ledger: epsilon = {participant.ledger.epsilon():.4g} is spent{', this run included' if paid else ''}; "
-        f"the cap is {participant.ledger.cap()}",
+        f"ledger: epsilon = {participant.ledger.epsilon():.4g} is spent{paid}; the cap is {participant.ledger.cap()}",
         markup=False,
     )

@@ -32,6 +32,7 @@ from tacit.report import tables
 from tacit.workflows import exact
 
 LOSSES: dict[str, Loss] = {"ridge": Squared(), "logistic": Logistic()}
+MOST_AGENTS = 10_000
 METHODS = ("admm", "coca", "w-admm", "i-admm", "dgd", "extra")
 WHO = {
     "overheard": "somebody who hears all messages has",
@@ -134,6 +135,8 @@ def _made_up(asked: Asked) -> tuple[Attacked, list[str], list[str]]:
     loss = names.pick(LOSSES, asked.loss or "logistic", "loss")
     n, rows = AGENTS if asked.agents is None else asked.agents, ROWS if asked.rows is None else asked.rows
     whole("--agents", n, 2)
+    if n > MOST_AGENTS:
+        raise InputError(f"--agents must be {MOST_AGENTS:,} at most, not {n}")
     whole("--rows", rows, 1)
     for option, given in {"--label": asked.label, "--site": asked.site, "--schema": asked.schema}.items():
         if given is not None:

@@ -14,14 +14,17 @@ from tacit.cli import names
 from tacit.cli.console import err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.options import Json
+from tacit.errors import InputError
 from tacit.workflows.recipes import RECIPES
+
+_NAMES = [name for name, recipe in RECIPES.items() if not recipe.shared or name == "shared-descent"]
 
 
 def audit(
     algorithm: Annotated[
         str,
         typer.Argument(
-            help=f"A private method, one of: {', '.join(RECIPES)}; or dvp-paper, pvp-paper, solver.", show_default=False
+            help=f"A private method, one of: {', '.join(_NAMES)}; or dvp-paper, pvp-paper, solver.", show_default=False
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="The epsilon that the run claims.")] = 1.0,
@@ -86,7 +89,13 @@ def audit(
     """
     from tacit.workflows.audits import ALIASES, AUDITS, audit_named  # slow to import: not for --help
 
+    if seed < 0:
+        raise InputError(f"--seed must be zero or more, not {seed}")
+    if samples is not None and minutes is not None:
+        raise InputError("--samples and --minutes both say how many runs there are: give one of them")
     if plot is not None:
+        if plot.suffix != ".png":
+            raise InputError(f"--plot writes a PNG file: name it .png, not {plot.name}")
         names.require_plot()
         names.folder(plot.parent)
     name = ALIASES.get(algorithm, algorithm)

@@ -14,7 +14,7 @@ from tacit.cli import names, options
 from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
 from tacit.cli.plan import sizes_of
-from tacit.errors import InputError
+from tacit.errors import InputError, whole
 
 TOKENS = ("pi-admm", "token-gd")
 _WIDEST = 10  # agents in a table with a column for each
@@ -49,16 +49,19 @@ def coalition(
 
     Example: `tacit coalition sums --agents 6 --members 0,2,4`
 
-    Example: `tacit coalition token-gd --agents 8 --epsilon 2`
+    Example: `tacit coalition token-gd --agents 8 --epsilon 2 --delta 1e-6`
 
-    Example: `tacit coalition pi-admm --agents 8 --members 1,5`
+    Example: `tacit coalition pi-admm --agents 8 --members 1,5 --delta 1e-6`
     """
     sizes = sizes_of(rows, agents)
+    whole("--dimension", dimension, 1)
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0)
     together = None if members is None else _places(members, len(sizes))
     if algorithm == "sums":
         if together is None:
             raise InputError("say which agents put together what they hear: --members 0,2")
+        if published:
+            raise InputError("--published is for a token: sums reveal what they reveal without a model")
         return _tell_sums(talk, together, json)
     if algorithm not in TOKENS:
         raise InputError(f"the algorithm is one of sums, {', '.join(TOKENS)}; not {algorithm!r}")
@@ -92,6 +95,9 @@ def _tell_sums(talk: Any, together: Sequence[int], json: bool) -> None:
         typer.echo(json_format.dumps({"members": list(together), "revealed": found}))
         return
     who = f"agent{'s' * (len(together) > 1)} {', '.join(map(str, together))}"
+    if len(together) == talk.agents:
+        screen.print("these are all agents: nobody is left to learn about")
+        return
     if found:
         screen.print(f"{who} can compute the rows of: {', '.join(map(str, found))}", soft_wrap=True)
     else:

@@ -13,7 +13,7 @@ import typer
 
 from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
-from tacit.cli.console import can_plot, check_total, err, tell_written
+from tacit.cli.console import can_plot, check_total, err, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, rare, read, share_out
 from tacit.core.graph import Graph
@@ -120,6 +120,10 @@ def compare(
     liars = names.hostile(hostile, talk.agents)
     results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared, asked)
     best = recommended(results)
+    shown = {each.name.partition(":")[0] for each in results}
+    for name in asked if method != ["all"] else ():
+        if name not in shown:
+            warn(f"{name} is left out: it cannot keep this budget, or cannot run on this graph, label or --robust")
     if data != "adult":
         err.print(
             "a comparison spends nothing from a ledger, and is not private: keep what it prints to yourself",

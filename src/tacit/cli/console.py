@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from tacit.cli import names
+from tacit.errors import InputError
 from tacit.privacy.accounting import delta_warning, epsilon_warning, require_small_delta
 
 out = Console(highlight=False)
@@ -30,9 +31,14 @@ def can_plot() -> bool:
     return why is None
 
 
+_LARGEST_EPSILON = 1e6  # plans for more would take hours
+
+
 def check_total(epsilon: float | None, delta: float, rows: int, allowed: str | None) -> None:
     """Refuses a delta that is too large for so many rows, unless --allow-delta says why; warns of a total that protects
     hardly anybody."""
+    if epsilon is not None and epsilon > _LARGEST_EPSILON:
+        raise InputError(f"an epsilon of {epsilon:g} protects nothing: it must be {_LARGEST_EPSILON:g} at most")
     require_small_delta(delta, rows, allowed)
     for message in (delta_warning(delta, rows), None if epsilon is None else epsilon_warning(epsilon)):
         if message is not None:

@@ -162,7 +162,9 @@ def check(
     one_round: list[Event] = []
     if event is not None:
         one_round = [names.event(text) for text in event]
-        if rounds is None or not 1 <= rounds <= MOST_ROUNDS:
+        if rounds is None:
+            raise InputError("--event is what a round releases: give --rounds, too")
+        if not 1 <= rounds <= MOST_ROUNDS:
             raise InputError(f"--rounds must lie between 1 and {MOST_ROUNDS:,}, not {rounds}")
         runs = [Counter(one_round * rounds)]
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -31,7 +32,7 @@ from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
 from tacit.cli.theory import Aim, designed, statements
 from tacit.data import Classes, Schema
-from tacit.errors import InputError, number
+from tacit.errors import InputError, number, whole
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SharedGaussian, to_plain
@@ -71,6 +72,8 @@ _METHODS: dict[str, Callable[..., Algorithm]] = {
     "rcd": lambda own, **noise: RandomCoordinateDescent(step=1 / own.penalty, **_rated(**noise)),
     "token-gd": lambda own, budget: TokenGradientDescent(step=1 / own.penalty, budget=budget),
 }
+MOST_AGENTS = 1_000_000
+_STEEPEST = 100.0  # the logarithm of the largest penalty
 _WITHOUT_ALPHA = ("pi-admm", "token-gd")
 _GROWING, _GAMMA = ("m-admm", "mr-admm"), ("r-admm", "mr-admm")
 _NAMES = (
@@ -163,6 +166,7 @@ def plan(
         used = Schema.from_toml(schema)
         label, dimension = used.label, used.model_dimension
     dimension = 104 if dimension is None else dimension
+    whole("--dimension", dimension, 1)
     if reserve is not None:
         reserve.shares(len(sizes))  # refuses more colluders and dropouts than there are others
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0, reserve)
@@ -192,10 +196,16 @@ def plan(
         if alpha is not None and algorithm in _WITHOUT_ALPHA:
             raise InputError(f"the paper of {algorithm} has no alpha: give --epsilon")
         number("--penalty", penalty)
+        if growth is not None:
+            number("--growth", growth)
+        if law is not None and alpha is not None:
+            raise InputError("--law is for --epsilon: the noise of --alpha is the paper's")
         own = Own(penalty, 1.0 if growth is None else growth, 0.5 if gamma is None else gamma)
         rounds = 50 if rounds is None else rounds
         if rounds < 1:
             raise InputError(f"--rounds must be 1 or more, not {rounds}")
+        if rounds * math.log(own.growth) + math.log(penalty) > _STEEPEST:
+            raise InputError(f"after {rounds} rounds a penalty of {penalty:g} is too large with --growth {growth:g}")
         facts = Facts(
             sizes=sizes,
             dimension=dimension,
@@ -237,12 +247,14 @@ def sizes_of(rows: str, agents: int | None) -> np.ndarray:
     """The number of rows of each agent, from the options."""
     try:
         sizes = [int(part) for part in rows.split(",")]
-        if max(sizes) > 10**12:
+        if not 1 <= min(sizes) <= max(sizes) <= 10**12:
             raise ValueError
     except ValueError:
-        raise InputError(f"--rows is a number, or one for each agent: 500,900,1200; not {rows!r}") from None
+        raise InputError(f"--rows is a number from 1, or one for each agent: 500,900,1200; not {rows!r}") from None
+    if agents is not None and not 1 <= agents <= MOST_AGENTS:
+        raise InputError(f"--agents must lie between 1 and {MOST_AGENTS:,}, not {agents}")
     if len(sizes) == 1:
-        return np.array(sizes * (5 if agents is None else agents), dtype=int)
+        return np.full(5 if agents is None else agents, sizes[0])
     if agents is not None and agents != len(sizes):
         raise InputError(f"--rows names {len(sizes)} agents, --agents {agents}; leave --agents out")
     return np.array(sizes)

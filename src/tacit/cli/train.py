@@ -140,6 +140,8 @@ def train(
     if ledger is not None:
         raise InputError("no ledger can pay for a run without privacy: give --epsilon, or leave out --ledger")
     name = algorithm or "admm"
+    if name in RECIPES and name not in exact.ALGORITHMS:
+        raise InputError(f"{name} is private: give --epsilon, too")
     chosen = names.pick(exact.ALGORITHMS, name, "algorithm")
     if penalty is not None:
         number("penalty", penalty)  # refuses a bad one before the file is read

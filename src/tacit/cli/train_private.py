@@ -13,9 +13,10 @@ from tacit.cli import names
 from tacit.cli.console import err, rounds_bar, tell_written
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOT_COVERED, Division, encoded, records_of, share_out
-from tacit.data import Schema, Table
+from tacit.data import Classes, Schema, Table
 from tacit.data.public import require_public
 from tacit.files import write_private
+from tacit.html.frame import counted
 from tacit.privacy.ledger import About, Ledger
 from tacit.privacy.ledger.statement import budget_of, in_figures
 from tacit.report.document import run as document
@@ -109,6 +110,8 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
     if asked.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
         found = {"model": str(asked.out), "algorithm": name} | {field: getattr(trained, field) for field in fields}
+        if trained.positive_share is None and isinstance(schema.label, Classes):
+            found["positive_share"] = schema.label.positive_share  # public
         found |= trained.guarantee.as_plain() | {"statement": trained.model.privacy["statement"]}
         measured = as_plain(trained.measured)
         found |= measured | {"not_covered_by_the_guarantee": list(measured)}
@@ -116,7 +119,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         typer.echo(json_format.dumps(found | listening(asked.robust, liars)))
         return
     show_liars(liars)
-    screen.print(f"{name} ({recipe.title}): {trained.rounds} rounds between {len(kept)} agents")
+    screen.print(f"{name} ({recipe.title}): {trained.rounds} rounds between {counted(len(kept), 'agent')}")
     screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
     if trained.positive_share is not None:
         screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")

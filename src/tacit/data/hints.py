@@ -15,6 +15,7 @@ _DATE = re.compile(
 )
 _COMMA = re.compile(r"[-+]?\d[\d. ]*,\d+([eE][-+]?\d+)?")
 _UNIT = re.compile(r"([-+]?\d+(\.\d+)?)\s*[^\W\d_%]+|([-+]?\d+(\.\d+)?)\s*%|[$€£]\s*(\d+(\.\d+)?)")
+_LETTER = re.compile(r"(?=.*\d)[-+\dOoIl.]*[OoIl][-+\dOoIl.]*")  # 12O
 # Surveys write 77, 88, 98, 999, -1, -9 and the like where there is no answer.
 _CODE = re.compile(r"-?(7{2,}|8{2,}|9{2,}|9+[78])|-[1789]")
 
@@ -78,8 +79,8 @@ def about_value(text: str, known: Iterable[str], remedy: str) -> str:
 def about_number(text: str, remedy: str) -> str:
     """What to do with a cell that is not a finite number.
 
-    >>> about_number("12,5", ""), about_number("70 kg", "")
-    ('a decimal comma? Write 12.5', 'a unit? Write 70')
+    >>> about_number("12,5", ""), about_number("70 kg", ""), about_number("12O", "")
+    ('a decimal comma? Write 12.5', 'a unit? Write 70', 'a letter in place of a digit?')
     >>> about_number("1,234", "")
     'a comma? Write 1234 or 1.234'
     """
@@ -92,6 +93,8 @@ def about_number(text: str, remedy: str) -> str:
         if len(fraction) == 3 and "." not in text:
             return f"a comma? Write {whole}{fraction} or {whole}.{fraction}"
         return f"a decimal comma? Write {whole}.{fraction}"
+    if _LETTER.fullmatch(text):
+        return "a letter in place of a digit?"
     if unit := _UNIT.fullmatch(text):
         return f"a unit? Write {unit[1] or unit[3] or unit[5]}"
     return remedy

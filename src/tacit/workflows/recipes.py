@@ -473,6 +473,7 @@ def recommended(
         return "shared-descent"
     if isinstance(label, Classes):
         # The noise of recycled ADMM has to cover the curvature of the loss, too, which costs much where rows are few.
-        few = sizes is not None and (len(sizes) > _FEW_MEMBERS or float(np.mean(sizes)) < _MANY_ROWS)
+        # Nor has it anything to recycle where there is one member.
+        few = sizes is not None and (not 1 < len(sizes) <= _FEW_MEMBERS or float(np.mean(sizes)) < _MANY_ROWS)
         return "pvp" if few else "mr-admm"
     return "gradient-descent" if isinstance(label, Multiclass) else "pvp"

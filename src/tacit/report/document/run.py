@@ -150,7 +150,7 @@ def _who(plain: dict[str, Any]) -> Markup:
 
 def _records(used: dict[str, Any]) -> Markup:
     """Which records, and what of them."""
-    label, parts = used["label"], []
+    label, share, parts = used["label"], used["public_share"], []
     if used["population"] is not None:
         cohorts = f", of which these cohorts took part: {listed(used['cohorts'])}" if used["cohorts"] else ""
         parts.append(f"The records are about: {used['population']}{cohorts}.")
@@ -165,7 +165,9 @@ def _records(used: dict[str, Any]) -> Markup:
         *parts,
         rows(["column", "read as"], table[:_LISTED]),
         *([f"{len(table) - _LISTED} more columns are in the data of this page."] if len(table) > _LISTED else []),
-        f"No other column was used. {used['missing']}",
+        f"No other column was used. Numbers outside of these bounds were moved to the bound. {used['missing']} "
+        f"{used['unknown']}",
+        *([f"The share of positive records, {share:g}, was given as public knowledge."] if share is not None else []),
     )
 
 
@@ -261,10 +263,11 @@ def _assumptions(plain: dict[str, Any]) -> Markup:
             [
                 "Protected is one record: it could be replaced by another, and what left would look nearly the same. A "
                 "person with several records, or with records at several members, is protected less: with two records "
-                "epsilon counts twice, with three it counts three times.",
+                "epsilon counts twice, with three it counts three times, and delta grows even more.",
                 "Public, and so not protected: the names of the members, their numbers of records, who talks to whom, "
                 "the schema, all settings, and the times of messages.",
-                "The schema was written from public knowledge, without looking at the records.",
+                "The schema must have been written from public knowledge, without looking at the records. No program "
+                "can check this.",
                 "The noise came fresh from the operating system’s generator, and none of it was used twice.",
                 *shared,
                 "Not covered: how long a computation took; error messages; files that stay with the records (the store "

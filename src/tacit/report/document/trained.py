@@ -73,6 +73,8 @@ def records_used(
         "label": {"column": schema.label.column, "read": _read(schema.label)},
         "columns": [{"column": each.name, "read": _read(each)} for each in schema.columns],
         "missing": _MISSING[schema.missing],
+        "unknown": _UNKNOWN[schema.unknown],
+        "public_share": getattr(schema.label, "positive_share", None),
         "held_out": held_out,
         "population": population,
         "cohorts": None if cohorts is None else sorted(cohorts),
@@ -83,6 +85,12 @@ _MISSING = {
     "drop": "Records with a missing value were left out.",
     "zero": "A missing value counts as zero.",
     "refuse": "No value may be missing.",
+}
+
+
+_UNKNOWN = {
+    "zero": "A category that is not listed counts as none of them.",
+    "refuse": "Other categories than those listed were refused.",
 }
 
 
