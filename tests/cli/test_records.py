@@ -277,7 +277,7 @@ OPTIONS = {
         "algorithm": [
             [*TRAIN, "--algorithm", method, *how, *(["--colluders", 1] if recipe.shared else [])]
             for method, recipe in RECIPES.items()
-            for how in ([["--agents", 1]] if recipe.alone else SEVERAL)
+            for how in ([["--agents", 1]] if recipe.alone else SEVERAL if recipe.usual else SEVERAL[:1])
         ],
         "colluders": [
             [*TRAIN, *who, "--algorithm", "shared-descent", "--colluders", 1, *how]
