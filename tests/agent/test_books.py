@@ -185,7 +185,7 @@ def test_a_mistake_that_is_mended_before_anybody_pays_is_only_in_the_log(member,
 
 
 def test_a_restart_does_not_let_anybody_take_evidence_back(member, tmp_path):
-    """Who has paid does not forgive, in any process."""
+    """An agent that has paid does not forgive, in any process."""
     with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b, new_ledger(tmp_path / "second") as second:
         meet(member("alder", a, "spring"), member("birch", b, "spring"))
         alder, birch = member("alder", a, "summer"), member("birch", b, "summer")
@@ -201,7 +201,7 @@ def test_a_restart_does_not_let_anybody_take_evidence_back(member, tmp_path):
         assert set(kept) == {"newest", "before", "after"}
 
 
-def test_who_changes_ledgers_within_its_first_run_is_noticed(member, tmp_path):
+def test_a_member_that_changes_ledgers_within_its_first_run_is_noticed(member, tmp_path):
     with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "b") as b, new_ledger(tmp_path / "second") as second:
         birch = member("birch", b, "spring")
         alder = member("alder", a, "spring")

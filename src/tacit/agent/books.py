@@ -145,7 +145,7 @@ class Books:
                 db.execute("INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def forget_contradiction(self, certificate: str, run: str) -> None:
-        """A neighbour has put the right ledger back before anybody paid."""
+        """For a neighbour that has put the right ledger back before this agent paid."""
         with self._open() as db:
             what = "certificate = ? AND run = ? AND what != 'newest'"
             db.execute(f"DELETE FROM shown WHERE {what}", (fingerprint(certificate), run))

@@ -41,8 +41,9 @@ def longest(X: Any) -> float:
     >>> longest(scipy.sparse.csr_array([[3.0, 4.0], [0.3, 0.4]])), longest(np.zeros((0, 2)))
     (5.0, 0.0)
     """
-    squares = X.multiply(X) if scipy.sparse.issparse(X) else np.asarray(X) ** 2
-    return float(np.sqrt(np.max(squares.sum(axis=1), initial=0.0)))
+    # Dense rows are not copied: there may be millions.
+    squares = X.multiply(X).sum(axis=1) if scipy.sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    return float(np.sqrt(np.max(squares, initial=0.0)))
 
 
 def _unit(largest: np.ndarray) -> np.ndarray:
