@@ -6,6 +6,9 @@ READY := $(VENV)/.ready
 LOWEST := .venv-lowest
 FLOWER := .venv-flower
 HARD := .venv-hard
+BENCH := .venv-bench
+TOOLS := .venv-tools
+DOCS := .venv-docs
 # DATA_DIR=... names a folder with a8a, ijcnn1 and bio_train, if there is one.
 DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
@@ -13,12 +16,15 @@ DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 CASES :=
 
 # Agents of tests wait for each other most of the time: more workers than cores.
-WORKERS := --numprocesses 6 --dist worksteal
+WORKERS := --numprocesses 6 --dist worksteal -m "not cluster and not pages"
+
+# The files of the tests marked `cluster`.
+CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
 
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-lowest test-hard test-flower check types smoke bench statistics audit adversary chaos fuzz reproduce clean
+.PHONY: help demo test test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos integrity fuzz reproduce lock sbom security clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -36,6 +42,12 @@ $(READY): pyproject.toml
 $(FLOWER)/.ready: pyproject.toml
 	$(call environment,$(FLOWER),--editable ".[dev]" flwr)
 
+$(BENCH)/.ready: pyproject.toml
+	$(call environment,$(BENCH),--editable ".[dev]" opendp)
+
+$(DOCS)/.ready: pyproject.toml
+	$(call environment,$(DOCS),--editable ".[docs]")
+
 $(HARD)/.ready: pyproject.toml
 	$(call environment,$(HARD),--editable ".[dev]" pytest-randomly)
 
@@ -47,6 +59,9 @@ $(LOWEST)/.ready: pyproject.toml
 		--only-binary :all: --compile-bytecode --editable ".[dev]"
 	touch $(LOWEST)/.ready
 
+help:             ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST)
+
 demo: $(READY)    ## five organisations train one classifier on the embedded Adult data; then each in a process of its own
 	$(BIN)/tacit demo --out out/demo
 	rm -rf out/federation
@@ -54,9 +69,11 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 
 test: $(READY)    ## the whole test suite, six tests at a time
 	$(BIN)/python -m pytest $(WORKERS)
+	$(BIN)/python -m pytest -m cluster $(CLUSTERS)
 
 test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are allowed
 	$(LOWEST)/bin/python -m pytest $(WORKERS)
+	$(LOWEST)/bin/python -m pytest -m cluster $(CLUSTERS)
 
 test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy machine: more than an hour; see docs/test-hard.md
 	PYTEST_ADDOPTS="$(WORKERS)" $(HARD)/bin/python tools/test_hard.py $(CASES)
@@ -72,20 +89,22 @@ check: $(READY)   ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+pages: $(READY)   ## every command of the README, the tutorials and the how-tos, and the notebooks: some minutes
+	$(BIN)/python -m pytest -m pages tests/test_pages.py
+
+notebooks: $(READY)  ## run the notebooks in examples, and keep what they print and draw
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check nbclient ipykernel
+	cd examples && for each in *.ipynb; do ../$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False $$each; done
+
 types: $(READY)   ## what a consumer's type checkers say, pyright among them: it comes with node, 250 MB on disk
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pyright[nodejs]"
 	$(BIN)/python -m pytest tests/test_types.py
 
-bench: $(READY)   ## speed, as ratios measured in one run
-	$(BIN)/python benchmarks/local_solver.py
-	$(BIN)/python benchmarks/privacy.py
-	$(BIN)/python benchmarks/secret_sharing.py
-	$(BIN)/python benchmarks/token_methods.py
-	$(BIN)/python benchmarks/composite.py $(DATA)
-	$(BIN)/python benchmarks/agents.py
+bench: $(BENCH)/.ready  ## speed beside the best peers and what the machine allows: out/bench.json, docs/benchmarks.md
+	$(BENCH)/bin/python benchmarks/speed.py
 
 statistics: $(READY)  ## the laws of the noise, from a million draws of each: some minutes
-	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/privacy/test_noise.py
+	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/privacy/test_noise.py tests/privacy/test_fast_noise.py
 
 audit: $(READY)   ## every private method against its claim, and every planted bug: half an hour; docs/audits.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/audit_runs.py
@@ -93,8 +112,14 @@ audit: $(READY)   ## every private method against its claim, and every planted b
 adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py
 
-chaos: $(READY)   ## agents that are killed at 60 random moments of a run, and as soon as they come back: some minutes
-	TACIT_KILLS=60 $(BIN)/python -m pytest tests/agent/test_store.py
+chaos: $(READY)   ## 1,000 kills of agents, and worse: most of an hour; docs/reliability.md keeps the result
+	$(BIN)/python tests/chaos_runs.py --plants --kills 200
+	$(BIN)/python tests/chaos_runs.py --kills 1000
+	TACIT_KILLS=200 $(BIN)/python -m pytest tests/privacy/test_ledger.py -k copy_of_the_file
+
+integrity: $(READY)  ## 2,000 flipped bits of a store, and 2,000 outsiders at an agent's door: some minutes
+	TACIT_FLIPS=2000 $(BIN)/python -m pytest tests/agent/test_journal.py -k flipped
+	$(BIN)/python tests/door.py 2000
 
 fuzz: $(READY)    ## a member that sends and answers nonsense, 100,000 messages of it, to three agents: some minutes
 	$(BIN)/python tests/mutated_messages.py
@@ -106,5 +131,28 @@ reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters 
 	$(BIN)/tacit reproduce incremental-admm --out docs/papers
 	$(BIN)/tacit reproduce local-dp --out docs/papers
 
-clean:
-	rm -rf $(VENV) $(LOWEST) $(FLOWER) $(HARD) out dist .mypy_cache .ruff_cache .pytest_cache
+.PHONY: docs
+docs: $(DOCS)/.ready  ## the site: out/site/index.html; a link that leads nowhere, or any other warning, is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+
+LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
+
+$(TOOLS)/.ready:  # tools that look at the project; not in its own environment, so that they add nothing to what they see
+	$(call environment,$(TOOLS),uv bandit pip-audit cyclonedx-bom)
+
+lock: $(TOOLS)/.ready  ## versions and hashes of everything that a deployment installs: deploy/*.lock
+	$(TOOLS)/bin/uv $(LOCK) --upgrade --extra agent --output-file deploy/requirements.lock pyproject.toml
+	echo "$$(sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml)" | \
+		$(TOOLS)/bin/uv $(LOCK) --upgrade --output-file deploy/build.lock -
+
+sbom: $(TOOLS)/.ready  ## the software bill of materials of a deployment (CycloneDX), from the lock file
+	mkdir -p out
+	$(TOOLS)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application --output-reproducible \
+		--output-file out/sbom.json deploy/requirements.lock
+
+security: $(TOOLS)/.ready  ## bandit over the source; known faults of the locked packages, which needs a network
+	$(TOOLS)/bin/bandit --quiet --configfile pyproject.toml --recursive src
+	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement deploy/requirements.lock
+
+clean:            ## remove all environments, results and caches
+	rm -rf $(VENV) $(LOWEST) $(FLOWER) $(HARD) $(BENCH) $(TOOLS) $(DOCS) out dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,6 +1,6 @@
 """The cost of communication: a round without computation against a bare gRPC ping-pong over the same TLS.
 
-    python benchmarks/agents.py [AGENTS ...]
+    python benchmarks/speed.py agents
 
 The processes are on a ring, on one machine and one disk. A round is what `tacit agent run` does at a tick: speak, one
 commit that reaches the disk, ask both neighbours, listen. In the bare ping-pong the same processes ask the same
@@ -16,16 +16,18 @@ import asyncio
 import multiprocessing
 import os
 import socket
-import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from timing import Figure, interleaved
 
 from tacit.agent.federation import SUMS, Federation, Member
 from tacit.agent.identity import Identity
@@ -227,17 +229,25 @@ async def counted_run(context: Any, federation: Federation, folder: Path, hidden
     return each
 
 
-def commit_alone(folder: Path) -> float:
-    """The median time of one transaction like an agent's, with the disk to itself."""
+def commit_alone(folder: Path) -> tuple[float, float]:
+    """The median times of one transaction like an agent's, with the disk to itself, and of one write of as many bytes
+    that reaches the disk."""
     from tacit.agent.store import Store
     from tacit.privacy.events import Unprotected
 
-    store, times = Store(folder / "alone.store", "00" * 32, "alone", ROUNDS), []
-    for t in range(ROUNDS):
-        begin = time.perf_counter()
-        store.commit(t, {"f": np.zeros((3, DIMENSION))}, bytes(8 * DIMENSION), Unprotected())
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+    store, rounds, state = Store(folder / "alone.store", "00" * 32, "alone", ROUNDS), count(), np.zeros((3, DIMENSION))
+
+    def commit() -> None:
+        store.commit(next(rounds), {"f": state}, bytes(8 * DIMENSION), Unprotected())
+
+    with (folder / "plain").open("wb", buffering=0) as file:
+
+        def write() -> None:
+            file.write(bytes(state.nbytes + 8 * DIMENSION))
+            os.fsync(file.fileno())
+
+        ours, plain = interleaved(ROUNDS, commit, write)
+    return ours, plain
 
 
 def turn(context: Any, federation: Federation, folder: Path, home: Path) -> list[float]:
@@ -248,34 +258,28 @@ def turn(context: Any, federation: Federation, folder: Path, home: Path) -> list
     return network(context, federation, measured, arguments)
 
 
-def main() -> None:
-    """Prints some lines for each size of network."""
+def figures() -> Iterator[Figure]:
+    """A round, its bytes and a commit, for 5 and for 20 agents."""
     context = multiprocessing.get_context("spawn")
-    for agents in map(int, sys.argv[1:] or ("5", "20")):
+    for agents in (5, 20):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             federation = made(folder, agents)
             turns = [turn(context, federation, folder, folder / f"turn-{k}") for k in range(TURNS)]
-            print(f"{agents} agents, d = {DIMENSION}, {TURNS} turns")
-            for took, bare in turns:
-                ratio = took / bare
-                print(f"  a round {1e3 * took:.2f} ms, bare ping-pong {1e3 * bare:.2f} ms, ratio {ratio:.2f}")
-            print(f"  ratio, median: {np.median([took / bare for took, bare in turns]):.2f} (limit 3, aim 1.5)")
+            took, bare = (1e3 * float(np.median(each)) for each in zip(*turns, strict=True))
+            commit, disk = (1e3 * seconds for seconds in commit_alone(folder))
+            bound = "the same traffic by bare gRPC over the same TLS, and one synchronous write"
+            yield Figure(f"{agents} agents, d = {DIMENSION}: a round", "ms", took, bare + disk, bound)
             (folder / "shared").mkdir()
-            sums = replace(federation, exchange=SUMS)
             arguments = [(folder, i, folder / "shared", None) for i in range(agents)]
-            (shared,) = network(context, sums, alone, arguments)
-            print(
-                f"  a round of secret-shared sums {1e3 * shared:.2f} ms; a commit {1e3 * commit_alone(folder):.2f} ms"
-            )
+            (shared,) = network(context, replace(federation, exchange=SUMS), alone, arguments)
+            name = f"{agents} agents, d = {DIMENSION}: a round of secret-shared sums"
+            yield Figure(name, "ms", 1e3 * shared, bare + disk, bound)
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 hidden = f"127.0.0.1:{free.getsockname()[1]}"
             (folder / "again").mkdir()
             each = asyncio.run(counted_run(context, federation, folder, hidden))
-            most = 1.1 * 8 * DIMENSION + 300
-            print(f"  {each:.0f} bytes a message, {each - 8 * DIMENSION:.0f} over 8 d (limit {most:.0f})", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+            bound = "the numbers alone"
+            yield Figure(f"{agents} agents, d = {DIMENSION}: a message", "bytes", each, 8.0 * DIMENSION, bound)
+            yield Figure(f"a commit, d = {DIMENSION}", "ms", commit, disk, "one synchronous write of as many bytes")

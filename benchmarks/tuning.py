@@ -1,6 +1,6 @@
 """How the recipes were chosen: on synthetic records, never on the data that results are reported for.
 
-    python benchmarks/tuning.py [METHOD ...]
+    python benchmarks/tuning.py [METHOD ...] [--jobs N]
 
 Records with eight categorical attributes of 2 to 40 values (shares by a Dirichlet law) and four numbers, labels from a
 logistic model with a quarter of positives, rows of norm at most 1: like a census, but made up. Five agents with 8,000
@@ -10,14 +10,17 @@ and reach. It prints the mean test error over data sets and noise seeds at epsil
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import numpy as np
 import scipy.sparse
 
 import tacit
 from tacit.core.losses import HuberHinge
+from tacit.engines import Local
 from tacit.workflows.recipes import RECIPES, Recipe
 
 AGENTS, ROWS, TEST = 5, 8000, 5000
@@ -72,18 +75,27 @@ def error(recipe: Recipe, graph: tacit.Graph, sets: list[tuple[np.ndarray, np.nd
     return float(np.mean(errors))
 
 
+def tried(sets: list[tuple[np.ndarray, np.ndarray]], what: tuple[str, float, int, float]) -> list[float]:
+    """The mean test errors of one point of a grid at both budgets."""
+    name, width, solves, reach = what
+    graph = GRAPHS.get(name, tacit.Graph.random(AGENTS, 6, seed=0))
+    recipe = replace(RECIPES[name], loss=HuberHinge(width), solves=solves, reach=reach)
+    return [error(recipe, graph, sets, epsilon) for epsilon in (1.0, 0.1)]
+
+
 def main() -> None:
     """Prints the grids."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("methods", nargs="*", metavar="METHOD", help=f"by default all: {', '.join(GRIDS)}")
+    options.add_argument("--jobs", type=int, help="how many processes work at once; by default one for each core")
+    given = options.parse_args()
     sets = [records(seed) for seed in range(DATA_SETS)]
     print("method            loss width  noisy steps  reach   error at epsilon 1   at 0.1")
-    for name in sys.argv[1:] or GRIDS:
-        graph = GRAPHS.get(name, tacit.Graph.random(AGENTS, 6, seed=0))
-        for width in (1.0, 2.0):
-            for solves in GRIDS[name][0]:
-                for reach in GRIDS[name][1]:
-                    recipe = replace(RECIPES[name], loss=HuberHinge(width), solves=solves, reach=reach)
-                    found = [error(recipe, graph, sets, epsilon) for epsilon in (1.0, 0.1)]
-                    print(f"{name:17} {width:10} {solves:12} {reach:6} {found[0]:20.4f} {found[1]:8.4f}", flush=True)
+    with Local(given.jobs).open() as workers:
+        for name in given.methods or GRIDS:
+            grid = [(name, width, solves, reach) for width in (1.0, 2.0) for solves, reach in product(*GRIDS[name])]
+            for (_, width, solves, reach), found in zip(grid, workers.map(partial(tried, sets), grid), strict=True):
+                print(f"{name:17} {width:10} {solves:12} {reach:6} {found[0]:20.4f} {found[1]:8.4f}", flush=True)
 
 
 if __name__ == "__main__":

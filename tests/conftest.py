@@ -11,6 +11,7 @@ from pathlib import Path
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes import the same modules: each is compiled once
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: threads of BLAS fight over the small cases of tests
+os.environ.setdefault("TACIT_JOBS", "1")  # commands run in the process of their test, unless it says otherwise
 import numpy as np
 import pytest
 import scipy.sparse
@@ -45,6 +46,12 @@ SLOW = (
     "test_the_page_of_a_federation",
     "test_types.py",
 )
+
+
+def pytest_itemcollected(item):
+    """Before -m selects."""
+    if "cluster" in getattr(item, "fixturenames", ()):
+        item.add_marker("cluster")
 
 
 @pytest.hookimpl(trylast=True)

@@ -11,7 +11,7 @@ from tacit.report.document.run import run
 MEMBERS = [{"name": "alder", "rows": 400}, {"name": "birch", "rows": 250}, {"name": "cedar", "rows": 150}]
 RUN = {
     "title": "spring study: alder",
-    "tacit": "0.1.0",
+    "tacit": "0.2.0",
     "written": "2026-11-17T13:20:11+00:00",
     "member": "alder",
     "run": "0c7f5a" * 10,
@@ -102,7 +102,7 @@ CERTIFICATE = {
     "faults": [],
     "proved": ["every member released what was planned, and no more", "all members were in the same run"],
     "signed_by": [
-        {"name": each["name"], "fingerprint": f"{k:02x}:" * 8, "tacit": "0.1.0"} for k, each in enumerate(MEMBERS)
+        {"name": each["name"], "fingerprint": f"{k:02x}:" * 8, "tacit": "0.2.0"} for k, each in enumerate(MEMBERS)
     ],
     "believed": ["each member ran tacit unchanged, on the records that it says"],
     "run": "0c7f5a" * 10,
@@ -116,7 +116,7 @@ CERTIFICATE = {
 }
 COMPARISON = {
     "title": "adult",
-    "tacit": "0.1.0",
+    "tacit": "0.2.0",
     "written": "2026-11-17T13:20:11+00:00",
     "summary": "Recommended: pvp (ADMM, primal perturbation), test error 0.1589 with 1,460 messages.",
     "error_name": "error",

@@ -3,10 +3,9 @@ certificates. Not a test."""
 
 import asyncio
 import base64
-import copy
 import json
 from contextlib import ExitStack, closing
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +44,12 @@ class Crash(Exception):  # noqa: N818 (a state of affairs, not a mistake)
     """A test lets an agent die; it starts again from its files."""
 
 
+@lru_cache
+def _certificate(federation, *reports):
+    """As text: whoever reads it may change what it read."""
+    return json.dumps(collected(federation, [json.loads(report) for report in reports]))
+
+
 class Finished(NamedTuple):
     """A finished run. Its folder has federation.toml, NAME.json, NAME.report.json and the identities."""
 
@@ -54,8 +59,9 @@ class Finished(NamedTuple):
 
     def certificate(self):
         """A fresh copy, which a test may change."""
-        reports = [json.loads((self.folder / f"{name}.report.json").read_text()) for name in NAMES]
-        return copy.deepcopy(collected(self.federation, reports))
+        return json.loads(
+            _certificate(self.federation, *((self.folder / f"{n}.report.json").read_text() for n in NAMES))
+        )
 
     def model(self, name):
         return json.loads((self.folder / f"{name}.json").read_text())
@@ -65,10 +71,15 @@ class Finished(NamedTuple):
         return {"report": report, "signature": base64.b64encode(self.identities[name].sign(canonical(report))).decode()}
 
 
-def finished(
-    folder, method, *, title="a small study", exchange=ROWS, noise=SecureNoise, rounds=6, edges=RING, **settings
-):
+def finished(folder, method, *, noise=SecureNoise, **settings):
     """Three members run to the end. In the same folder, another title is their next run, with the same ledgers."""
+    identities, agreed = agree(folder, method, **settings)
+    live(folder, agreed, identities, noise)
+    return Finished(folder, agreed, identities)
+
+
+def agree(folder, method, *, title="a small study", exchange=ROWS, rounds=6, edges=RING, **settings):
+    """Identities, ledgers and the federation file."""
     identities = {
         name: Identity.load(folder / name) if (folder / name).exists() else Identity.new(name, folder) for name in NAMES
     }
@@ -84,9 +95,13 @@ def finished(
             continue
         with Ledger.new(folder / f"{name}.ledger", population=name, cost=filters.epsilon) as ledger:
             ledger.set_cap(Cap(10.0, 1e-5))
+    return identities, agreed
+
+
+def live(folder, agreed, identities, noise=SecureNoise, watch=lambda name, done: None):
+    """All members run, to the end or until `watch` raises something. It is called with a member and its ticks."""
     with ExitStack() as stack:
-        asyncio.run(_all(partial(_participant, stack, folder, agreed, identities, noise), folder))
-    return Finished(folder, agreed, identities)
+        asyncio.run(_all(partial(_participant, stack, folder, agreed, identities, noise), folder, watch))
 
 
 def _participant(stack, folder, agreed, identities, noise, i):
@@ -100,7 +115,7 @@ def _participant(stack, folder, agreed, identities, noise, i):
     return Participant(agreed, i, identities[name], data, store, ledger, noise(), books=books)
 
 
-async def _all(participant, folder):
+async def _all(participant, folder, watch):
     def written(participant, weights):
         model_of(participant.federation, participant.name, weights).save(folder / f"{participant.name}.json")
         report.write(participant, weights, folder / f"{participant.name}.report.json")
@@ -109,7 +124,9 @@ async def _all(participant, folder):
         """From its files, as often as it takes."""
         while True:
             try:
-                return await take_part(participant(i), finished=written)
+                return await take_part(
+                    participant(i), finished=written, watch=lambda doing, done, rounds: watch(NAMES[i], done)
+                )
             except Crash:
                 continue
 

@@ -473,15 +473,14 @@ class Honest:
 
     def kinds(self, name: str) -> Counter[str]:
         """How many warnings there are of each kind."""
-        lines = [line for line in self.log(name).splitlines() if line.startswith("warning: ")]
-        return Counter(kind_of_line(line.removeprefix("warning: ")) for line in lines)
+        return Counter(map(kind_of_line, re.findall(r" tacit: warning: (.*)", self.log(name))))
 
     def complaints(self, name: str) -> list[str]:
         """What is not as it has to be."""
         found, life = [], self.lives[name]
         if life.exitcode != 0:
             found.append(f"{name} ended with {life.exitcode}: {self.log(name)[-2000:]}")
-        if any(word in self.log(name) for word in ("Traceback", "Exception", "never retrieved")):
+        if any(word in self.log(name) for word in ("Traceback", "Exception", "an error in the program")):
             found.append(f"{name} has a traceback in its log: {self.log(name)[-4000:]}")
         me = self.federation.names.index(name)
         if charged(self.folder / f"{name}.ledger") != plan_of(self.federation, me):

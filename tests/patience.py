@@ -11,9 +11,10 @@ def waited(pids: Iterable[int | None]) -> float:
     """For how many seconds the process that waited longest has waited for a processor, where the system says so."""
     found = [0]
     for pid in pids:
-        for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with suppress(OSError):  # it has ended
-                found.append(int(thread.read_text().split()[1]))
+        with suppress(OSError):  # the process has ended
+            for thread in list(Path(f"/proc/{pid}/task").iterdir()):
+                with suppress(OSError):  # this thread has
+                    found.append(int((thread / "schedstat").read_text().split()[1]))
     return max(found) / 1e9
 
 

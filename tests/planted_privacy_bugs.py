@@ -45,8 +45,8 @@ BUGS = [
     Bug(
         f"{_HALF} on a gradient",
         "privacy/mechanisms.py",
-        'return _release(noise.add("gaussian", value, deviation, ids, t, onto=public), [budget]',
-        'return _release(noise.add("gaussian", value, deviation / 2, ids, t, onto=public), [budget]',
+        'return _release(noise.add("gaussian", value, deviation, ids, t, onto=public), Alike',
+        'return _release(noise.add("gaussian", value, deviation / 2, ids, t, onto=public), Alike',
         f"gradient-descent {_ONE}",
     ),
     Bug(
@@ -73,8 +73,8 @@ BUGS = [
     Bug(
         "no mask on a minimiser with spherical noise",
         "privacy/mechanisms.py",
-        'return _release(noise.mask("spherical", f, 1 / kappa, ids, t), list(events))',
-        "return _release(f, list(events))",
+        'return _release(noise.mask("spherical", f, 1 / kappa, ids, t), events)',
+        "return _release(f, events)",
         "solver --epsilon 1 --samples 10000",
     ),
     Bug(
@@ -95,16 +95,16 @@ BUGS = [
     Bug(
         "noise reused between rounds",
         "privacy/mechanisms.py",
-        'return _release(noise.add("gaussian", value, deviation, ids, t, onto=public), [budget]',
+        'return _release(noise.add("gaussian", value, deviation, ids, t, onto=public), Alike',
         'return _release(public + value + vars(noise).setdefault("drawn", '
-        'noise.draw("gaussian", deviation, f.shape[1], ids, t)), [budget]',
+        'noise.draw("gaussian", deviation, f.shape[1], ids, t)), Alike',
         f"gradient-descent {_TWO} --steer",
     ),
     Bug(
         "SecureNoise scaled by 1/sqrt(2)",
-        "privacy/noise.py",
-        "radius = (u.log() * -2).sqrt()",
-        "radius = (u.log() * -1).sqrt()",
+        "privacy/fast_noise.py",
+        "radius = root(2 * head, 2 * tail)",
+        "radius = root(head, tail)",
         f"mr-admm {_ONE}",
     ),
     Bug(

@@ -22,12 +22,13 @@ PYRIGHT = shutil.which("pyright", path=os.pathsep.join([str(Path(sys.executable)
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory):
-    """A folder with the consumer's script, and with the README's code as another one."""
+    """A folder with the consumer's script, and with the code of the page about Python as another one."""
     folder = tmp_path_factory.mktemp("consumer")
     shutil.copy(CONSUMER, folder)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 4
-    (folder / "readme.py").write_text("\n".join(blocks), encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "use-python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(blocks) == 5
+    (folder / "page.py").write_text("\n".join(blocks), encoding="utf-8")
     return folder
 
 
@@ -43,7 +44,7 @@ def test_mypy_strict_finds_nothing(scripts):
     kept = ROOT / ".mypy_cache" / "consumer"  # the next run reads there what has not changed since
     options = ["--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={kept}"]
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, "consumer.py", "readme.py"],
+        [sys.executable, "-m", "mypy", *options, "consumer.py", "page.py"],
         cwd=scripts,
         env=os.environ | {"MYPYPATH": str(ROOT / "src")},
         capture_output=True,

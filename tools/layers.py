@@ -17,7 +17,8 @@ PICTURE = ROOT / "docs" / "images" / "layers.svg"
 # From the bottom up. The privacy of a whole run is computed by running methods: four modules of privacy are above them.
 LAYERS = [
     ["tacit", "tacit.errors", "tacit.files", "tacit.html"],
-    ["tacit.core", "tacit.losses", "tacit.data"],
+    ["tacit.engines"],
+    ["tacit.core", "tacit.engines.records", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],
     ["tacit.algorithms", "tacit.simulation", "tacit.theory"],

@@ -40,11 +40,12 @@ test "$(wc -l <predictions.csv)" = 3
 tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6
 refused "tacit-learn[plot]" tacit reproduce recycled-admm fig1 --quick
 refused "tacit-learn[agent]" tacit identity new alder
+refused "tacit-learn[ray]" tacit audit pvp --engine ray
 touch people.parquet
 refused "tacit-learn[parquet]" tacit predict model.json people.parquet
 
 echo "smoke: with all extras"
-environment full "$wheel[agent,exchange,parquet,plot,sklearn]"
+environment full "$wheel[agent,exchange,parquet,plot,ray,sklearn]"
 cp "$work/lean/run/people.csv" .
 tacit train adult --agents 3 --rounds 5 >/dev/null
 test -s model.png

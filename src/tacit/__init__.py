@@ -1,16 +1,18 @@
 """tacit: several organisations fit one model together, talking only to their neighbours on a graph.
 
-problem = tacit.Problem(parts, loss=tacit.losses.Logistic(), scale=1750.0, l2=0.044)
-graph = tacit.Graph.ring(5)
-run = tacit.simulate(tacit.algorithms.ConsensusADMM(penalty=1.0), problem, graph, rounds=50)
-run.model
+In four lines:
+
+    problem = tacit.Problem(parts, loss=tacit.losses.Logistic(), scale=1750.0, l2=0.044)
+    graph = tacit.Graph.ring(5)
+    run = tacit.simulate(tacit.algorithms.ConsensusADMM(penalty=1.0), problem, graph, rounds=50)
+    run.model
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tacit import algorithms, composite, data, exchange, losses
+    from tacit import algorithms, composite, data, engines, exchange, losses
     from tacit.core.graph import Graph
     from tacit.core.problem import Problem
     from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
@@ -20,11 +22,11 @@ if TYPE_CHECKING:
     from tacit.simulation.run import Run
     from tacit.simulation.simulate import simulate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 # The module of each name, in the order of the imports above. It is imported when the name is first used: the compiler
 # alone takes half a second, and `tacit --version` must not wait for it.
 _MODULES = {
-    "tacit": ("algorithms", "composite", "data", "exchange", "losses"),
+    "tacit": ("algorithms", "composite", "data", "engines", "exchange", "losses"),
     "tacit.core.graph": ("Graph",),
     "tacit.core.problem": ("Problem",),
     "tacit.errors": ("GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"),
@@ -57,6 +59,7 @@ __all__ = [
     "calibrate",
     "composite",
     "data",
+    "engines",
     "exchange",
     "losses",
     "plan",

@@ -6,6 +6,7 @@ from typing import Any
 
 __all__ = [
     "Dropout",
+    "EngineError",
     "ExchangeError",
     "GraphError",
     "InputError",
@@ -23,6 +24,15 @@ class TacitError(Exception):
 
     exit_code = 2  # a mistake in the command or in a file
 
+    def __reduce__(self) -> tuple[Any, ...]:  # from one process to another, whatever `__init__` takes
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[TacitError], args: tuple[Any, ...], state: dict[str, Any]) -> TacitError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
 
 class InputError(TacitError):
     """A file, an argument or a data set is not valid."""
@@ -32,6 +42,10 @@ class NotNow(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
     """The command was stopped, or waited too long. Nothing is lost: the same command goes on."""
 
     exit_code = 75
+
+
+class EngineError(TacitError):
+    """The processes or the cluster that should do the work cannot do it."""
 
 
 class Over(TacitError):  # noqa: N818 (a state of affairs, not a mistake)

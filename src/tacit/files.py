@@ -59,6 +59,8 @@ def write_private(path: str | os.PathLike[str], text: str) -> None:
         draft.unlink(missing_ok=True)  # what a process of the same number has left may be open to others
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())  # before it replaces the old one
 
 
 @contextmanager
@@ -78,3 +80,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"{path} could not be written: {error.strerror or error}; the old file is unchanged") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """A file that was made, replaced or removed in this folder stays so after a power cut."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

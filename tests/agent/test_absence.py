@@ -283,7 +283,7 @@ def all_met(participant, identities):
     """The signatures of all members that they have met their neighbours."""
     for i, name in enumerate(participant.federation.names):
         signature = Identity.load(identities / name).sign(meeting._signed(participant.federation, i))
-        participant.store.keep_met(i, Met(member=i, signature=signature).SerializeToString())
+        participant.store.keep_met({i: Met(member=i, signature=signature).SerializeToString()})
 
 
 def test_an_agent_that_starts_again_after_others_have_left_waits_for_nobody_to_meet(network, identities):
@@ -444,12 +444,15 @@ def test_no_lie_of_one_member_is_believed(network, identities):
     assert believed(network("going on"), identities) == []
 
 
+FORGED = {"forged", "other federation", "other run"}
+
+
 @pytest.mark.parametrize(
     ("owner", "check", "missing", "caught"),
     [
         (Federation, "needed", lambda self, neighbours: 1, {"alone", "alone, quietly", "says so of me"}),
         (absence.Absences, "_counts", lambda self, statement: True, {"old", "from the future", "a run that is not"}),
-        (absence, "check_signature", lambda agreed, statement: None, {"forged", "other federation", "other run"}),
+        (Federation, "signer", lambda self, name, text, signature: self.certificates(name)[-1], FORGED),
     ],
 )
 def test_a_check_that_is_missing_is_caught(network, identities, monkeypatch, owner, check, missing, caught):

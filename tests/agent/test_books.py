@@ -40,8 +40,14 @@ def member(identities, tmp_path):
 
     def make(name, ledger, run):
         (tmp_path / name).mkdir(exist_ok=True)
-        members = [SimpleNamespace(name=each, certificate=identities[each].certificate) for each in NAMES]
-        federation = SimpleNamespace(names=list(NAMES), members=members, run=run)
+        chains = {each: (identities[each].certificate,) for each in NAMES}
+        federation = SimpleNamespace(
+            names=list(NAMES),
+            run=run,
+            certificate=lambda each: identities[each].certificate,
+            certificates=chains.__getitem__,
+            accepted=chains.__getitem__,
+        )
         participant = SimpleNamespace(
             name=name,
             federation=federation,
@@ -88,7 +94,7 @@ def test_ledgers_that_grow_are_met_again_and_again(member, tmp_path):
             kept = birch.books.of_run(certificate, run)
             assert list(kept) == ["newest"]
             assert kept["newest"].head == a.head()
-            assert kept["newest"].of(certificate)
+            assert kept["newest"].of([certificate])
 
 
 def test_an_old_copy_of_a_ledger_is_stopped_by_a_neighbour(member, tmp_path):

@@ -403,14 +403,13 @@ def test_reports_that_are_missing_double_or_by_others(private):
     assert with_reports(alder, birch, cedar, cedar) == ["reports.3.member: there is a report by cedar already"]
     assert with_reports() == ["reports: none of them can be read as the report of a member"]
     stolen = {"report": alder["report"], "signature": birch["signature"]}
-    assert with_reports(stolen, birch, cedar) == [
-        "reports.alder.signature: the report was changed, or alder has not signed it"
-    ]
+    [stolen_fault] = with_reports(stolen, birch, cedar)
+    assert stolen_fault.startswith("reports.alder.signature: the report was changed, or alder has not signed it, or")
     unknown = private.signed("alder", alder["report"] | {"member": "zebra"})
     assert "reports.0.member: 'zebra' is not a member" in with_reports(unknown, birch, cedar)
     posing = private.signed("alder", alder["report"] | {"member": "birch"})
     faults = with_reports(alder, posing, cedar)
-    assert "reports.birch.signature: the report was changed, or birch has not signed it" in faults
+    assert any(each.startswith("reports.birch.signature: the report was changed, or birch") for each in faults)
 
 
 def test_a_report_of_another_run(private, exact):

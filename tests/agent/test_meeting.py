@@ -2,7 +2,6 @@
 that it has heard ends nobody."""
 
 import asyncio
-import sqlite3
 import threading
 import time
 
@@ -16,6 +15,7 @@ from agent_worker import NAMES, D
 
 import tacit
 from tacit.agent import absence, meeting
+from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.liveness import HEARTBEAT
 from tacit.agent.loop import AgentLoop
@@ -141,7 +141,7 @@ def test_no_lie_about_a_meeting_is_believed(network, identities):
 
 def test_a_signature_that_is_not_checked_is_caught(network, identities, monkeypatch):
     """The test above can fail."""
-    monkeypatch.setattr(meeting, "signed_by", lambda certificate, message, signature: True)
+    monkeypatch.setattr(Federation, "signer", lambda self, name, text, signature: self.certificates(name)[-1])
     assert {"no signature", "forged", "of another run"} <= set(believed(network("going on"), identities))
 
 
@@ -202,19 +202,26 @@ def test_a_neighbour_that_boasts_of_what_it_has_heard_ends_nobody(network, ident
     assert_as_simulated(net)
 
 
+def put_back(net, copy):
+    """All files of birch's store. (Of an old copy of the main file alone, the store itself says that it is old.)"""
+    for path in net.folder.glob("birch.store*"):
+        path.unlink()
+    for path, content in copy.items():
+        path.write_bytes(content)
+
+
 def test_an_old_copy_of_a_store_says_nothing(network):
     """It knows tick 0, and its neighbours have heard ticks 1 and 2: it says why it waits, and draws no noise for them.
     With the newest copy all go on."""
     net = network("recycled")
     net.start(ALDER, CEDAR, DOGWOOD, ELM)
-    net.start(BIRCH, fault=("may leave", 3))
-    assert net.ended(BIRCH) == -9
-    newest = {path: path.read_bytes() for path in net.folder.glob("birch.store*")}
-    store = sqlite3.connect(net.folder / "birch.store")
-    store.execute("DELETE FROM releases WHERE tick > 0")  # forgets ticks 1 and 2, and its state after them
-    store.execute("UPDATE state SET tick = 0")
-    store.commit()
-    store.close()
+    copies = []
+    for fault in (("may leave", 0), ("may leave", 3)):  # at tick 0, and three ticks later
+        net.start(BIRCH, fault=fault)
+        assert net.ended(BIRCH) == -9
+        copies.append({path: path.read_bytes() for path in net.folder.glob("birch.store*")})
+    old, newest = copies
+    put_back(net, old)
     net.start(BIRCH, life=1)
     net.says(BIRCH, "If birch.store is an old copy, stop this agent and put the newest copy back")
     time.sleep(2 * HEARTBEAT)
@@ -222,10 +229,7 @@ def test_an_old_copy_of_a_store_says_nothing(network):
     assert set(net.versions().values()) == {1}
     net.lives[BIRCH].kill()
     assert net.ended(BIRCH) == -9
-    for path in net.folder.glob("birch.store*"):
-        path.unlink()
-    for path, content in newest.items():
-        path.write_bytes(content)
+    put_back(net, newest)
     net.start(BIRCH)
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
     assert_as_simulated(net)

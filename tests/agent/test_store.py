@@ -6,8 +6,8 @@ they have arrived.
 """
 
 import asyncio
-import os
 import random
+import resource
 import time
 
 import agent_network
@@ -19,7 +19,7 @@ import tacit
 from tacit.agent.loop import AgentLoop
 from tacit.errors import TacitError
 
-KILLS = int(os.environ.get("TACIT_KILLS", "8"))  # `make chaos` kills more often
+KILLS = 8  # `make chaos` kills more often
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
 
@@ -116,6 +116,7 @@ def test_a_lost_store_is_noticed(network):
     net.start(1)
     assert net.ended(1) == 1
     assert "the ledger shows that birch has sent messages in this run" in net.log(1)
+    assert not list(net.folder.glob("birch.store*"))  # a new one would hide the one that is put back
 
 
 def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
@@ -139,3 +140,34 @@ def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
     again = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
     with pytest.raises(TacitError, match=r"over for alder: tick 0 failed after its noise was drawn \(no room for"):
         again.check()
+
+
+def test_a_disk_that_is_full_at_a_commit_is_as_a_crash(network, identities):
+    """Nothing has left, and whether a file can be written depends on no record: the noise is drawn anew."""
+    net = network("recycled")
+
+    async def spoken(participant):
+        loop = AgentLoop(participant, lambda doing, done, rounds: None)
+        loop._pay()
+        await loop._speak(0)
+
+    first = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    commit = first.store.commit
+
+    def full(*args):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+        commit(*args)
+
+    first.store.commit = full
+    try:
+        with pytest.raises(TacitError, match=r"store-state0: File too large; nothing was sent"):
+            asyncio.run(spoken(first))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert first.store.releases() == []
+    first.store.close()
+    again = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    again.check()
+    asyncio.run(spoken(again))
+    assert [tick for tick, _, _ in again.store.releases()] == [0]

@@ -1,7 +1,6 @@
 """Members that share their noise, each in its own process: the simulation's bits, however often they are killed."""
 
 import json
-import os
 import random
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from tacit.agent.report import verified
 from tacit.exchange.totals import IdealTotals
 from tacit.privacy.events import SharedGaussian
 
-KILLS = int(os.environ.get("TACIT_KILLS", "8"))  # `make chaos` kills more often
+KILLS = 8  # `make chaos` kills more often
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import SIZES, make_parts
 from custom_losses import SeparatelyBounded, hinge, logistic
+from ray_here import Here, assert_same
 
 import tacit
 from tacit.algorithms import (
@@ -147,6 +148,10 @@ def on_totals(algorithm):
     return getattr(algorithm, "totals", False)
 
 
+def speaks_at_once(algorithm):
+    return fits(algorithm, GRAPHS["random"]) and len(algorithm.schedule(GRAPHS["random"]).turn(1).speakers) == 5
+
+
 def run_apart(algorithm, parts, graph, start, rounds):
     """N processes of one agent each, as on a network: each has its own problem, view, state and inbox."""
     problems = [tacit.Problem([part], scale=3.0, l2=0.5) for part in parts]
@@ -186,6 +191,18 @@ def test_one_agent_blocks_equal_one_block(algorithm, graph, parts):
     assert [dict(counter) for counter in run.spent] == [
         {event: heard.count(event) for event in heard} for heard in events
     ]
+
+
+@pytest.mark.parametrize("name", [name for name, each in ALL.items() if not on_totals(each) and speaks_at_once(each)])
+@pytest.mark.parametrize("shards", [2, 4])
+def test_shards_equal_one_block(name, shards):
+    """To the last bit; on a cluster: tests/simulation/test_shards.py."""
+    algorithm, graph, problem = ALL[name], GRAPHS["random"], tacit.Problem(make_parts(), scale=3.0, l2=0.5)
+    settings = {"rounds": ROUNDS, "start": starts(algorithm=algorithm), "record": True, "noise": NOISE}
+    assert_same(
+        tacit.simulate(algorithm, problem, graph, engine=Here(shards=shards), **settings),
+        tacit.simulate(algorithm, problem, graph, **settings),
+    )
 
 
 dense = pytest.mark.parametrize("parts", ["dense"], indirect=True)  # sparse rows have been in the tests above

@@ -24,6 +24,7 @@ from tacit.composite.prox import L1
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.release import Inbox
 from tacit.core.schedule import RandomWalk, Walks
+from tacit.exchange import Plain
 from tacit.simulation.tick import Blocks, tick
 
 N, D = 6, 3
@@ -57,10 +58,10 @@ def ticks(algorithm, problem, rounds, start, graph=GRAPH):
     """The loop of `simulate`, with the state of every tick."""
     schedule, view = algorithm.schedule(graph), graph.view()
     state = algorithm.init(problem, view, start, Inbox(start, graph.indptr, graph.indices))
-    blocks = Blocks(problem, graph)
+    blocks, link = Blocks(problem, view), Plain().open(graph)
     for t in range(rounds):
         turn = schedule.turn(t)
-        state, release = tick(algorithm, state, blocks, NOISE, turn, t)
+        state, release = tick(algorithm, state, blocks, NOISE, turn, t, link)
         yield t, turn, state, release
 
 

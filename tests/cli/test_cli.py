@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from tacit.cli.predict import _digits
 from tacit.core.losses import Logistic
 from tacit.workflows.model import Model
 
 
 def test_train_then_predict(tacit, patients, tmp_path):
-    who = ["--label", "died", "--site", "hospital", "--graph", "ring", "--algorithm", "admm"]
+    who = ["--label", "died", "--site", "hospital", "--graph", "ring", "--method", "admm"]
     how = ["--rounds", 300, "--penalty", 0.05, "--l2", 0.01, "--out", "model.json"]
     code, out, err = tacit("train", patients, *who, *how)
     assert code == 0, err
@@ -60,7 +61,7 @@ def test_together_comes_as_close_to_the_optimum_as_it_says(tacit, patients):
 @pytest.mark.parametrize("algorithm", ["i-admm", "w-admm"])
 def test_a_token_trains_with_fewer_messages(tacit, patients, algorithm):
     settings = ["--agents", 4, "--graph", "complete", "--json", "--l2", 0.01, "--rounds", 500, "--tolerance", 1e-5]
-    code, out, err = tacit("train", patients, "--label", "died", "--algorithm", algorithm, "--penalty", 0.5, *settings)
+    code, out, err = tacit("train", patients, "--label", "died", "--method", algorithm, "--penalty", 0.5, *settings)
     result = json.loads(out)
     assert code == 0, err
     assert result["converged"]
@@ -76,14 +77,10 @@ def test_no_rounds_are_no_training(tacit, patients):
 
 
 def test_a_penalty_below_the_theorem_is_warned_of(tacit, patients):
-    code, _, err = tacit(
-        "train", patients, "--label", "died", "--agents", 3, "--algorithm", "i-admm", "--penalty", 0.001
-    )
+    code, _, err = tacit("train", patients, "--label", "died", "--agents", 3, "--method", "i-admm", "--penalty", 0.001)
     assert code == 0
     assert "the penalty 0.001 is not above L = " in err
-    code, _, err = tacit(
-        "train", patients, "--label", "died", "--agents", 4, "--algorithm", "i-admm", "--graph", "star"
-    )
+    code, _, err = tacit("train", patients, "--label", "died", "--agents", 4, "--method", "i-admm", "--graph", "star")
     assert code == 2
     assert "no Hamiltonian cycle: agent 1 has only one neighbour" in err
 
@@ -190,6 +187,10 @@ def bad(*args, why):
 @pytest.mark.parametrize(
     ("args", "why"),
     [
+        bad("compare", "--engine", "spark", why="--engine must be one of local, ray; not 'spark'"),
+        bad("audit", "pvp", "--jobs", "0", why="--jobs must be a whole number, 1 or more, not 0"),
+        bad("reproduce", "dp-admm", "--address", "auto", why="add --engine ray"),
+        bad("compare", "--engine", "ray", "--address", "auto", "--jobs", "2", why="leave out jobs, or address"),
         bad("train", "nowhere.csv", "--label", "died", why="nowhere.csv"),
         bad("train", "patients.csv", "--label", "dead", why="no column 'dead'"),
         bad("train", "patients.csv", why="--label is needed"),
@@ -210,20 +211,20 @@ def bad(*args, why):
         ),
         bad("train", "patients.csv", "--label", "died", "--graph", "cube", why="graph must be one of ring"),
         bad("train", "patients.csv", "--label", "died", "--graph", "random:2", why="can be connected by 4 to 10 edges"),
-        bad("train", "patients.csv", "--label", "died", "--algorithm", "magic", why="algorithm must be one of admm"),
+        bad("train", "patients.csv", "--label", "died", "--method", "magic", why="--method must be one of admm"),
         bad("train", "patients.csv", "--label", "died", "--agents", "121", why="121"),
         bad("train", "patients.csv", "--label", "died", "--agents", "0", why="agents"),
-        bad("train", "patients.csv", "--label", "died", "--algorithm", "i-admm", "--rounds", "-1", why="not -1"),
+        bad("train", "patients.csv", "--label", "died", "--method", "i-admm", "--rounds", "-1", why="not -1"),
         bad(
             "train",
             "patients.csv",
             "--label",
             "died",
-            "--algorithm",
+            "--method",
             "i-admm",
             "--graph",
             "star",
-            why="only one neighbour; take --algorithm w-admm, or another --graph",
+            why="only one neighbour; take --method w-admm, or another --graph",
         ),
         bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
         bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),
@@ -258,3 +259,13 @@ def test_bad_input_is_one_line_and_exit_code_2(tacit, patients, tmp_path, args, 
     assert errors[0].startswith("tacit: error: ")
     assert why in errors[0]
     assert sorted(path.name for path in tmp_path.rglob("*")) == before  # nothing written, nothing lost
+
+
+def test_digits_are_those_of_python():
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(size=5000) * 10.0 ** rng.integers(-8, 4, 5000)
+    ties = (rng.integers(0, 10**8, 5000) + 0.5) / 1e6  # half a millionth, as nearly as a float can be
+    exact = rng.integers(0, 10**6, 5000) / 2**7  # some with a 5 in the seventh place and nothing behind it
+    edges = [0.0, -0.0, 5e-7, 2.5e-6, 999.9999994, 999.9999995, 999.9999996, 1e3, 1e300, np.inf, -np.inf, np.nan]
+    values = np.concatenate([drawn, ties, -ties, exact, np.round(drawn, 6), edges])
+    assert _digits(values) == [f"{value:.6f}" for value in values.tolist()]

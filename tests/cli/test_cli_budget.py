@@ -12,7 +12,7 @@ from tacit.agent.identity import Identity
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
 
-TRAIN = ["--schema", "schema.toml", "--agents", 3, "--epsilon", 1, "--delta", 1e-5, "--algorithm", "one-shot"]
+TRAIN = ["--schema", "schema.toml", "--agents", 3, "--epsilon", 1, "--delta", 1e-5, "--method", "one-shot"]
 
 
 @pytest.fixture

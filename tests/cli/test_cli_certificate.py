@@ -6,6 +6,8 @@ import shutil
 import pytest
 from finished_run import NAMES, PRIVATE, finished
 
+from tacit import __version__
+
 REPORTS = [f"{name}.report.json" for name in NAMES]
 MAKE = ["certificate", "make", "--federation", "federation.toml", *REPORTS, "--out", "c.json"]
 KEYS = (
@@ -46,7 +48,7 @@ def test_what_a_person_sees(folder, run, tacit):
     assert first == f"a small study: run {run.federation.run[:16]}"
     headings = [line for line in lines if not line.startswith("- ")]
     assert headings == ["Proved:", "Signed by:", "You have to believe:"]
-    assert sum("certificate SHA-256 " in line and "tacit 0.1.0" in line for line in lines) == 3
+    assert sum("certificate SHA-256 " in line and f"tacit {__version__}" in line for line in lines) == 3
     assert any(line.startswith("- The model file is the model that cedar signed") for line in lines)
     assert "- Each member drew fresh noise, as its report says." in lines
 

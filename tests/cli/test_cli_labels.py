@@ -207,7 +207,7 @@ TRAIN = ("train", "records.csv", "--agents", "3")
         ((*TRAIN, "--schema", "rare.toml", "--positive-share", "nan"), "must be finite"),
         ((*TRAIN, "--schema", "rare.toml", "--positive-share", "noisy"), "give --epsilon"),
         (
-            (*TRAIN, "--schema", "rare.toml", "--epsilon", "1", "--algorithm", "one-shot", "--positive-share", "noisy"),
+            (*TRAIN, "--schema", "rare.toml", "--epsilon", "1", "--method", "one-shot", "--positive-share", "noisy"),
             "cannot pay for a noisy count",
         ),
         ((*TRAIN, "--schema", "rare.toml", "--class-weight", "5"), "two numbers"),
@@ -216,7 +216,7 @@ TRAIN = ("train", "records.csv", "--agents", "3")
         ((*TRAIN, "--schema", "number.toml", "--positive-share", "0.1"), "a label of two classes"),
         ((*TRAIN, "--schema", "several.toml", "--class-weight", "1,2"), "a label of two classes"),
         ((*TRAIN, "--schema", "several.toml", "--loss", "huber"), "take one of: multinomial"),
-        ((*TRAIN, "--schema", "several.toml", "--epsilon", "1", "--algorithm", "mr-admm"), "take one of: pvp"),
+        ((*TRAIN, "--schema", "several.toml", "--epsilon", "1", "--method", "mr-admm"), "take one of: pvp"),
         (("compare", "--data", "records.csv", "--schema", "rare.toml", "--positive-share", "noisy"), "as a number"),
         (("plan", "mr-admm", "--schema", "several.toml", "--epsilon", "1"), "take one of: pvp"),
         (("plan", "pvp", "--schema", "rare.toml", "--dimension", "4", "--epsilon", "1"), "leave out --dimension"),

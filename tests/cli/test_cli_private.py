@@ -164,13 +164,13 @@ def test_private_training(tacit, patients, schema, tmp_path):
     assert model.privacy["private"] is True
     assert 2.9 < model.privacy["epsilon"] <= 3
     assert model.training["rounds"] > 1
-    code, out, _ = tacit(*args, "--algorithm", "one-shot", "--json")
+    code, out, _ = tacit(*args, "--method", "one-shot", "--json")
     assert code == 0
     found = json.loads(out)
     assert found["private"] is True
     assert found["epsilon"] <= 3
     again = Model.load(tmp_path / "model.json")
-    tacit(*args, "--algorithm", "one-shot", "--out", "other.json")
+    tacit(*args, "--method", "one-shot", "--out", "other.json")
     assert (again.weights != Model.load(tmp_path / "other.json").weights).all()  # fresh noise, not the seed's
 
 
@@ -193,7 +193,7 @@ def test_the_sites_of_a_schema(tacit, patients, tmp_path):
 
 def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
     args = ("train", patients, "--schema", schema, "--site", "hospital", "--epsilon", 3, "--delta", 1e-3)
-    code, out, err = tacit(*args, "--algorithm", "pi-admm")
+    code, out, err = tacit(*args, "--method", "pi-admm")
     assert code == 0, err
     assert "not above L" not in err  # that would reveal something about the records
     model = Model.load(tmp_path / "model.json")
@@ -203,7 +203,7 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
     averaging = Graph.ring(3).mixing_rounds()  # everybody at once, in the end
     assert model.training["rounds"] == RECIPES["pi-admm"].solves + averaging  # in each of them every agent speaks once
     (tmp_path / "model.json").unlink()
-    code, out, err = tacit(*args, "--algorithm", "pi-admm", "--graph", "star")
+    code, out, err = tacit(*args, "--method", "pi-admm", "--graph", "star")
     assert (code, out) == (2, "")
     assert "no Hamiltonian cycle" in err
     assert not (tmp_path / "model.json").exists()
@@ -215,7 +215,7 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
         (["--label", "died"], "give --schema"),
         (["--schema", "public.toml", "--penalty", 1], "leave out --penalty"),
         (["--schema", "public.toml", "--loss", "logistic"], "leave out --loss"),
-        (["--schema", "public.toml", "--algorithm", "admm"], "must be one of dvp"),
+        (["--schema", "public.toml", "--method", "admm"], "must be one of dvp"),
         (["--schema", "public.toml", "--delta", 0], "delta must lie between 0 and 1"),
         (["--schema", "draft.toml"], "drafted = true"),
         (["--schema", "dropping.toml"], 'missing = "drop" would let the number of rows'),

@@ -21,7 +21,7 @@ def schema(patients, monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_exact_training(tacit, patients, schema, name):
     """Each goes towards the optimum; DGD and a token without memory end near it."""
-    args = ["train", patients, "--schema", schema, "--agents", 3, "--algorithm", name, "--holdout", 0, "--json"]
+    args = ["train", patients, "--schema", schema, "--agents", 3, "--method", name, "--holdout", 0, "--json"]
     code, out, err = tacit(*args, "--rounds", 400, "--l2", 0.05)
     assert code == 0, err
     found = json.loads(out)
@@ -36,7 +36,7 @@ def test_private_training_and_its_plan(tacit, patients, schema, name):
     recipe = RECIPES[name]
     who = ["--agents", 1 if recipe.alone else 3, *(["--colluders", 1] if recipe.shared else [])]
     budget = ["--epsilon", 2, "--delta", 1e-3]
-    args = ["train", patients, "--schema", schema, "--algorithm", name, "--holdout", 0, *who, *budget, "--json"]
+    args = ["train", patients, "--schema", schema, "--method", name, "--holdout", 0, *who, *budget, "--json"]
     code, out, err = tacit(*args)
     assert code == 0, err
     found, model = json.loads(out), Model.load("model.json")

@@ -1,10 +1,14 @@
 """`tacit validate`, and Parquet files on the command line."""
 
 import csv
+import io
 import json
 
 import pandas
 import pytest
+from rich.console import Console
+
+from tacit.cli import console
 
 SCHEMA = """
 version = 1
@@ -142,3 +146,16 @@ def test_parquet_and_csv_give_the_same(tacit, folder):
         said[kind] = (draft, model["weights"], (folder / f"{kind}-out.csv").read_text())
     assert said["csv"] == said["parquet"]
     assert 'ids = ["patient"]' in said["csv"][0]
+
+
+def test_a_terminal_shows_that_a_large_file_is_read(tmp_path, monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(console, "err", Console(file=screen, force_terminal=True, width=80))
+    for size, shown in ((10, False), (7 << 20, True)):
+        file = tmp_path / f"{size} [b].csv"
+        file.write_bytes(b"x" * size)
+        with console.working("reading", file):
+            pass
+        assert (f"reading {file.name} (the first time" in screen.getvalue()) == shown
+    with console.working("reading", "adult"):  # no file
+        pass

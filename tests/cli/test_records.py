@@ -20,8 +20,10 @@ from tacit import cli
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store
-from tacit.data import partition, read_csv
+from tacit.cli.records import encoded_for_a_log, read_for_a_log
+from tacit.data import Classes, Number, Schema, partition, read_csv
 from tacit.data.cohorts import digest
+from tacit.errors import InputError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.workflows import training
@@ -52,6 +54,7 @@ COUNTED_LINE = "share of positives, by a noisy count that the budget paid for: "
 NOT_COVERED = re.compile("not.covered.by.the.guarantee")  # in the line, or in the name of the field
 COUNTED_LINES = (COUNTED_LINE, '<tr><th scope="row">radius<', '<tr><th scope="row">deviation<')
 AGO = re.compile(r"heard from \d+ s ago")  # a time
+STAMP = re.compile(r"^[-\d]+T[:.\d]+Z (?=run=)")  # of a line of an agent's log
 # Of a report: its data, which is compared as JSON; a time; and a list of warnings that holds nothing but who was moved.
 DATA = re.compile(r'(?<=id="data">).*?(?=</script>)')
 WRITTEN = re.compile(r"written on [-\d]+ [\d:]+ UTC")
@@ -155,7 +158,7 @@ def unmarked(text):
     for line in text.splitlines():
         marked = bool(NOT_COVERED.search(line))
         below = (marked and line.endswith(":")) or (below and line.startswith("  "))
-        kept += [] if marked or below else [AGO.sub("heard from ... s ago", line)]
+        kept += [] if marked or below else [STAMP.sub("", AGO.sub("heard from ... s ago", line))]
     return kept
 
 
@@ -233,7 +236,7 @@ def leaks(run, args, changes=None):
 
 
 # Every option of every command, with cases that exercise it, or why it cannot matter.
-TRAIN = ["train", "records.csv", "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3, "--algorithm", "one-shot"]
+TRAIN = ["train", "records.csv", "--schema", "schema.toml", "--epsilon", 1, "--delta", 1e-3, "--method", "one-shot"]
 PLAN = ["plan", "dvp", "--rows", "24,16,12", "--epsilon", 1]
 MEMBERS = [
     word
@@ -249,10 +252,14 @@ ALL = "every case has it"
 REFUSED = "--epsilon refuses it before the file is read"
 EMBEDDED = "reads no file: the embedded records are public"
 AGENTS = "in test_agents"
+WHERE = "where the work is done; the results are the same: tests/simulation/test_shards.py, tests/engines"
+KEYS = "about keys and members: no command of these reads a record"
+STORE = "the store stays with the records"
 OWN = ["--penalty", 1, "--rounds", 3]  # a run with own settings
 
 OPTIONS = {
     ("train",): {
+        **dict.fromkeys(("engine", "shards", "address"), WHERE),
         "file": ALL,
         "label": [[*TRAIN, "--label", "died"]],
         "site": [[*TRAIN, "--site", "hospital"]],
@@ -272,21 +279,22 @@ OPTIONS = {
         "allow_delta": [[*TRAIN, "--site", "hospital", "--delta", 0.2, "--allow-delta", "a test"]],
         "ledger": [
             [*TRAIN, "--site", "hospital", "--ledger", "records.ledger"],
-            [*TRAIN, "--agents", 3, "--algorithm", "mr-admm", *NOISY_SHARE, "--ledger", "records.ledger", "--json"],
+            [*TRAIN, "--agents", 3, "--method", "mr-admm", *NOISY_SHARE, "--ledger", "records.ledger", "--json"],
         ],
-        "algorithm": [
-            [*TRAIN, "--algorithm", method, *how, *(["--colluders", 1] if recipe.shared else [])]
+        "old_method": [[*TRAIN, "--algorithm", "mr-admm", "--agents", 3]],
+        "method": [
+            [*TRAIN, "--method", method, *how, *(["--colluders", 1] if recipe.shared else [])]
             for method, recipe in RECIPES.items()
             for how in ([["--agents", 1]] if recipe.alone else SEVERAL if recipe.usual else SEVERAL[:1])
         ],
         "colluders": [
-            [*TRAIN, *who, "--algorithm", "shared-descent", "--colluders", 1, *how]
+            [*TRAIN, *who, "--method", "shared-descent", "--colluders", 1, *how]
             for who in (["--site", "hospital"], ["--agents", 5])
             for how in ([], ["--json"], ["--positive-share", "noisy"])
         ],
-        "dropouts": [[*TRAIN, "--agents", 5, "--algorithm", "shared-descent", "--colluders", 2, "--dropouts", 1]],
+        "dropouts": [[*TRAIN, "--agents", 5, "--method", "shared-descent", "--colluders", 2, "--dropouts", 1]],
         "positive_share": [
-            [*TRAIN, "--algorithm", method, *who, "--positive-share", share, *how]
+            [*TRAIN, "--method", method, *who, "--positive-share", share, *how]
             for method in ("mr-admm", "gradient-descent")
             for who in (["--site", "hospital"], ["--agents", 3])
             for share, how in ((0.3, []), ("noisy", []), ("noisy", ["--json"]))
@@ -294,7 +302,7 @@ OPTIONS = {
         "class_weight": [
             [*TRAIN, "--agents", 3, "--class-weight", "1,5"],
             [*TRAIN, "--agents", 3, "--positive-share", 0.3, "--class-weight", "balanced", "--json"],
-            [*TRAIN, "--algorithm", "mr-admm", "--positive-share", "noisy", "--class-weight", "1,5"],
+            [*TRAIN, "--method", "mr-admm", "--positive-share", "noisy", "--class-weight", "1,5"],
         ],
         "holdout": [
             [*TRAIN, *who, "--holdout", share, *how]
@@ -313,8 +321,8 @@ OPTIONS = {
             for how in (
                 ["--site", "hospital"],
                 ["--agents", 3, "--holdout", 0.5],
-                ["--agents", 5, "--algorithm", "shared-descent", "--colluders", 1],
-                ["--agents", 3, "--algorithm", "mr-admm", "--positive-share", "noisy", "--json"],
+                ["--agents", 5, "--method", "shared-descent", "--colluders", 1],
+                ["--agents", 3, "--method", "mr-admm", "--positive-share", "noisy", "--json"],
                 ["--agents", 4, "--robust", "clipping", "--hostile", "labels:1"],
                 ["--agents", 3, "--delta", 0.01],
             )
@@ -373,8 +381,12 @@ OPTIONS = {
         "go_on_after": [[*PRIVATE, "--go-on-after", 60]],
         "quorum": [[*PRIVATE, "--go-on-after", 60, "--quorum", 2]],
         "out": [[*PRIVATE, "--out", "other.toml"]],
+        "predecessor": KEYS,
     },
-    ("federation", "show"): {"file": AGENTS},
+    ("federation", "show"): {"file": AGENTS, "predecessor": KEYS},
+    ("federation", "renew"): dict.fromkeys(("file", "identity", "days", "overlap_days", "out"), KEYS),
+    ("federation", "accept"): dict.fromkeys(("file", "statement", "identity"), KEYS),
+    ("federation", "revoke"): dict.fromkeys(("file", "member", "identity", "why"), KEYS),
     ("federation", "verify"): {"file": AGENTS, "report": AGENTS},
     ("certificate", "make"): dict.fromkeys(("report", "federation", "out"), AGENTS),
     ("certificate", "verify"): dict.fromkeys(("file", "model", "ledger", "report", "json"), AGENTS),
@@ -382,8 +394,17 @@ OPTIONS = {
     ("agent", "run"): dict.fromkeys(
         ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact", "report", "page"),
         AGENTS,
+    )
+    | dict.fromkeys(("log_format", "log_level"), "tests/agent/test_logs.py looks for planted values in the log")
+    | {"metrics": "for the own organisation alone: docs/deploy.md"}
+    | dict.fromkeys(("engine", "address"), WHERE),
+    ("agent", "status"): dict.fromkeys(("federation", "identity", "store", "json"), AGENTS)
+    | dict.fromkeys(("folder", "watch"), "the same for each member, again and again"),
+    ("agent", "doctor"): dict.fromkeys(
+        ("federation", "identity", "data", "ledger", "store", "listen", "json"), "for the own organisation alone"
     ),
-    ("agent", "status"): dict.fromkeys(("federation", "identity", "store", "json"), AGENTS),
+    ("agent", "backup"): dict.fromkeys(("federation", "identity", "out", "store"), STORE),
+    ("agent", "restore"): dict.fromkeys(("federation", "identity", "file", "store"), STORE),
 }
 
 
@@ -446,7 +467,7 @@ def test_training_on_another_record(run, change, who):
 def test_training_of_another_kind_of_label(run, schema, method, changes, how):
     """The label itself is replaced, and a feature."""
     shared = ["--colluders", 1] if RECIPES[method].shared else []
-    args = [*TRAIN, "--schema", f"{schema}.toml", "--algorithm", method, *shared, *how]
+    args = [*TRAIN, "--schema", f"{schema}.toml", "--method", method, *shared, *how]
     assert leaks(run, args, {"": changes | {"age": "33"}}) == {}
 
 
@@ -533,7 +554,8 @@ def test_a_row_that_is_too_long_would_be_seen(run, monkeypatch):
     """Whether a run is refused must follow from the schema, not from the records."""
     args = [*TRAIN, "--schema", "long-rows.toml", "--agents", 3]
     assert "write 1.0" in run(None, args)["standard error"]
-    monkeypatch.setattr(train_module, "require_public", lambda schema, **_: None)
+    for module in (train_module, import_module("tacit.cli.train")):  # once before the records are read, and once after
+        monkeypatch.setattr(module, "require_public", lambda *_, **__: None)
     assert leaks(run, args, {"long": {"age": "100", "stay": "50"}})["long"]["exit code"] == (0, 2)
 
 
@@ -610,10 +632,10 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
         plain["proved"] = [line for line in plain["proved"] if "signed" not in line]
         shown["certificate"] = code, json.dumps(plain), "\n".join(kept_lines)
         code, out, _ = tacit("agent", "status", *agent, "--store", "cedar.store", "--json")
-        shown["json"] = code, json.dumps(json.loads(out) | {"seconds_since": None}), ""
+        shown["json"] = code, json.dumps(json.loads(out) | {"seconds_since": None, "alive": None}), ""  # times
         shown["show"] = tacit("federation", "show", "federation.toml")
         kept = {f"{name}.{what}" for name in HOSPITALS for what in ("store", "ledger")}
-        kept |= {f"{file}{end}" for file in kept for end in ("-wal", "-shm")}
+        kept |= {f"{file}{end}" for file in kept for end in ("-wal", "-shm", "-head", "-state0", "-state1")}
         kept |= {f"{name}.{kind}" for name in HOSPITALS for kind in ("out", "err")}  # are in `shown`
         found.append({f"{k}: {n}": s for k, v in shown.items() for n, s in seen(*v, folder, inputs | kept).items()})
 
@@ -640,3 +662,13 @@ def test_an_unmarked_error_in_a_report_would_be_seen(run, monkeypatch):
     args = [*TRAIN, "--agents", 3, "--holdout", 0.9, "--report", "report.html"]
     found = leaks(run, args, {"flipped": {"died": "no"}})["flipped"]
     assert {"report.html", "report.html data: warnings.0"} <= found.keys()
+
+
+@pytest.mark.parametrize("text", ["47113,yes\n1,no\n", "47113,47113\n1,no\n", "47113;yes\n1;no\n"])
+def test_a_log_never_shows_the_first_line_of_a_file_without_a_header(tmp_path, text):
+    """A file that was cut into parts has a header in the first part only."""
+    schema = Schema(label=Classes("y", ("yes",), ("no",)), columns=(Number("x", (0, 1)),), row_norm=1.0)
+    (tmp_path / "part-2.csv").write_text(text)
+    with pytest.raises(InputError, match=r"first line of part-2\.csv must name the columns") as caught:
+        encoded_for_a_log(read_for_a_log(str(tmp_path / "part-2.csv")), schema)
+    assert "47113" not in str(caught.value)

@@ -40,6 +40,22 @@ def test_gaussian_noise_is_planned_without_dp_accounting():
     assert "dp_accounting" not in imported
 
 
+def test_an_agent_loads_the_compiler_and_more_only_when_it_computes():
+    """`python benchmarks/agent_start.py` measures what an agent takes until it answers: 120 MB at most."""
+    large = ("numba", "llvmlite", "flint", "scipy.linalg", "scipy.optimize", "scipy.stats", "dp_accounting", "networkx")
+    script = (
+        "import sys, tacit.cli.agent, tacit.agent.run, tacit.agent.report, tacit.core.graph as graph\n"
+        "import numpy as np, tacit\n"
+        "problem = tacit.Problem([(np.eye(2), [1, -1])])\n"
+        "graph.Graph.ring(5).mixing_rounds()\n"
+        f"print(*(name for name in {large!r} if name in sys.modules), 'and then')\n"
+        "problem.gradient(np.zeros((1, 2)))\n"
+        "print('numba' in sys.modules)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+    assert ended.stdout.split("\n")[:2] == ["and then", "True"], ended.stderr
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_the_list_of_commands_says_what_the_command_says(name):
     command = cli.load(name)

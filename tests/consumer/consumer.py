@@ -1,4 +1,4 @@
-"""A consumer's script: what the README does in Python, a private method and a loss of its own, by public imports alone.
+"""A consumer's script, by public imports alone: what docs/how-to/use-python.md does, a method and a loss of its own.
 
 `tests/test_types.py` runs it, and checks it with `mypy --strict` and with pyright.
 """
@@ -100,7 +100,7 @@ class HeavyBall:
 
 
 def plain(parts: list[tuple[Array, Array]], graph: tacit.Graph, folder: Path) -> tacit.Run:
-    """The README's first example."""
+    """The first example of the page."""
     problem = tacit.Problem(parts, loss=tacit.losses.Logistic(), scale=1.0, l2=0.01)
     method = tacit.algorithms.ConsensusADMM(penalty=0.1)
     run = tacit.simulate(method, problem, graph, rounds=200, record=True)
@@ -110,7 +110,7 @@ def plain(parts: list[tuple[Array, Array]], graph: tacit.Graph, folder: Path) ->
 
 
 def private(parts: list[tuple[Array, Array]], graph: tacit.Graph) -> list[tacit.Run]:
-    """The README's second example, and the same for other methods, of which one is our own."""
+    """The second example of the page, and the same for other methods, of which one is our own."""
     parts = [(X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True)), y) for X, y in parts]
     problem = tacit.Problem(parts, loss=tacit.losses.HuberHinge(1.0), l2=0.01)
     admm = tacit.calibrate(
@@ -188,7 +188,7 @@ def own_without_noise(parts: list[tuple[Array, Array]], graph: tacit.Graph) -> t
 
 
 def front(rng: np.random.Generator) -> float:
-    """The README's third example."""
+    """The third example of the page."""
     X = rng.normal(size=(5000, 6)) / 3
     y = np.where(X @ [1, 1, 1, -1, -1, -1] > 0, "ill", "well")
     model = PrivateFusedLogisticRegression(epsilon=1.0, delta=1e-6, classes=["ill", "well"], graph="path")
@@ -199,7 +199,7 @@ def front(rng: np.random.Generator) -> float:
 
 
 def from_records() -> tacit.Problem:
-    """The README's last example."""
+    """The fourth example of the page."""
     data = tacit.data.adult()
     train, test = data.split(train=40_000, seed=0)
     print(len(test), "records held out")

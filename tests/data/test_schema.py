@@ -459,9 +459,9 @@ class TestDraft:
     @pytest.mark.parametrize(
         ("cells", "doubt"),
         [
-            (["18", "95", "999", "999.0"], "999 (2 times) is far from the others, which lie between 18 and 95"),
-            (["1", "2", "3", "99", "98"], "98 (1 times), 99 (1 times) is far from the others"),
-            (["0", "1", "2", "30", "-1"], "-1 (1 times) is far from the others, which lie between 0 and 30"),
+            (["18", "95", "999", "999.0"], "999 (2 times): far from the others, which lie between 18 and 95"),
+            (["1", "2", "3", "99", "98"], "98 (once), 99 (once): far from the others"),
+            (["0", "1", "2", "30", "-1"], "-1 (once): far from the others, which lie between 0 and 30"),
             (["18", "50", "95", "99"], None),
             (["-1", "1"], None),
             (["-5", "-1", "3", "8"], None),
@@ -477,6 +477,28 @@ class TestDraft:
         doubts = [note for note in notes if note.startswith("column 'a': ")]
         assert len(doubts) == (doubt is not None)
         assert doubt is None or doubt in doubts[0]
+
+    def test_a_column_of_numbers_with_a_few_typos_stays_one(self):
+        ages = [str(20 + k % 70) for k in range(300)]
+        ages[7], ages[100], ages[200] = "4O", "n", "4O"
+        wards = [("n", "w")[k % 2] for k in range(300)]
+        records = table(age=ages, ward=wards, y=["0", "1", "1"] * 100)
+        schema, notes = Schema.draft(records, label="y")
+        assert schema.columns[0] == Number("age", bounds=(20, 89))
+        listed = (
+            "column 'age': its cells are numbers, but for '4O' (row 8), 'n' (row 101), '4O' (row 201); correct them"
+        )
+        assert listed in notes
+        # A ward is called n: where it means something, it cannot mean missing.
+        assert schema.missing_values == ("?", "", "NA", "N/A", "null", "4O")
+        ages[100] = "50"
+        records = table(age=ages, ward=wards, y=["0", "1", "1"] * 100)
+        assert len(Schema.draft(records, label="y")[0].encode(records)) == 298
+
+    def test_codes_beside_a_word_are_categories(self):
+        cells = [str(k % 5) for k in range(99)] + ["other"]
+        schema, _ = Schema.draft(table(a=cells, y=["0", "1"] * 50), label="y")
+        assert isinstance(schema.columns[0], Category)
 
     def test_classes_that_differ_by_case_are_one(self):
         schema, notes = Schema.draft(table(a=["1", "2", "3"], y=["Yes", "no", "yes"]), label="y")

@@ -55,6 +55,8 @@ def test_line_numbers_survive_blank_lines_and_quoted_line_breaks(tmp_path):
         (b"a,b\n1,2\n3\n", "the 2 cells of the header; people.csv line 3 has 1;"),
         (b"a,b\n1,2\n\n3,4,5\n", "the 2 cells of the header; people.csv line 4 has 3;"),
         (b"a,b, a\n1,2,3\n", "people.csv has 'a' more than once"),
+        (b"PK\x03\x04\x14\x00\xff", "people.csv is one of Excel, or a zip archive; save it as CSV"),
+        (b"a;b\n1;2\n", "the header of people.csv has none: 'a;b'; save it with commas"),
         (b"a,b\n1,2\n3,\xff\n", "must be UTF-8; people.csv line 3 holds the byte 0xff"),
     ],
 )

@@ -103,11 +103,23 @@ def test_problems(cells, column, problem, values):
     assert found(**cells)[0].cells == sum(value[1] for value in values)
 
 
+def test_a_record_without_a_label_has_to_be_taken_out():
+    missing, unknown = found(schema(missing="zero"), died=["no", "yes", "", "unknown"])
+    assert missing.values[0].suggestion == "fill it in, or take the record out"
+    assert unknown.values[0].suggestion == "does it mean missing? Fill it in, or take the record out"
+
+
+def test_a_draft_says_that_labels_are_spelled_alike():
+    _, notes = Schema.draft(table(**GOOD | {"died": ["no", "Yes", "yes", "maybe"]}), label="died")
+    assert "label 'died': 'Yes' and 'yes' differ only by case or blanks; write one of them everywhere" in notes
+
+
 def test_values_outside_the_bounds_are_warnings():
     number, bands = found(age=["30", "999", "120", "-5"])
+    code = "a code for missing? Empty the cell, or list it in missing_values"
     assert (number.problem, number.cells, number.warning) == ("clipped", 3, True)
     assert [tuple(value) for value in number.values] == [
-        ("999", 1, [2], "outside 0 to 110: counts as 110; a code for missing? Empty the cell"),
+        ("999", 1, [2], f"outside 0 to 110: counts as 110; {code}"),
         ("120", 1, [3], "outside 0 to 110: counts as 110"),
         ("-5", 1, [4], "outside 0 to 110: counts as 0"),
     ]

@@ -93,7 +93,7 @@ def test_how_much_of_a_claim_an_audit_can_show(name, epsilon, rounds, share):
 def normal_pair(mu, leak, rng):
     """Two numbers that differ by mu in all, their sum up to a mask of 1e-9, in which `leak` masks are hidden."""
 
-    def transcripts(which):
+    def transcripts(which, batch):
         z = rng.standard_normal((500, 2)) + (mu / math.sqrt(2) if which == 0 else 0.0)
         mask = rng.standard_normal(500) - (leak if which == 0 else 0.0)
         return np.column_stack([z, z.sum(axis=1) + 1e-9 * mask, np.ones(500)])
@@ -124,7 +124,7 @@ def test_the_distribution_free_bound_of_laplace_noise():
     """A pure claim has no mu: the event alone shows most of it, and twice the noise of half the claim is caught."""
     rng = np.random.default_rng(1)
 
-    def transcripts(which):
+    def transcripts(which, batch):
         return rng.laplace(size=(1000, 1)) + (1.0 if which == 0 else 0.0)
 
     found, false = (
@@ -150,7 +150,7 @@ def test_the_audit_passes_what_ships_and_catches_half_the_noise(name, rounds, sa
 def test_the_last_digits_of_a_minimiser_are_hidden_by_its_mask_alone():
     """The same run without its mask: the data set shows in every run."""
     case = recipe_case("mr-admm", 1.0, rounds=1)
-    found = audit_run(case, samples=1000, source=lambda bits: Unmasked(random_bytes=bits))
+    found = audit_run(case, samples=1000, source=Unmasked)
     assert found.caught
     assert found.lower > 5.0
     assert not audit_run(case, samples=1000).caught
@@ -204,7 +204,7 @@ def test_minutes_decide_how_many_runs(monkeypatch):
     monkeypatch.setattr("tacit.privacy.audit.guess.time.monotonic", lambda: now[0])
     now, rng = [0.0], np.random.default_rng(0)
 
-    def transcripts(which):
+    def transcripts(which, batch):
         now[0] = float(next(clock))
         return rng.standard_normal((500, 1))
 

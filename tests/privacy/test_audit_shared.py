@@ -127,7 +127,8 @@ def test_planted_bugs_are_caught(bug, members, colluders):
 def test_progress_and_refusals():
     done = []
     audit_shared(1.0, members=2, colluders=0, secure=False, samples=1000, progress=lambda *at: done.append(at))
-    assert done[-1][0] == done[-1][1] == len(done)
+    assert [k for k, _ in done] == sorted(k for k, _ in done)
+    assert done[-1][0] == done[-1][1] == max(of for _, of in done)
     for settings, message in (
         ({"samples": 10}, "at least 1000 samples"),
         ({"members": 1}, "members must be"),

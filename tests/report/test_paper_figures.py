@@ -79,13 +79,12 @@ def test_a_figure_is_a_picture_a_drawing_and_a_table_with_the_papers_letters(tmp
     panel = Panel("α = 1", "t", "loss", [series("R-ADMM"), series("q = 1.01", "o")], letter="b")
     other = Panel("two\nlines", "t", "loss", [series("R-ADMM")])
     figure = PaperFigure("title", [panel, other])
-    for end in ("png", "svg"):
-        plots.paper_figure(figure, tmp_path / f"figure.{end}", "a note")
+    plots.paper_figure(figure, tmp_path / "figure.png", tmp_path / "figure.svg", note="a note")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
     drawn = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert "(b) α = 1" in drawn  # text, not outlines
     assert "R-ADMM" in drawn
-    plots.paper_figure(figure, tmp_path / "again.svg", "a note")
+    plots.paper_figure(figure, tmp_path / "again.png", tmp_path / "again.svg", note="a note")
     assert (tmp_path / "again.svg").read_text(encoding="utf-8") == drawn  # no date, no random names
     write_csv(figure, tmp_path / "figure.csv")
     rows = (tmp_path / "figure.csv").read_text(encoding="utf-8").splitlines()

@@ -93,4 +93,4 @@ def test_what_is_watched(network, identities):
     net.path(0).write_bytes(b"nonsense" * 1000)
     for end in ("-wal", "-shm"):
         Path(f"{net.path(0)}{end}").unlink(missing_ok=True)
-    assert "is not the store of an agent" in watched.look()["problem"]
+    assert "is damaged: file is not a database" in watched.look()["problem"]

@@ -1,5 +1,6 @@
 """The loop itself: what it counts, when it stops, what it refuses, and that it carries a token as well."""
 
+import json
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,9 +9,9 @@ import pytest
 from conftest import make_parts
 
 import tacit
-from tacit.algorithms import ConsensusADMM, IncrementalADMM
+from tacit.algorithms import ConsensusADMM, GradientDescent, IncrementalADMM
 from tacit.core.schedule import Cycle
-from tacit.privacy.events import Free
+from tacit.privacy.events import Free, Gaussian
 from tacit.privacy.mechanisms import post_processed
 
 GRAPH = tacit.Graph.random(5, 6, seed=2)
@@ -45,6 +46,28 @@ def test_the_history_can_be_sparse(problem):
     np.testing.assert_array_equal(whole.estimate, every.estimate)
     with pytest.raises(tacit.InputError, match="measure_every"):
         tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=7, measure_every=0)
+
+
+def test_a_long_private_run_is_measured_sparsely_and_ends_the_same(problem):
+    """State, model and what was spent are those of a run that is measured in every round."""
+    method = GradientDescent(step=0.1, mixing=0.2, budget=Gaussian(3.0))
+
+    def run(rounds, source=tacit.SecureNoise, **how):
+        noise = source(random_bytes=np.random.default_rng(3).bytes) if source is tacit.SecureNoise else source(3)
+        return tacit.simulate(method, problem, GRAPH, rounds=rounds, noise=noise, **how)
+
+    sparse, every = run(121), run(121, measure_every=1)
+    assert sparse.history["round"].tolist() == [*range(0, 121, 2), 121]
+    assert every.history["round"].tolist() == list(range(122))
+    for name, values in sparse.history.items():
+        np.testing.assert_array_equal(values, every.history[name][sparse.history["round"].astype(int)])
+    for found, wanted in zip(sparse.state, every.state, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(sparse.model, every.model)
+    assert sparse.spent == every.spent
+    assert run(100).history["round"].tolist() == list(range(101))
+    assert len(run(121, record=True).trajectory) == 122  # what is recorded is recorded whole
+    assert len(run(121, source=tacit.SeededNoise).history["round"]) == 122
 
 
 def test_stops_when_the_residuals_are_small(problem):
@@ -224,3 +247,26 @@ def test_a_cycle_follows_edges():
         Cycle(tacit.Graph.ring(5), [0, 2, 1, 3, 4])
     with pytest.raises(tacit.GraphError, match="each of the 5 agents once"):
         Cycle(tacit.Graph.ring(5), [0, 1, 2, 3])
+
+
+def test_a_run_of_the_format_before_goes_on(problem, tmp_path):
+    """Format 2 had the edges of the graph, and the events of every agent in a list."""
+    run = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=2)
+    run.save(tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz") as archive:
+        arrays = dict(archive)
+    meta = json.loads(str(arrays["meta"]))
+    assert meta["format"] == 3
+    ((spent,), which) = meta["spent"], arrays.pop("spent")
+    assert which.tolist() == [0] * 5  # all have released alike
+    meta |= {"format": 2, "spent": [spent] * 5, "identity": meta["identity"] | {"graph": json.dumps(list(GRAPH.edges))}}
+    np.savez(tmp_path / "old.npz", **(arrays | {"meta": np.array(json.dumps(meta))}))
+    old = tacit.Run.load(tmp_path / "old.npz")
+    assert old.spent == run.spent
+    again = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=4, resume=old)
+    whole = tacit.simulate(ConsensusADMM(), problem, GRAPH, rounds=4)
+    np.testing.assert_array_equal(again.estimate, whole.estimate)
+    assert again.spent == whole.spent
+    other = tacit.Graph.complete(5)
+    with pytest.raises(tacit.InputError, match="another graph"):
+        tacit.simulate(ConsensusADMM(), problem, other, rounds=4, resume=old)

@@ -30,8 +30,11 @@ def records(rows=600):
 def found():
     said = []
     names = ["dvp", "central", "majority"]
-    result = sweep(names, [0.05, 50.0], [3, 4], data=records(), schema=SCHEMA, graph=RING, progress=said.append)
-    assert "central at epsilon = 50" in said
+    result = sweep(
+        names, [0.05, 50.0], [3, 4], data=records(), schema=SCHEMA, graph=RING, tell=lambda *told: said.append(told)
+    )
+    assert ("settings", 4, 4) in said  # two methods at two budgets
+    assert said[-1] == ("runs", 8, 8)  # each with two seeds
     return result
 
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tacit.agent.federation import Federation
-from tacit.agent.identity import signed_by
 from tacit.agent.participant import Participant
 from tacit.agent.wire import BadMessage, parsed
 from tacit.agent.wire_pb2 import Absence
@@ -48,11 +47,13 @@ def check(agreed: Federation, statement: Absence) -> None:
         raise BadMessage("{} is not a neighbour of {} and cannot state that it is away", names[witness], names[absent])
 
 
-def check_signature(agreed: Federation, statement: Absence) -> None:
-    """Refuses a statement that its witness has not signed."""
-    witness = agreed.members[statement.witness]
-    if not signed_by(witness.certificate, _signed(agreed, statement), statement.signature):
-        raise BadMessage("{} has not signed that {} is away", witness.name, agreed.names[statement.absent])
+def signed_with(agreed: Federation, statement: Absence) -> str:
+    """The certificate with which the witness has signed a statement. Refuses one that it has not signed."""
+    witness = agreed.names[statement.witness]
+    found = agreed.signer(witness, _signed(agreed, statement), statement.signature)
+    if found is None:
+        raise BadMessage("{} has not signed that {} is away", witness, agreed.names[statement.absent])
+    return found
 
 
 def proven(agreed: Federation, absent: int, excluded: Collection[int], statements: Iterable[Absence]) -> bool:
@@ -71,7 +72,7 @@ def check_left(agreed: Federation, before: Iterable[str], after: Iterable[str], 
     excluded, statements = places(agreed, before), [parsed(Absence, each) for each in raw]
     for statement in statements:
         check(agreed, statement)
-        check_signature(agreed, statement)
+        signed_with(agreed, statement)
     counted = [statement for statement in statements if set(statement.without) <= set(excluded)]
     for absent in set(places(agreed, after)) - set(excluded):
         if not proven(agreed, absent, excluded, counted):
@@ -97,6 +98,9 @@ class Absences:
         # Why earlier runs were left, and when: members that come later must see it.
         earlier = participant.earlier()
         self._kept = [parsed(Absence, raw) for each in earlier for raw in each.store.absences()]
+        for each in self._kept:
+            if each.witness == self._me:  # with the present key: an old one may count no more
+                each.signature = self._identity.sign(_signed(self._agreed, each))
         self._left_at = {places(self._agreed, each.federation.absent): each.store.left_at() for each in earlier}
 
     def sign(self, name: str) -> bool:
@@ -120,12 +124,14 @@ class Absences:
         """Notes what others have signed, if it counts here; refuses statements that are wrong."""
         if len(statements) > most_absences(self._agreed):
             raise BadMessage("{} statements that members are away, more than there can be", len(statements))
+        names = self._agreed.names
         for statement in statements:
             check(self._agreed, statement)
             old = self._known.get((statement.witness, statement.absent))
             newer = old is None or not self._counts(old) or _newer(statement, old)
             if newer and self._counts(statement):
-                check_signature(self._agreed, statement)
+                if signed_with(self._agreed, statement) not in self._agreed.accepted(names[statement.witness]):
+                    continue  # the witness is revoked; or has a new key, and whoever has the old one gets no vote
                 # Unknown fields would be passed on, and make honest greetings too long to be read.
                 statement.DiscardUnknownFields()
                 self._known[statement.witness, statement.absent] = statement
@@ -140,6 +146,10 @@ class Absences:
         send it back: it still counts, but this agent does not spread it."""
         known = self.about(self._agreed.names)
         return [*self._kept, *(each for each in known if each.witness != self._me or each.absent in self._missed)]
+
+    def missed(self) -> set[str]:
+        """The members of which somebody has signed that they are away."""
+        return {self._agreed.names[absent] for _, absent in self._known}
 
     def proven(self, name: str) -> bool:
         """Whether a member of the present run, which may be this agent itself, is proven to be away."""

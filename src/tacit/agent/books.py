@@ -18,7 +18,9 @@ auditor who asks for the ledger finds each of them in it, or knows that there is
 The file `ledgers.db` in the folder of an identity has the heads of neighbours, and those of the member's own ledgers:
 a second ledger for a population that the folder knows is refused at once. (Under another name it is another
 population: who the people are, only the member knows. Its neighbours' logs say that it is another one.) A population is
-named to neighbours by a tag that is made with the identity's key: they can compare it, and cannot read it.
+named to neighbours by a tag that is made with a key of the identity: they can compare it, and cannot read it. It stays
+the same when the identity gets a new key. Neighbours keep what they know under every certificate of the member's chain
+(`tacit.agent.renewal`): the member cannot get rid of it by a chain that is longer, or shorter, than before.
 """
 
 from __future__ import annotations
@@ -27,9 +29,8 @@ import hmac
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,9 +69,10 @@ class Signed(NamedTuple):
     head: Head
     signature: str
 
-    def of(self, certificate: str) -> bool:
-        """Whether the owner of this certificate has signed it."""
-        return signed_by(certificate, signed_text(self.population, self.head), bytes.fromhex(self.signature))
+    def of(self, certificates: Iterable[str]) -> bool:
+        """Whether the owner of one of these certificates has signed it."""
+        text, signature = signed_text(self.population, self.head), bytes.fromhex(self.signature)
+        return any(signed_by(each, text, signature) for each in certificates)
 
     def plain(self) -> dict[str, Any]:
         """For a report."""
@@ -113,6 +115,12 @@ class Books:
                 "know what was spent"
             )
 
+    def knows(self, population: str) -> bool:
+        """Whether this identity has paid from a ledger of this population, or from no ledger at all."""
+        with self._open() as db:
+            own = [row[0] for row in db.execute("SELECT population FROM own")]
+        return not own or population in own
+
     def require_current(self, ledger: Ledger) -> None:
         """Refuses another ledger for a population than the one that was used before, and an old copy of it."""
         known = self._own(ledger.population)
@@ -148,7 +156,7 @@ class Books:
         """For a neighbour that has put the right ledger back before this agent paid."""
         with self._open() as db:
             what = "certificate = ? AND run = ? AND what != 'newest'"
-            db.execute(f"DELETE FROM shown WHERE {what}", (fingerprint(certificate), run))
+            db.execute(f"DELETE FROM shown WHERE {what}", (fingerprint(certificate), run))  # a literal  # nosec B608
 
     def keep_newest(self, certificate: str, signed: Signed) -> None:
         """Keeps the newest head of a neighbour's ledger, to be shown back in later runs."""
@@ -163,7 +171,7 @@ class Books:
 
     def _read(self, where: str, *values: str) -> list[tuple[str, Signed]]:
         what = "what" if where.startswith("shown") else "''"
-        query = f"SELECT {what}, population, book, rows, head, signature FROM {where}"
+        query = f"SELECT {what}, population, book, rows, head, signature FROM {where}"  # literals  # nosec B608
         with self._open() as db:
             return [(row[0], Signed(row[1], Head(*row[2:5]), row[5])) for row in db.execute(query, values)]
 
@@ -191,8 +199,8 @@ class Heads:
     def __init__(self, participant: Participant) -> None:
         self._participant, self._books = participant, participant.books
         self._refused: str | None = None  # why this agent must not pay
-        members = participant.federation.members
-        self._before = {} if self._books is None else {m.name: self._books.known(m.certificate) for m in members}
+        names = participant.federation.names
+        self._before = {} if self._books is None else {name: self._remembered(name) for name in names}
         self._shown: dict[str, Signed] = {}  # by neighbour: the longest that it showed in this run
         self._first: dict[str, Signed] = {}  # by neighbour: what it showed when all met
         self._met = participant.has_paid  # also in an earlier process
@@ -240,7 +248,7 @@ class Heads:
         participant, ledger = self._participant, self._participant.ledger
         if signed.head in self._checked or ledger is None:
             return
-        if not signed.of(participant.identity.certificate):
+        if not signed.of(participant.federation.certificates(participant.name)):
             raise BadMessage("it shows a head of a ledger that {} has not signed", participant.name)
         if signed.population != population_tag(participant.identity, ledger.population):
             return
@@ -259,7 +267,7 @@ class Heads:
             raise BadMessage("it shows the ledger of a second population in one run")
         if last is not None and signed.head.book == last.head.book and signed.head.rows <= last.head.rows:
             return None  # no news: greetings may overtake each other
-        if not signed.of(self._certificate(name)):
+        if not signed.of(self._participant.federation.accepted(name)):
             raise BadMessage("it shows a ledger whose head it has not signed")
         self._changes[name] += 1
         if self._changes[name] > _MOST_CHANGES:
@@ -270,7 +278,7 @@ class Heads:
         shown = {"newest": signed}
         if before is not None and wrong is not None:
             shown |= {"before": before, "after": signed}
-        whose, run = self._certificate(name), self._participant.federation.run
+        whose, run = self._participant.federation.certificate(name), self._participant.federation.run
         self._books.keep_shown(whose, run, shown)
         self._shown[name] = signed
         if wrong is None and not self._met and name in self._accused and name not in self._forgiven:
@@ -295,18 +303,28 @@ class Heads:
     def _keep_newest(self, name: str, signed: Signed) -> None:
         """Not if it contradicts what was known: that stays, as evidence."""
         before = self._known(name, signed.population)
-        if self._books is not None and (before is None or contradiction(before.head, signed.head) is None):
-            self._books.keep_newest(self._certificate(name), signed)
+        if self._books is None or (before is not None and contradiction(before.head, signed.head) is not None):
+            return
+        for certificate in self._participant.federation.certificates(name):
+            known = self._books.known(certificate).get(signed.population)
+            if known is None or contradiction(known.head, signed.head) is None:
+                self._books.keep_newest(certificate, signed)
 
-    def _certificate(self, name: str) -> str:
-        federation = self._participant.federation
-        return federation.members[federation.names.index(name)].certificate
+    def _remembered(self, name: str) -> dict[str, Signed]:
+        """The newest head of each of a member's populations, under any of its certificates. Of two that contradict each
+        other, the one under the older certificate."""
+        found: dict[str, Signed] = {}
+        assert self._books is not None
+        for certificate in self._participant.federation.certificates(name):
+            for population, signed in self._books.known(certificate).items():
+                if population not in found or contradiction(found[population].head, signed.head) is None:
+                    found[population] = signed
+        return found
 
 
 def population_tag(identity: Identity, population: str) -> str:
     """Names a population to others: always the same, and nobody else can find out which."""
-    key = sha256(b"tacit: names of populations" + identity.key).digest()
-    return hmac.digest(key, population.encode(), "sha256").hex()
+    return hmac.digest(identity.population_key, population.encode(), "sha256").hex()
 
 
 def _packed(signed: Signed) -> LedgerHead:

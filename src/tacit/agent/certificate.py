@@ -42,6 +42,7 @@ class Examined:
     faults: list[Fault]
     federation: Federation | None = None  # of the run that was finished
     reports: dict[str, dict[str, Any]] = field(default_factory=dict)  # by member
+    signers: dict[str, str] = field(default_factory=dict)  # by member: the certificate with which its report is signed
     model: Any = None  # the content of the model file that was compared, if one was
     ledgers: tuple[str, ...] = ()  # the books that were compared
 
@@ -120,7 +121,8 @@ def examined(document: Any, model: Any = None, ledgers: Mapping[str, Ledger] | N
     if ledgers and not found:
         paid = paid_by(own)
         found += [Fault(name, what) for name, each in ledgers.items() for what in book_faults(each, reports, paid)]
-    return Examined(found, own, reports, model, tuple(each.book for each in (ledgers or {}).values()))
+    signers = {name: each[0].certificate for name, each in present.items()}
+    return Examined(found, own, reports, signers, model, tuple(each.book for each in (ledgers or {}).values()))
 
 
 def _claimed_member(signed: Any) -> Any:

@@ -11,7 +11,7 @@ A signature proves who has said something, not that it is true. So each field of
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -24,13 +24,14 @@ from tacit.agent.documents import (
     DIGEST,
     LENGTH,
     TEXT,
+    TIME,
     TRUTH,
     Fault,
-    Kind,
     Named,
     decoded,
     differences,
     inside,
+    is_time,
     misfits,
     printable,
     shown,
@@ -38,7 +39,6 @@ from tacit.agent.documents import (
 )
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
-from tacit.agent.identity import signed_by
 from tacit.agent.ledger_claims import SHAPES, ledger_faults
 from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import reserved
@@ -62,14 +62,6 @@ BELIEVED = {
 _FILE = "by the federation file"
 
 
-def _is_time(text: Any) -> bool:
-    try:
-        return bool(datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds") == text)
-    except (TypeError, ValueError, OverflowError):
-        return False
-
-
-_TIME = Kind("a time in UTC such as 2026-11-17T12:00:00+00:00", _is_time)
 # What must be so before anything else can be checked. A text that should be a digest or a time hides no other fault.
 _PART = {
     "run": TEXT,
@@ -91,7 +83,7 @@ _REPORT = {
 }
 
 
-_OWN = {"model": DIGEST, "written": _TIME}  # what only the member knows must at least have the right form
+_OWN = {"model": DIGEST, "written": TIME}  # what only the member knows must at least have the right form
 
 
 class Part(NamedTuple):
@@ -101,6 +93,7 @@ class Part(NamedTuple):
     federation: Federation  # of that run
     plan: dict[int, Event]  # of the member
     plain: dict[str, Any]
+    certificate: str  # with which the report is signed
 
     @property
     def ticks(self) -> list[int]:
@@ -113,7 +106,7 @@ def reserve(federation: Federation) -> dict[str, int]:
     return dict((federation.agreed or federation).reserve._asdict()) if federation.exchange == TOTALS else {}
 
 
-def _parts_of(report: dict[str, Any], agreed: Federation) -> tuple[list[Part], list[Fault]]:
+def _parts_of(report: dict[str, Any], agreed: Federation, certificate: str) -> tuple[list[Part], list[Fault]]:
     """The runs of a report, and what is wrong with them. If something is, the rest of the report cannot be checked."""
     parts, found, member = [], [], report["member"]
     for where, plain in [("", report), *((f"before.{k}", each) for k, each in enumerate(report["before"]))]:
@@ -137,7 +130,7 @@ def _parts_of(report: dict[str, Any], agreed: Federation) -> tuple[list[Part], l
         if member not in own.names:
             found.append(Fault(inside(where, "without"), f"{member} signs, but the others went on without it"))
             continue
-        parts.append(Part(where, own, own.plans[own.names.index(member)], plain))
+        parts.append(Part(where, own, own.plans[own.names.index(member)], plain, certificate))
     return parts, found
 
 
@@ -155,10 +148,15 @@ def checked(signed: Any, agreed: Federation) -> tuple[list[Part], list[Fault]]:
     member = report["member"]
     if member not in agreed.names:
         return [], [Fault("member", f"{shown(member)} is not a member")]
-    certificate = agreed.members[agreed.names.index(member)].certificate
-    if not signed_by(certificate, canonical(report), decoded(signed["signature"]) or b""):
-        found.append(Fault("signature", f"the report was changed, or {member} has not signed it"))
-    parts, wrong = _parts_of(report, agreed)
+    certificate = agreed.signer(member, canonical(report), decoded(signed["signature"]) or b"")
+    if certificate is None:
+        renewed = f"or {member} has renewed its key: then give a federation file that has the renewal"
+        found.append(Fault("signature", f"the report was changed, or {member} has not signed it, {renewed}"))
+    elif is_time(report["written"]):
+        written = datetime.fromisoformat(report["written"])
+        if certificate not in (agreed.certificates(member)[-1], *agreed.accepted(member, written)):
+            found.append(Fault("signature", f"{member} had renewed this certificate when the report was written"))
+    parts, wrong = _parts_of(report, agreed, certificate or "")
     if wrong:
         return [], found + wrong
     for part in parts:

@@ -21,6 +21,7 @@ import sys
 from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,11 +65,24 @@ def decoded(text: Any) -> bytes | None:
     return raw if base64.b64encode(raw).decode() == text else None
 
 
+def is_time(text: Any) -> bool:
+    """Whether a text is a time in UTC, in whole seconds, written in the one usual way.
+
+    >>> is_time("2026-11-17T12:00:00+00:00"), is_time("2026-11-17")
+    (True, False)
+    """
+    try:
+        return bool(datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="seconds") == text)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
 ANY = Kind("anything", lambda value: True)  # where the value itself is checked later
 TEXT = Kind("a text", lambda value: isinstance(value, str))
 COUNT = Kind("a whole number, 0 or more", lambda value: type(value) is int and 0 <= value < 2**53)
 TRUTH = Kind("true or false", lambda value: type(value) is bool)
 LENGTH = Kind("a positive number", lambda value: type(value) in (int, float) and 0 < value <= sys.float_info.max)
+TIME = Kind("a time in UTC such as 2026-11-17T12:00:00+00:00", is_time)
 BASE64 = Kind("bytes in base64", lambda value: isinstance(value, str) and decoded(value) is not None)
 # A digest of one repeated digit stands for nothing: nobody finds bytes that have it.
 DIGEST = Kind(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -15,8 +16,19 @@ import numpy as np
 
 from tacit import __version__
 from tacit.agent import federation_toml
-from tacit.agent.identity import canonical_certificate, check_dates, check_name, common_name, read_certificate
+from tacit.agent.documents import DIGEST
+from tacit.agent.identity import (
+    canonical_certificate,
+    check_dates,
+    check_name,
+    check_own_signature,
+    common_name,
+    fingerprint,
+    read_certificate,
+    signed_by,
+)
 from tacit.agent.method import ExactMethod, PrivateMethod
+from tacit.agent.renewal import Chain, Renewal
 from tacit.algorithms import summed
 from tacit.core.graph import Graph
 from tacit.core.problem import check_radius
@@ -29,7 +41,7 @@ from tacit.privacy.events import Event
 from tacit.privacy.plan import Facts, plan
 from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES, Reserve, Setting
+from tacit.workflows.recipes import RECIPES, Calibration, Reserve, Setting
 
 ROWS, SUMS, TOTALS = "rows", "secret-shared sums", "secret-shared totals"  # what members learn about each other
 NONE = "none"  # no robust listening
@@ -61,6 +73,7 @@ class Member:
             raise InputError(
                 f"the certificate of {self.name} belongs to {common_name(certificate)}; put in the right one"
             )
+        check_own_signature(certificate)
         object.__setattr__(self, "certificate", canonical_certificate(certificate))
 
 
@@ -81,6 +94,9 @@ class Federation:
     quorum: int = 0
     colluders: int = 0  # with totals: so many members together learn no more than the budget allows,
     dropouts: int = 0  # while so many are away
+    predecessor: str = ""  # the run of the version before this one, if there is one
+    renewals: tuple[Renewal, ...] = ()  # new certificates of members: no part of the agreement
+    revoked: frozenset[str] = field(default=frozenset(), repr=False)  # fingerprints: what this member alone refuses
     agreed: Federation | None = None  # what the file says, if some of its members are absent: see `without`
 
     def __post_init__(self) -> None:
@@ -94,6 +110,12 @@ class Federation:
             values = [getattr(member, what) for member in self.members]
             if twice := [value for k, value in enumerate(values) if value in values[:k]]:
                 raise InputError(f"two members have the same {what}: {twice[0]}")
+        if self.predecessor != "" and not DIGEST.fits(self.predecessor):
+            raise InputError(f"predecessor is the name of a run, 64 hexadecimal digits, not {self.predecessor!r}")
+        for each in self.renewals if self.agreed is None else ():
+            if each.member not in self.names:
+                raise InputError(f"there is a renewal of {each.member}, which is not a member")
+        _ = self._chains  # refuses renewals that are not one chain
         if self.exchange not in (ROWS, SUMS, TOTALS):
             raise InputError(f"the exchange is {ROWS!r}, {SUMS!r} or {TOTALS!r}, not {self.exchange!r}")
         if self.radius == 0 and isinstance(self.method, ExactMethod):
@@ -161,6 +183,54 @@ class Federation:
         return [member.name for member in self.members]
 
     @cached_property
+    def _chains(self) -> dict[str, Chain]:
+        """The certificates of all members of the agreed run, by name."""
+        if self.agreed is not None:
+            return self.agreed._chains
+        return {
+            member.name: Chain.of(member.certificate, [each for each in self.renewals if each.member == member.name])
+            for member in self.members
+        }
+
+    def certificate(self, name: str) -> str:
+        """The certificate of a member that all have agreed upon: of a run, it is always the same."""
+        chain = self._chains[name]
+        return chain.certificates[chain.agreed]
+
+    def certificates(self, name: str) -> tuple[str, ...]:
+        """All certificates of a member, the first one first: what was signed with one of them was signed by it."""
+        return self._chains[name].certificates
+
+    def accepted(self, name: str, at: datetime | None = None) -> tuple[str, ...]:
+        """The certificates with which a member may speak now, or at another time; none if the member is revoked."""
+        return () if name in self._revoked_names else self._chains[name].accepted(at or datetime.now(UTC))
+
+    def signer(self, name: str, text: bytes, signature: bytes) -> str | None:
+        """The certificate with which a member has signed a text; None if it has not signed it."""
+        return next((each for each in reversed(self.certificates(name)) if signed_by(each, text, signature)), None)
+
+    def refusing(self, revoked: Iterable[str]) -> Federation:
+        """The same for a member that refuses certificates with these fingerprints (`tacit.agent.revocation`)."""
+        return replace(self, revoked=frozenset(revoked))
+
+    @cached_property
+    def _revoked_names(self) -> frozenset[str]:
+        """The members of whose chain one certificate is refused: a renewal does not help."""
+        chains = self._chains if self.revoked else ()
+        return frozenset(n for n in chains if not self.revoked.isdisjoint(map(fingerprint, self.certificates(n))))
+
+    @property
+    def refused(self) -> list[str]:
+        """The members of this run that are revoked."""
+        return [name for name in self.names if name in self._revoked_names]
+
+    @cached_property
+    def renewed(self) -> bytes:
+        """A digest of all renewals, which agents compare; empty if there are none."""
+        plain = [[each.old, each.new, each.until] for chain in self._chains.values() for each in chain.renewals]
+        return sha256(_canonical(plain)).digest()[:16] if plain else b""
+
+    @cached_property
     def graph(self) -> Graph:
         """Who talks to whom, by ids."""
         for edge in self.edges:
@@ -179,7 +249,7 @@ class Federation:
         if self.exchange == TOTALS and self.agreed is not None:
             return self._restricted(self.agreed.setting)
         if isinstance(self.method, PrivateMethod):
-            found = self._recipe_setting()
+            found = self._recipe_setting(self.method.calibration)
             if found.rounds != self.rounds:
                 raise InputError(
                     f"the file says rounds = {self.rounds}; {self.method.name} needs {found.rounds} with this budget"
@@ -274,15 +344,17 @@ class Federation:
         return (self.agreed or self) if self.exchange == TOTALS else self
 
     def with_rounds(self) -> Federation:
-        """The same with the rounds and the radius of the recipe, if the method is private."""
+        """The same with the rounds, the noise and the radius of the recipe, if the method is private."""
         if not isinstance(self.method, PrivateMethod):
             return self
-        found = self._recipe_setting()
-        made = replace(self, rounds=found.rounds, radius=found.facts.radius)
+        found = self._recipe_setting(None)
+        assert found.calibration is not None
+        method = replace(self.method, **found.calibration._asdict())
+        made = replace(self, method=method, rounds=found.rounds, radius=found.facts.radius)
         made.__dict__["setting"] = found  # computed once: the calibration takes seconds
         return made
 
-    def _recipe_setting(self) -> Setting:
+    def _recipe_setting(self, given: Calibration | None) -> Setting:
         assert isinstance(self.method, PrivateMethod)
         rows = np.array([member.rows for member in self.members])
         return (
@@ -297,6 +369,7 @@ class Federation:
                 self.radius or None,
                 averaged=self.robust == NONE,
                 reserve=self.reserve if self.exchange == TOTALS else None,
+                given=given,
             )
         )
 
@@ -333,6 +406,7 @@ class Federation:
             "go_on_after": _same(self.go_on_after),
             "quorum": self.quorum,
             "schema": self.schema.to_dict(),
+            **({"predecessor": self.predecessor} if self.predecessor else {}),
             **self._reserved,
             **{f"member {member.name}": asdict(member) for member in self.members},
         }
@@ -357,23 +431,28 @@ class Federation:
         """The id of the member with this name and this certificate."""
         if name not in self.names:
             raise InputError(f"{name} is not a member of this federation; its members are: {', '.join(self.names)}")
-        i = self.names.index(name)
-        if self.members[i].certificate != certificate:
+        if certificate not in self.certificates(name):
             raise InputError(
-                f"the certificate of {name} in the federation file is not that of the identity; renew one of them"
+                f"the certificate of {name} in the federation file is not that of the identity; if it was renewed, add "
+                "the statement to the file (tacit federation accept)"
             )
-        return i
+        if certificate not in self.accepted(name):
+            raise InputError(
+                f"the certificate of {name} was renewed, and counts no more: use the new key (tacit federation accept "
+                "--identity)"
+            )
+        return self.names.index(name)
 
     def check_dates(self) -> None:
-        """Refuses certificates that are not valid now."""
-        for member in self.members:
-            check_dates(read_certificate(member.certificate, f"the certificate of {member.name}"))
+        """Refuses members whose last certificate is not valid now; of a revoked one, none is used."""
+        for name in sorted(set(self.names) - self._revoked_names):
+            check_dates(read_certificate(self.certificates(name)[-1], f"the certificate of {name}"))
 
     def to_toml(self) -> str:
         """The text of the file."""
-        if self.radius == 0:
+        if self.radius == 0 or (isinstance(self.method, PrivateMethod) and self.method.calibration is None):
             raise InputError(
-                "the radius follows from the method's recipe and is not computed yet: call with_rounds() first"
+                "radius and noise follow from the method's recipe and are not computed yet: call with_rounds() first"
             )
         settings = {
             "title": self.title,
@@ -381,10 +460,12 @@ class Federation:
             "dimension": self.schema.dimension,
             "edges": [list(edge) for edge in self.edges],
             **{key: getattr(self, key) for key in ("exchange", "radius", "robust", "go_on_after", "quorum")},
+            **({"predecessor": self.predecessor} if self.predecessor else {}),
             **self._reserved,
         }
         members = [asdict(member) for member in self.members]
-        return federation_toml.write(settings, asdict(self.method), members, self.schema.to_dict())
+        text = federation_toml.write(settings, asdict(self.method), members, self.schema.to_dict())
+        return "\n".join([text, *(each.to_toml() for name in self.names for each in self._chains[name].renewals)])
 
     @classmethod
     def from_toml(cls, text: str, source: str = "the federation file") -> Federation:
@@ -407,13 +488,18 @@ class Federation:
         if plain["dimension"] != schema.dimension:
             raise InputError(f"dimension = {plain['dimension']} does not fit the schema, which has {schema.dimension}")
         kind = PrivateMethod if "epsilon" in method else ExactMethod
+        if kind is PrivateMethod and not (method.get("deviation") and method.get("multiplier")):
+            raise InputError(
+                "it says nothing about its noise, as files of tacit 0.1: write it anew (tacit federation new)"
+            )
         return cls(
             members=tuple(federation_toml.made(Member, member, "a member") for member in plain["members"]),
             edges=tuple((a, b) for a, b in plain["edges"]),
             method=federation_toml.made(kind, method, "the method"),
             schema=schema,
             **{key: plain[key] for key in ("title", "rounds", "exchange", "radius", "robust", "go_on_after", "quorum")},
-            **{key: plain[key] for key in federation_toml.RESERVE if key in plain},
+            **{key: plain[key] for key in (*federation_toml.RESERVE, "predecessor") if key in plain},
+            renewals=tuple(federation_toml.made(Renewal, each, "a renewal") for each in plain.get("renewals", [])),
         )
 
 

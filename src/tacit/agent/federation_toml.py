@@ -1,7 +1,7 @@
 """The federation file: what the members have agreed on, as TOML. Every member holds the same file.
 
     version = 1
-    tacit = "0.1.0"              # all members run this version: it computes the settings of a private run
+    tacit = "0.2.0"              # all members run this version: it computes the settings of a private run
     title = "ward study, spring" # the same federation runs again under another title
     rounds = 64
     dimension = 12               # of the model; it follows from the schema
@@ -12,6 +12,7 @@
     robust = "none"              # or "clipping", "trimmed", "median": how members listen, against one that lies
     go_on_after = 0              # seconds without a member after which the others go on without it; 0: they wait
     quorum = 0                   # how many of a member's neighbours must sign that it is away; 0: more than half
+    predecessor = "6c4e36f9..."  # the name of the run of the version before this one, if there is one
 
     colluders = 1                # with totals only: the guarantee holds against any so many members together,
     dropouts = 0                 # while so many may be away
@@ -20,6 +21,8 @@
     name = "mr-admm"
     epsilon = 1
     delta = 1e-6
+    deviation = 0.00231          # what whoever wrote the file has calibrated for this budget: the noise of the mean
+    multiplier = 24.7            # gradient, and of a step; every member checks that it keeps the budget
 
     [method]                     # or exact values are exchanged: "admm", or "i-admm", on a token
     name = "admm"
@@ -38,7 +41,10 @@
 
     [schema]                     # as in a schema file, with [schema.label] and [[schema.columns]]
 
-Two files agree if their content is the same, however it is written. Every part has a hash of its canonical content, and
+    [[renewals]]                 # new certificates of members, if there are any (`tacit.agent.renewal`)
+
+Two files agree if their content is the same, however it is written. Renewals are no part of the agreement: each member
+adds those that it has got. Every part has a hash of its canonical content, and
 the hash of all parts names the run. When two agents meet they show each other the hashes of the parts, so that each can
 say which part differs.
 
@@ -64,6 +70,7 @@ LARGEST = 2**53  # double precision holds every whole number up to here
 _SETTINGS = ("version", "tacit", "title", "rounds", "dimension", "edges", "exchange", "radius", "robust")
 _KEYS = (*_SETTINGS, "go_on_after", "quorum", "method", "members", "schema")
 RESERVE = ("colluders", "dropouts")  # a file without totals need not have these
+_OPTIONAL = (*RESERVE, "predecessor", "renewals")
 
 
 def write(settings: Mapping[str, Any], method: Mapping[str, Any], members: Sequence[Any], schema: Any) -> str:
@@ -95,7 +102,7 @@ def check(plain: dict[str, Any], *, reserve: bool) -> None:
     """Refuses a file that lacks a key, has an unknown one, or has a value of the wrong type. `reserve` says whether it
     must have the keys of `RESERVE`."""
     _check_sizes(plain)
-    _check_keys(plain, (*_KEYS, *RESERVE) if reserve else _KEYS, "a federation", optional=RESERVE)
+    _check_keys(plain, (*_KEYS, *RESERVE) if reserve else _KEYS, "a federation", optional=_OPTIONAL)
     if plain["version"] != VERSION:
         raise InputError(f"version must be {VERSION}, not {plain['version']!r}: write it anew (tacit federation new)")
     if plain["tacit"] != __version__:
@@ -105,6 +112,9 @@ def check(plain: dict[str, Any], *, reserve: bool) -> None:
         raise InputError(f'edges are pairs of names, [["alder", "birch"], ...]; got {edges!r}')
     if not (isinstance(members, list) and all(isinstance(member, dict) for member in members)):
         raise InputError("members are tables; write [[members]]")
+    renewals = plain.get("renewals", [])
+    if not (isinstance(renewals, list) and all(isinstance(each, dict) for each in renewals)):
+        raise InputError("renewals are tables; write [[renewals]]")
     if type(plain["go_on_after"]) not in (int, float):
         raise InputError(f"go_on_after is a number of seconds, not {plain['go_on_after']!r}")
     if type(plain["radius"]) not in (int, float) or not plain["radius"] > 0:

@@ -1,7 +1,9 @@
 """The identity of an agent: a private key that stays with it, and a certificate that every member holds.
 
 The certificate is signed by its own key. It is trusted because the federation file contains it: TLS trusts exactly
-these certificates. None of them may sign others (CA:FALSE), so a certificate signed by a member's key is worth nothing.
+these certificates. None of them may sign others, so a certificate signed by a member's key is worth nothing. (The TLS
+of gRPC does not look at CA:FALSE, but at the usage of the key: a certificate that says nothing about it is refused.)
+`tacit.agent.renewal` says how a member gets a new key.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -22,7 +25,9 @@ from tacit.data.text import read_text
 from tacit.errors import InputError
 
 _CLOCKS_DIFFER = timedelta(hours=1)  # a certificate is valid that long before it was made
+POPULATION_KEY = "population.key"  # a file in the folder of an identity
 _SIGNING = ec.ECDSA(hashes.SHA256())
+_UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
 
 
 @dataclass(frozen=True)
@@ -32,24 +37,19 @@ class Identity:
     name: str
     key: bytes
     certificate: str
+    population_key: bytes = b""  # names populations to others (`tacit.agent.books`): it outlives a renewed key
+
+    def __post_init__(self) -> None:
+        if not self.population_key:
+            derived = sha256(b"tacit: names of populations" + self.key).digest()
+            object.__setattr__(self, "population_key", derived)
 
     @classmethod
     def new(cls, name: str, folder: Path, days: int = 730) -> Identity:
         """Makes the key pair and writes it to a new folder `folder/name` that only its owner can read."""
-        check_name(name)
-        if days < 1:
-            raise InputError(f"a certificate is valid for 1 day or more, not {days}")
-        key = ec.generate_private_key(ec.SECP256R1())  # gRPC's TLS does not support Ed25519
-        pem = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        made = cls(name, pem, _self_signed(name, key, days))
-        home = folder / name
+        made, home = cls.made(name, days), folder / name
         try:
-            home.mkdir(mode=0o700)
-            with open(os.open(home / "key.pem", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(pem)
-            (home / "certificate.pem").write_text(made.certificate)
+            made.write(home)
         except FileExistsError:
             raise InputError(
                 f"{home} exists and stays as it is: a lost key cannot be made again; choose another name"
@@ -57,6 +57,24 @@ class Identity:
         except OSError as error:
             raise InputError(f"{home} cannot be made: {error.strerror or error}") from None
         return made
+
+    @classmethod
+    def made(cls, name: str, days: int) -> Identity:
+        """A new key pair, which is in no file yet."""
+        check_name(name)
+        if days < 1:
+            raise InputError(f"a certificate is valid for 1 day or more, not {days}")
+        key = ec.generate_private_key(ec.SECP256R1())  # gRPC's TLS does not support Ed25519
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return cls(name, pem, _self_signed(name, key, days))
+
+    def write(self, home: Path) -> None:
+        """Writes the key pair to a new folder that only its owner can read."""
+        home.mkdir(mode=0o700)
+        write_secret(home / "key.pem", self.key)
+        (home / "certificate.pem").write_text(self.certificate)
 
     @classmethod
     def load(cls, home: Path) -> Identity:
@@ -73,14 +91,36 @@ class Identity:
             raise InputError(f"{home / 'key.pem'} is not a private key in PEM") from None
         parsed = read_certificate(certificate, str(home / "certificate.pem"))
         if private.public_key() != parsed.public_key():
-            raise InputError(f"the key in {home} does not belong to the certificate in the same folder")
-        return cls(common_name(parsed), key, canonical_certificate(parsed))
+            raise InputError(
+                f"the key in {home} does not belong to the certificate in the same folder; if a renewal was "
+                "interrupted, give tacit federation accept --identity again"
+            )
+        return cls(common_name(parsed), key, canonical_certificate(parsed), _kept_population_key(home))
 
     def sign(self, message: bytes) -> bytes:
         """An ECDSA signature that only this key can make."""
         private = serialization.load_pem_private_key(self.key, None)
         assert isinstance(private, ec.EllipticCurvePrivateKey)
         return private.sign(message, _SIGNING)
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Writes a new file that only its owner can read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _kept_population_key(home: Path) -> bytes:
+    """What was kept when the key was renewed; nothing if it never was."""
+    path = home / POPULATION_KEY
+    if not path.exists():
+        return b""
+    text = read_text(path).strip()
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise InputError(f"{path} is damaged: it has 64 hexadecimal digits; put it back from a backup")
+    return bytes.fromhex(text)
 
 
 def signed_by(certificate: str, message: bytes, signature: bytes) -> bool:
@@ -107,11 +147,24 @@ def read_certificate(pem: str, where: str) -> x509.Certificate:
     """The certificate in a text. Refuses a kind that an identity cannot have; `where` is what an error calls it."""
     try:
         (certificate,) = x509.load_pem_x509_certificates(pem.encode())
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise InputError(f"{where} is not one certificate in PEM") from None
-    if not isinstance(certificate.public_key(), ec.EllipticCurvePublicKey):
-        raise InputError(f"{where} has no elliptic-curve key; make it with: tacit identity new")
+    try:
+        key, signs, _ = certificate.public_key(), _may_sign_others(certificate), certificate.subject
+    except _UNREADABLE:
+        raise InputError(f"{where} is damaged; make it with: tacit identity new") from None
+    if not (isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)):
+        raise InputError(f"{where} has no elliptic-curve key (P-256); make it with: tacit identity new")
+    if signs:
+        raise InputError(f"{where} may sign other certificates; make it with: tacit identity new")
     return certificate
+
+
+def _may_sign_others(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+    except x509.ExtensionNotFound:
+        return True
 
 
 def canonical_certificate(certificate: x509.Certificate) -> str:
@@ -130,6 +183,15 @@ def common_name(certificate: x509.Certificate) -> str:
     name = str(names[0].value) if names else ""
     check_name(name)
     return name
+
+
+def check_own_signature(certificate: x509.Certificate) -> None:
+    """Refuses a certificate that its own key has not signed: somebody has put another one's key into it, or a bit of it
+    has changed."""
+    try:
+        certificate.verify_directly_issued_by(certificate)
+    except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
+        raise InputError(f"the certificate of {common_name(certificate)} is damaged: get it again") from None
 
 
 def expiry(certificate: x509.Certificate) -> datetime:
@@ -153,7 +215,9 @@ def check_dates(certificate: x509.Certificate, now: datetime | None = None) -> N
 
 
 def _self_signed(name: str, key: ec.EllipticCurvePrivateKey, days: int) -> str:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    # TLS looks a trusted certificate up by its subject. A member may have two for a while: their subjects must differ.
+    unique = x509.NameAttribute(NameOID.SERIAL_NUMBER, os.urandom(8).hex())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name), unique])
     usage = x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

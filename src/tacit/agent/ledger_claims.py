@@ -71,11 +71,10 @@ def _shown_faults(shown: Mapping[str, Any], where: str, own: Federation, name: s
         return wrong
     heads = {} if shown["newest"] is None else {f"{where}.newest": shown["newest"]}
     heads |= {} if odd is None else {f"{where}.contradiction.{when}": head for when, head in odd.items()}
-    certificate = own.members[own.names.index(name)].certificate
     found = [
         Fault(place, f"{name} has not signed this: {' or '.join(plain)} is false")
         for place, plain in heads.items()
-        if not signed_head(plain).of(certificate)
+        if not signed_head(plain).of(own.certificates(name))
     ]
     if odd is not None and not found and contradiction(head_of(odd["before"]), head_of(odd["after"])) is None:
         found.append(Fault(f"{where}.contradiction", "is none: one ledger can have both heads"))

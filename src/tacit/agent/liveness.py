@@ -87,8 +87,8 @@ class Liveness:
 
     def decide(self) -> None:
         """Sets `away` if members are proven to be away, and this agent does not hear those that are its neighbours."""
-        limit = self._federation.go_on_after
-        away = [name for name in self._federation.names if self.absences.proven(name)]
+        limit, missed = self._federation.go_on_after, self.absences.missed()
+        away = [name for name in self._federation.names if name in missed and self.absences.proven(name)]
         away = [name for name in away if name not in self._neighbours or self._quiet(name) > limit]
         if away and not self.away.done():
             reason = "; ".join(f"{name} is away, signed by {self.absences.witnesses(name)}" for name in away)

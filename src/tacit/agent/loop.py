@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -26,6 +26,7 @@ from tacit.agent.heard import extended
 from tacit.agent.liveness import HEARTBEAT, Liveness
 from tacit.agent.meeting import Meeting
 from tacit.agent.participant import Participant
+from tacit.agent.progress import Progress
 from tacit.agent.reading import Reading
 from tacit.agent.store import Arrays
 from tacit.agent.totals import Totals
@@ -47,10 +48,12 @@ T = TypeVar("T")
 class AgentLoop:
     """One agent in one run: where it is, and which messages it has heard."""
 
-    def __init__(self, participant: Participant, watch: Watch) -> None:
+    def __init__(self, participant: Participant, watch: Watch, progress: Progress | None = None) -> None:
         self.participant, self._watch = participant, watch
+        self.progress = Progress() if progress is None else progress
         federation, setting = participant.federation, participant.federation.setting
         self.algorithm, self.rounds = setting.algorithm, setting.rounds
+        self.progress.enter(participant.name, federation.run, self.rounds)
         self.schedule = self.algorithm.schedule(federation.graph)
         self.neighbours = federation.graph.neighbours(participant.me).tolist()
         self.peers: dict[int, Peer] = {}
@@ -85,8 +88,10 @@ class AgentLoop:
         self._chains = participant.store.heard()  # of what the state has taken in
         self._meeting = Meeting(participant)
         self._heads = Heads(participant)
+        self._other_renewals: set[str] = set()  # the neighbours of which the log says so
         self.liveness = Liveness(participant, near, self._totals, self._spoken >= 0)
         self._absences = self.liveness.absences
+        self.progress.contacts = self.liveness.contacts
 
     # What the server asks
 
@@ -114,6 +119,7 @@ class AgentLoop:
             absences=self._absences.for_greeting(),
             ledger=self._heads.own(),
             seen=self._heads.seen(name),
+            renewals=federation.renewed,
         )
 
     def greeted(self, name: str, greeting: Greeting) -> None:
@@ -122,6 +128,12 @@ class AgentLoop:
         if differs := difference(federation.parts, dict(greeting.parts)):
             raise BadMessage(
                 "its federation file differs from ours in: {}", ", ".join(differs[:5]) + ", ..." * (len(differs) > 5)
+            )
+        if greeting.renewals != federation.renewed and name not in self._other_renewals:
+            self._other_renewals.add(name)
+            log.warning(
+                f"{name} has other renewals of certificates in its federation file than we have: compare the files "
+                "(tacit federation show)"
             )
         agreed, without = (federation.agreed or federation).names, set(greeting.without)
         self._absences.take(greeting.absences)
@@ -162,15 +174,18 @@ class AgentLoop:
             self._publish()  # what an earlier process has committed, it may have sent
         if self._spoken < self.rounds:
             await self._meet(patience)
+            log.info("all members have met")
             self._absences.begun = True
             self._pay()
             await self._within(patience, self._catch_up(), self._meeting.start)
             for t in range(max(self._spoken, self._meeting.start), self.rounds):
                 self._absences.tick = t
-                await self._tick(t, patience)
+                with self.progress.ticking():
+                    await self._tick(t, patience)
             self.participant.store.finish(self.rounds, self._arrays(), self._chains)
             self._spoken = self._absences.tick = self.rounds
             self._show("heard all messages", self.rounds)
+            log.info("heard all messages")
             self._reading.log_moved(self.rounds)
         if self.participant.ledger is not None:
             for tick, message in self.participant.said():
@@ -185,7 +200,8 @@ class AgentLoop:
                 self._show("computing", t)
                 await self._speak(t)
             if coming is not None:
-                self._show(f"waiting for {', '.join(self.participant.federation.names[j] for j in mine.hears)}", t)
+                names = [self.participant.federation.names[j] for j in mine.hears]
+                self._show(f"waiting for {', '.join(names)}", t, [each for each in names if self._heard[each] <= t])
                 said, hashed = await self._within(patience, coming, t)
                 inbox = self._reading.read(said, mine.hears, self._own(t), t)
                 self._state = self.algorithm.listen(self._state, inbox, self._view, t)
@@ -219,6 +235,7 @@ class AgentLoop:
             )
         participant.store.commit(t, self._arrays(), self._delivery.message(t, release), event, self._chains)
         self._spoken = t
+        self.progress.commits += 1
         self._publish()
 
     def _publish(self) -> None:
@@ -236,6 +253,7 @@ class AgentLoop:
         def heard(j: int, message: Message | None = None) -> None:
             name = self.participant.federation.names[j]
             self._heard[name] = max(self._heard[name], t + 1)
+            self.progress.heard(name)
             if message is not None:
                 hashed[name] = sha256(message.SerializeToString(deterministic=True)).digest()
 
@@ -257,7 +275,8 @@ class AgentLoop:
         async def meet(j: int) -> None:
             await self._greet(j)
             del missing[j]
-            self._show(f"waiting for {', '.join(missing.values())}" if missing else "met all neighbours", 0)
+            waiting = ", ".join(missing.values())
+            self._show(f"waiting for {waiting}" if missing else "met all neighbours", 0, missing.values())
 
         async def meet_all() -> None:
             await asyncio.gather(*(meet(j) for j in list(missing)))
@@ -270,7 +289,7 @@ class AgentLoop:
                 pause = min(2 * pause, most)
                 await asyncio.gather(*(self._greet(j) for j in self.neighbours))
 
-        self._show(f"waiting for {', '.join(missing.values())}", 0)
+        self._show(f"waiting for {', '.join(missing.values())}", 0, missing.values())
         await self._within(patience, meet_all(), 0)
 
     async def _greet(self, j: int) -> None:
@@ -340,7 +359,8 @@ class AgentLoop:
     async def leave(self, linger: float) -> None:
         """Tells the neighbours that this agent needs no more, and stays until they say so, too; or until they go on
         without somebody, in a run that this agent is not in."""
-        store, names = self.participant.store, {self.participant.federation.names[j] for j in self.neighbours}
+        store, federation = self.participant.store, self.participant.federation
+        names = {federation.names[j] for j in self.neighbours} - set(federation.refused)
 
         async def notify(peer: Peer) -> None:
             if self.participant.books is not None:  # the neighbour keeps the ledger's head as of now
@@ -349,11 +369,11 @@ class AgentLoop:
             store.mark_notified(peer.name)
 
         notified = store.notified_neighbours()
-        calls = [asyncio.create_task(notify(peer)) for peer in self.peers.values() if peer.name not in notified]
+        calls = [asyncio.create_task(notify(peer)) for peer in self.peers.values() if peer.name in names - notified]
         try:
             async with asyncio.timeout(linger):
                 while not self.liveness.away.done() and (waiting := names - store.finished_neighbours()):
-                    self._show(f"staying for {', '.join(sorted(waiting))}", self.rounds)
+                    self._show(f"staying for {', '.join(sorted(waiting))}", self.rounds, sorted(waiting))
                     await asyncio.sleep(0.05)
         except TimeoutError:
             log.warning(
@@ -376,9 +396,10 @@ class AgentLoop:
     # Beside the ticks
 
     async def heartbeat(self) -> None:
-        """Writes down again and again that the process is alive, for `tacit agent status`."""
+        """Says again and again that the process is alive: in the store, and to whoever looks from outside."""
         while True:
             self.participant.store.heartbeat(self.liveness.contacts(), self.doing)
+            self.progress.heartbeat()
             await asyncio.sleep(HEARTBEAT)
 
     async def watch_neighbour(self, j: int) -> None:
@@ -398,9 +419,12 @@ class AgentLoop:
             return self._spoken < self.rounds
         return any(j in self._role(t).hears for t in range(self._heard[name], self.rounds))
 
-    def _show(self, doing: str, done: int) -> None:
-        self.doing = doing
+    def _show(self, doing: str, done: int, waiting_for: Iterable[str] = ()) -> None:
+        news, self.doing = doing != self.doing, doing
+        self.progress.show(doing, done, waiting_for)
         self._watch(doing, done, self.rounds)
+        if news:
+            log.debug(doing)
 
     def _committed(self, tick: int) -> bytes | None:
         """What this agent said at a tick, if it may leave."""

@@ -18,7 +18,6 @@ from collections.abc import Collection
 
 from tacit.agent.dropout import goes_on, reached
 from tacit.agent.federation import Federation
-from tacit.agent.identity import signed_by
 from tacit.agent.participant import Participant
 from tacit.agent.transport import log
 from tacit.agent.wire import BadMessage, parsed
@@ -54,7 +53,7 @@ class Meeting:
         me, heard = self._participant.me, self._heard
         if me not in self._known:
             signature = self._participant.identity.sign(_signed(self._participant.federation, me, heard))
-            self._keep(Met(member=me, heard=heard, signature=signature))
+            self._keep({me: Met(member=me, heard=heard, signature=signature)})
 
     def take(self, statements: Collection[Met]) -> None:
         """Notes what others have signed; refuses statements that nobody has signed, or that say nothing."""
@@ -62,16 +61,21 @@ class Meeting:
         if len(statements) > len(members):
             rule = "{} statements that members have met their neighbours; there are {} members"
             raise BadMessage(rule, len(statements), len(members))
+        new: dict[int, Met] = {}
         for statement in statements:
             i = statement.member
             if i >= len(members) or len(statement.signature) > _SIGNATURE:
                 raise BadMessage("a statement by a member that does not exist, or with a signature that is too long")
             heard, federation = statement.heard, self._participant.federation
-            if i in self._known and self._known[i].heard == heard:
+            known = new.get(i) or self._known.get(i)
+            if known is not None and known.heard == heard:
                 continue
-            if not signed_by(members[i].certificate, _signed(federation, i, heard), statement.signature):
+            if not federation.accepted(members[i].name):
+                continue  # revoked
+            # Any key that the member has had: a member that comes late needs statements from before a renewal, too.
+            if federation.signer(members[i].name, _signed(federation, i, heard), statement.signature) is None:
                 raise BadMessage("{} has not signed that it has met all its neighbours", members[i].name)
-            if i in self._known:
+            if known is not None:
                 self._disbelieve(i, f"{members[i].name} has signed two numbers of totals: one of them is a lie")
                 continue
             if abs(heard - self._heard) > self._slack or heard > federation.rounds:
@@ -79,7 +83,9 @@ class Meeting:
                 own = f"{self._participant.name} has heard {self._heard}"
                 self._disbelieve(i, f"{members[i].name} says that it has heard {heard} totals; {own}: not believed")
                 continue
-            self._keep(Met(member=i, heard=heard, signature=statement.signature))  # unknown fields are not passed on
+            new[i] = Met(member=i, heard=heard, signature=statement.signature)  # unknown fields are not passed on
+        if new:
+            self._keep(new)
 
     def _disbelieve(self, member: int, reason: str) -> None:
         """One line in the log for each member."""
@@ -91,9 +97,10 @@ class Meeting:
         """The statements for a greeting."""
         return list(self._known.values())
 
-    def _keep(self, statement: Met) -> None:
-        self._participant.store.keep_met(statement.member, statement.SerializeToString())
-        self._known[statement.member] = statement
+    def _keep(self, statements: dict[int, Met]) -> None:
+        """All in one commit: a member of fifty takes in the statements of fifty."""
+        self._participant.store.keep_met({i: each.SerializeToString() for i, each in statements.items()})
+        self._known |= statements
 
 
 def _signed(federation: Federation, member: int, heard: int = 0) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tacit.errors import InputError, number
 from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import LOSSES
-from tacit.workflows.recipes import RECIPES
+from tacit.workflows.recipes import RECIPES, Calibration
 
 _LARGEST_EPSILON = 1e3  # the number of rounds grows with epsilon, and a file must not keep its readers busy for hours
 
@@ -19,6 +19,8 @@ class PrivateMethod:
     name: str
     epsilon: float
     delta: float
+    deviation: float = 0.0  # what was calibrated for this budget; 0: not yet
+    multiplier: float = 0.0
 
     def __post_init__(self) -> None:
         if self.name not in RECIPES:
@@ -32,6 +34,13 @@ class PrivateMethod:
             )
         if not 0 < self.delta < 1:
             raise InputError(f"delta must lie between 0 and 1, not at {self.delta}")
+        number("deviation", self.deviation, zero=True)
+        number("multiplier", self.multiplier, zero=True)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibrated numbers, if there are any."""
+        return Calibration(self.deviation, self.multiplier) if self.deviation and self.multiplier else None
 
     @property
     def token(self) -> bool:

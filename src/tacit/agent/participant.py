@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Ledger, Records
 from tacit.privacy.noise import Noise
 
+if TYPE_CHECKING:
+    from tacit.engines.records import Records as InParts
+
 
 @dataclass(frozen=True)
 class Participant:
@@ -33,7 +37,7 @@ class Participant:
     federation: Federation
     me: int
     identity: Identity
-    data: Dataset
+    data: Dataset | InParts
     store: Store
     ledger: Ledger | None  # None only where exact values are exchanged, which no budget can pay for
     noise: Noise
@@ -54,8 +58,11 @@ class Participant:
             raise InputError(
                 f"the federation file says that {member.name} has {member.rows:,} rows; the data has {len(self.data):,}"
             )
-        scale = facts.scale[self.me : self.me + 1]
-        problem = Problem([(self.data.X, self.data.y)], loss=facts.loss, scale=scale, l2=facts.l2, radius=facts.radius)
+        scale, constants = float(facts.scale[self.me]), {"l2": facts.l2, "radius": facts.radius}
+        if isinstance(self.data, Dataset):
+            problem = Problem([(self.data.X, self.data.y)], loss=facts.loss, scale=scale, **constants)
+        else:
+            problem = self.data.problem(loss=facts.loss, scale=scale, **constants)
         if isinstance(self.federation.method, PrivateMethod):
             problem.require_row_norm(1.0)
         return problem
@@ -101,9 +108,10 @@ class Participant:
         return sum(len(each.store.releases()) for each in self.earlier())
 
     def check(self) -> None:
-        """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that the
-        ledger does not allow, that has failed, or whose store is lost."""
+        """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that needs a
+        member that is revoked, that the ledger does not allow, that has failed, or whose store is lost."""
         check_sums(self.federation)
+        self._check_revoked()
         (run, events), ledger = self.paid, self.ledger
         if ledger is None:
             return
@@ -117,9 +125,23 @@ class Participant:
         missing = Counter(event for tick, event in events.items() if ("reserve", tick) not in entries)
         ledger.check_run(missing, records=self.records)
         if {tick for kind, tick in entries if kind == "payload"}.difference(tick for tick, _ in self.said()):
+            self.store.discard()  # if it was made just now
             raise Over(
                 f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} does not have "
                 "all of them: put the newest copy of that file back, or agree on a new run under another title"
+            )
+
+    def _check_revoked(self) -> None:
+        """Refuses a run that needs a member that is revoked here, unless the others may go on without it."""
+        federation, refused = self.federation, self.federation.refused
+        near = [federation.names[j] for j in federation.graph.neighbours(self.me)]
+        saved = self.store.state()
+        if not refused or (saved is not None and saved[0] == federation.rounds):
+            return  # an agent that has heard everything needs nobody, and others may need it
+        if not (federation.go_on_after and set(near) - set(refused)):
+            raise Over(
+                f"revoked here: {', '.join(refused)}. This run cannot go on without them: agree on a new version of "
+                "the federation (tacit federation new --predecessor)"
             )
 
     def without(self, names: Iterable[str]) -> Participant:

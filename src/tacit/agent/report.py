@@ -43,7 +43,7 @@ from tacit.agent.participant import Participant
 from tacit.agent.reading import listened
 from tacit.agent.trained import digest
 from tacit.errors import InputError
-from tacit.files import replacing
+from tacit.files import write_private
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Ledger
@@ -75,8 +75,7 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         # members that have seen what was released before: only the cost of the whole plan holds then.
         report["epsilon"] = rounded_up(totals(Counter(participant.paid[1].values()), method.delta).best)
     signature = base64.b64encode(participant.identity.sign(canonical(report))).decode()
-    with replacing(path) as draft:
-        draft.write_text(json.dumps({"report": report, "signature": signature}, indent=1) + "\n", encoding="utf-8")
+    write_private(path, json.dumps({"report": report, "signature": signature}, indent=1) + "\n")
 
 
 def _head(participant: Participant, ledger: Ledger) -> dict[str, Any]:
@@ -93,8 +92,9 @@ def _seen(participant: Participant) -> dict[str, dict[str, Any]]:
     if books is None:
         return found
     for j in federation.graph.neighbours(participant.me):
-        name, certificate = federation.names[j], federation.members[j].certificate
-        shown = {what: each.plain() for what, each in books.of_run(certificate, federation.run).items()}
+        name = federation.names[j]
+        seen = books.of_run(federation.certificate(name), federation.run)
+        shown = {what: each.plain() for what, each in seen.items()}
         odd = {"before": shown["before"], "after": shown["after"]} if "before" in shown else None
         found[name] = {"newest": shown.get("newest"), "contradiction": odd}  # a member that lies may show none
     return found

@@ -19,6 +19,7 @@ from tacit.agent.dropout import goes_on
 from tacit.agent.liveness import MembersAway
 from tacit.agent.loop import AgentLoop, Watch
 from tacit.agent.participant import Participant
+from tacit.agent.progress import Progress
 from tacit.agent.transport import Peer, Server, log
 from tacit.errors import Over, TacitError
 
@@ -33,6 +34,7 @@ async def take_part(
     linger: float = 600.0,
     watch: Watch = lambda doing, done, rounds: None,
     finished: Finished = lambda participant, model: None,
+    progress: Progress | None = None,
 ) -> np.ndarray:
     """Runs this member's part to the end, from wherever an earlier process left it; gives its model, (d,).
 
@@ -42,11 +44,12 @@ async def take_part(
     - `linger`: how many seconds the agent stays at most, when it has finished, for neighbours that still need it.
     - `watch` is called with what the agent is doing, the number of ticks done, and the number of all.
     - `finished` is called with the participant in the run that was finished, and the model.
+    - `progress` is kept up to date, for whoever looks from outside.
     """
-    participant = participant.present()
+    participant, progress = participant.present(), progress or Progress()
     while True:
         try:
-            return await _take_part(participant, listen, patience, linger, watch, finished)
+            return await _take_part(participant, listen, patience, linger, watch, finished, progress)
         except MembersAway as away:
             reduced = _reduced(participant, away.names, str(away))
             participant.store.go_on(away.names, away.tick, away.statements)
@@ -75,17 +78,23 @@ async def _take_part(
     linger: float,
     watch: Watch,
     finished: Finished,
+    progress: Progress,
 ) -> np.ndarray:
     """In this run, until it is finished or left."""
     participant.check()
     federation, me, identity = participant.federation, participant.me, participant.identity
-    loop = AgentLoop(participant, watch)
+    for name in federation.refused:
+        log.warning(
+            f"{name} is revoked here: this agent refuses it, and goes on without it once enough of its neighbours have "
+            "signed that it is away"
+        )
+    loop = AgentLoop(participant, watch, progress)
     async with AsyncExitStack() as stack:
-        server = Server(federation, me, identity, loop)
+        server = Server(federation, me, identity, loop, progress.traffic)
         await server.start(listen or federation.members[me].address)
         stack.push_async_callback(server.stop)
         for j in loop.neighbours:
-            loop.peers[j] = Peer(federation, me, j, identity, loop.contact)
+            loop.peers[j] = Peer(federation, me, j, identity, loop.contact, progress.traffic)
             stack.push_async_callback(loop.peers[j].close)
         endless = [
             asyncio.create_task(task) for task in (loop.heartbeat(), *map(loop.watch_neighbour, loop.neighbours))
@@ -112,5 +121,6 @@ async def _take_part(
         if loop.follows():
             raise loop.liveness.away.result()
         loop.doing = "finished"
+        progress.show(loop.doing, loop.rounds)
         participant.store.heartbeat(loop.liveness.contacts(), loop.doing)
     return model

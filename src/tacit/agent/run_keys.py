@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tacit.agent.identity import signed_by
 from tacit.agent.participant import Participant
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Key
@@ -47,18 +46,26 @@ class RunKeys:
     def take(self, key: Key) -> None:
         """Notes a member's key, if that member has signed it."""
         j, federation = key.member, self._participant.federation
-        if j not in self._needed or (j in self.known and self.known[j].public == key.public):
+        if j not in self._needed:
             return
-        name = federation.names[j]
-        text = signed_text(self._participant, self._use, j, key.public)
-        if not signed_by(federation.members[j].certificate, text, key.signature):
+        name, known = federation.names[j], self.known.get(j)
+        same = known is not None and known.public == key.public
+        if same and (known == key or len(federation.certificates(name)) == 1):
+            return
+        signer = federation.signer(name, signed_text(self._participant, self._use, j, key.public), key.signature)
+        if signer is None:
             raise BadMessage("{} has not signed the key that is shown as its own", name)
-        if j in self.known:
+        if signer not in federation.accepted(name):
+            return  # its member has a new identity and signs anew; or is revoked
+        key.DiscardUnknownFields()  # they would be passed on, and make honest greetings too long to be read
+        if same:
+            self.known[j] = key  # what is passed on must be signed with an identity that counts
+            return
+        if known is not None:
             raise BadMessage(
                 "{} has another key than before: it has lost its store, and cannot go on in this run", name
             )
         self._meet(j, key.public)
-        key.DiscardUnknownFields()  # they would be passed on, and make honest greetings too long to be read
         self._participant.store.keep_key(j, key.SerializeToString())
         self.known[j] = key
 

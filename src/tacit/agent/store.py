@@ -1,4 +1,11 @@
-"""What an agent remembers over a crash: one SQLite file for its part in one run.
+"""What an agent remembers over a crash: its part in one run.
+
+**The files.** `x.store` is a journal in SQLite: what the agent has said, at what cost, and what it knows about others,
+with a chain of digests (`tacit.agent.journal`). `x.store-head` is its head. The state is long and replaced at every
+tick, so it has two slots of its own, `x.store-state0` and `-state1`. A commit writes it to the slot that the last one
+did not use; the state's entry in the journal says which slot that is, and the SHA-256 of its content. All of it is
+checked when a store is opened, and everything that is read from the disk later is checked again. The heartbeat alone is
+no entry: of signs of life, the last counts.
 
 **Commit before you send.** When the agent has spoken, one transaction writes its new state, the bytes that will leave
 and the event that they cost. Only then may neighbours ask for the bytes, and they always get the same ones. What the
@@ -10,9 +17,10 @@ as a digest for each neighbour (`tacit.agent.heard`).
 - Noise drawn for a later tick is lost with the process. Nothing of it had left: it is drawn anew, at no cost.
 - The bytes of t and of every tick before are here: they are sent again as they are.
 
-**A failed step is no crash.** No record and no neighbour can make a noisy step fail (`tacit.core.rounding`), but a full
-disk can, between the drawing of the noise and the commit. Trying again with fresh noise would be a second look at the
-records, which nobody has paid for. So the failure is kept, and the run is over.
+**A failed step is no crash.** No record and no neighbour can make a noisy step fail (`tacit.core.rounding`), but a lack
+of memory can. Why it failed may depend on the noise or the records, so trying again with fresh noise would be a second
+look at the records, which nobody has paid for. So the failure is kept, and the run is over. A commit that fails, on a
+full disk, is a crash: whether bytes can be written depends on their number alone, which is public.
 
 **The ledger is another file**, and no transaction spans both. None is needed, because of this order:
 1. `Ledger.reserve_run` pays for the whole run, under the run's hash, before any noise is drawn. After a restart it
@@ -24,46 +32,39 @@ records, which nobody has paid for. So the failure is kept, and the run is over.
    then this file is their only record; what they cost was paid in 1.
 
 **A store that is lost, or an old copy of it**, must not be used: the agent would draw fresh noise for ticks that were
-sent already. A lost store is noticed because the ledger has the run's first bytes. An old copy is noticed by the
-neighbours: when agents meet, each says how far it has heard the other. If a neighbour has heard ticks that the store
-does not have, the agent says so in its log and waits; it does not speak (`tacit.agent.loop`). One case is not noticed:
-an old copy that lacks only the last tick, if all agents that heard it have crashed since, before they spoke again. Keep
-the newest store.
+sent already. If one file of it is lost, damaged or old, the others show it. If all files are lost, the ledger shows it:
+it has the run's first bytes. An old copy of all files is noticed by the neighbours: when agents meet, each says
+how far it has heard the other. If a neighbour has heard ticks that the store does not have, the agent says so in its
+log and waits; it does not speak (`tacit.agent.loop`). One case is not noticed: an old copy of all files that lacks only
+the last tick, if all agents that heard it have crashed since, before they spoke again. Keep the newest store.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from tacit.agent import journal
 from tacit.agent.heard import Chain
-from tacit.errors import InputError, TacitError
+from tacit.agent.journal import Entry, Journal
+from tacit.errors import InputError, NotNow, Over, TacitError
+from tacit.files import sync_folder
 from tacit.privacy.events import Event, from_plain, to_plain
 
-_SCHEMA = """
-CREATE TABLE run (run TEXT NOT NULL, member TEXT NOT NULL, rounds INTEGER NOT NULL);
-CREATE TABLE secret (secret BLOB NOT NULL);
-CREATE TABLE without (name TEXT PRIMARY KEY, tick INTEGER NOT NULL);
-CREATE TABLE absences (statement BLOB NOT NULL);
-CREATE TABLE met (member INTEGER PRIMARY KEY, statement BLOB NOT NULL);
-CREATE TABLE keys (member INTEGER PRIMARY KEY, key BLOB NOT NULL);
-CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), tick INTEGER NOT NULL, arrays BLOB NOT NULL);
-CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL);
-CREATE TABLE heard (name TEXT PRIMARY KEY, messages INTEGER NOT NULL, digest BLOB NOT NULL);
-CREATE TABLE failure (tick INTEGER NOT NULL, reason TEXT NOT NULL);
-CREATE TABLE peers (name TEXT PRIMARY KEY, contact REAL, gone INTEGER DEFAULT 0, told INTEGER DEFAULT 0);
-CREATE TABLE pulse (beat REAL NOT NULL, doing TEXT NOT NULL);
-"""
-
+_RELEASE, _STATE = "release", "state"
+_TRIES = 20  # to copy a store that a process writes to
+_LONG = frozenset({_RELEASE})  # kinds of entries whose bodies stay on the disk
+Kept = dict[str, dict[str, Entry]]  # the entries by kinds and keys
 Arrays = dict[str, np.ndarray]
 
 
@@ -83,33 +84,33 @@ class Status:
 
 
 class Store:
-    """The file of one agent's part in one run; it is made if it does not exist. One process at a time uses it."""
+    """The files of one agent's part in one run; they are made if they do not exist. One process at a time uses them:
+    with `alone`, another one that asks for the same is refused."""
 
-    def __init__(self, path: Path, run: str, member: str, rounds: int) -> None:
+    def __init__(self, path: Path, run: str, member: str, rounds: int, *, alone: bool = False) -> None:
         self.path = path
-        try:
-            if not path.exists():
-                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # nobody else may read the state
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            with self._transaction():
-                if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    for statement in _SCHEMA.split(";"):
-                        self._db.execute(statement)
-                    self._db.execute("INSERT INTO run VALUES (?, ?, ?)", (run, member, rounds))
-                    self._db.execute("INSERT INTO secret VALUES (?)", (os.urandom(32),))
-            found = self._db.execute("SELECT * FROM run").fetchone()
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(f"{path} cannot be used as the store of an agent: {error}") from None
-        if found != (run, member, rounds):
+        self._journal = Journal(path, _LONG, alone=alone)
+        self._kept = _by_kind(self._journal.found)
+        identity = _identity(self._kept)
+        if identity is None:
+            identity = (run, member, rounds)
+            with self._adding() as add:
+                add("run", "", json.dumps(identity).encode())
+                add("secret", "", os.urandom(32))
+        if identity != (run, member, rounds):
             raise InputError(
-                f"{path} is the store of {found[1]} in the run {found[0][:12]}, not of {member} in {run[:12]}"
+                f"{path} is the store of {identity[1]} in the run {identity[0][:12]}, not of {member} in {run[:12]}"
             )
+        self.state()  # checked
 
     def close(self) -> None:
         """Closes the file."""
-        self._db.close()
+        self._journal.close()
+
+    def discard(self) -> None:
+        """Removes a store that was made by mistake and has nothing in it: it would hide one that is put back."""
+        if not (self._kept[_STATE] or self._kept["failure"] or self._kept["without"]):
+            self._journal.discard()
 
     # Writing
 
@@ -120,179 +121,271 @@ class Store:
 
         `heard` is what the state has taken in from each neighbour, if single messages are heard.
         """
-        with self._transaction():
-            self._db.execute("INSERT INTO releases VALUES (?, ?, ?)", (tick, message, json.dumps(to_plain(event))))
-            self._put(tick, state, heard or {})
+        note = self._written(state, heard or {})  # in a slot of its own: until the entry is there, nobody looks at it
+        with self._adding() as add:
+            add(_RELEASE, tick, message)
+            add("event", tick, json.dumps(to_plain(event)).encode())
+            add(_STATE, tick, note)
 
     def fail(self, tick: int, reason: str) -> None:
         """Noise was drawn for this tick, but nothing could be released."""
-        with self._transaction():
-            self._db.execute("INSERT INTO failure VALUES (?, ?)", (tick, reason))
+        with self._adding() as add:
+            add("failure", tick, reason.encode())
 
     def finish(self, rounds: int, state: Arrays, heard: Mapping[str, Chain] | None = None) -> None:
         """The agent has heard everything that it needs."""
-        with self._transaction():
-            self._put(rounds, state, heard or {})
+        note = self._written(state, heard or {})
+        with self._adding() as add:
+            add(_STATE, rounds, note)
 
     def heartbeat(self, contacts: Mapping[str, float | None], doing: str) -> None:
         """Writes down that the process is alive, for `tacit agent status`."""
-        with self._transaction():
-            self._db.execute("DELETE FROM pulse")
-            self._db.execute("INSERT INTO pulse VALUES (?, ?)", (time.time(), doing))
-            for name, contact in contacts.items():
-                known = "ON CONFLICT DO UPDATE SET contact = excluded.contact"
-                self._db.execute(f"INSERT INTO peers (name, contact) VALUES (?, ?) {known}", (name, contact))
+        self._journal.note(json.dumps({"beat": time.time(), "doing": doing, "peers": dict(contacts)}).encode())
 
     def mark_finished(self, name: str) -> None:
         """This neighbour has heard everything that it needs from this agent, and has committed it."""
-        self._mark(name, "gone")
+        self._mark("finished", name)
 
     def mark_notified(self, name: str) -> None:
         """This neighbour knows that this agent needs no more from it."""
-        self._mark(name, "told")
+        self._mark("notified", name)
 
     def go_on(self, without: Iterable[str], tick: int = 0, absences: Iterable[bytes] = ()) -> None:
         """This agent leaves this run at this tick, and goes on without these members, in another run.
 
         The statements that they are away are kept: members that come later must see them, too.
         """
-        with self._transaction():
-            self._db.executemany("INSERT INTO without VALUES (?, ?)", [(name, tick) for name in sorted(without)])
-            self._db.executemany("INSERT INTO absences VALUES (?)", [(statement,) for statement in absences])
+        with self._adding() as add:
+            for name in sorted(without):
+                add("without", name, str(tick).encode())
+            for number, statement in enumerate(absences):
+                add("absence", number, statement)
 
     def keep_key(self, member: int, key: bytes) -> None:
         """The public key of a member in this run."""
-        with self._transaction():
-            self._db.execute("INSERT INTO keys VALUES (?, ?)", (member, key))
+        with self._adding() as add:
+            add("key", member, key)
 
-    def keep_met(self, member: int, statement: bytes) -> None:
-        """What a member has signed: that it has met all its neighbours in this run."""
-        with self._transaction():
-            self._db.execute("INSERT INTO met VALUES (?, ?)", (member, statement))
+    def keep_met(self, statements: Mapping[int, bytes]) -> None:
+        """What members have signed: that they have met all their neighbours in this run."""
+        with self._adding() as add:
+            for member, statement in statements.items():
+                add("met", member, statement)
 
     # Reading
 
     @property
     def secret(self) -> bytes:
         """32 bytes that nobody else knows. What is derived from them is the same after a crash."""
-        return bytes(self._db.execute("SELECT secret FROM secret").fetchone()[0])
+        return self._bodies("secret")[""]
 
     def failure(self) -> tuple[int, str] | None:
         """The tick at which nothing could be released, and why; None if there is none."""
-        found = self._db.execute("SELECT * FROM failure").fetchone()
-        return None if found is None else (found[0], found[1])
+        return next(((int(tick), reason.decode()) for tick, reason in self._bodies("failure").items()), None)
 
     def without(self) -> list[str]:
         """The members without whom this agent goes on in another run; empty if it has not left this run."""
-        return [name for (name,) in self._db.execute("SELECT name FROM without ORDER BY name")]
+        return sorted(self._kept["without"])
 
     def left_at(self) -> int:
         """The tick at which this agent left this run; 0 if it has not."""
-        return int(self._db.execute("SELECT coalesce(max(tick), 0) FROM without").fetchone()[0])
+        return max(map(int, self._bodies("without").values()), default=0)
 
     def absences(self) -> list[bytes]:
         """The signed statements for which this agent left this run."""
-        return [bytes(statement) for (statement,) in self._db.execute("SELECT statement FROM absences")]
+        return list(self._bodies("absence").values())
 
     def keys(self) -> dict[int, bytes]:
         """The members' keys."""
-        return {member: bytes(key) for member, key in self._db.execute("SELECT * FROM keys ORDER BY member")}
+        return {int(member): key for member, key in sorted(self._bodies("key").items(), key=lambda each: int(each[0]))}
 
     def met(self) -> dict[int, bytes]:
         """The members' signed statements that they have met their neighbours."""
-        return {member: bytes(raw) for member, raw in self._db.execute("SELECT * FROM met ORDER BY member")}
+        return {int(member): raw for member, raw in sorted(self._bodies("met").items(), key=lambda each: int(each[0]))}
 
     def state(self) -> tuple[int, Arrays] | None:
         """The last tick that was committed, and the state after it; None if there is none."""
-        found = self._db.execute("SELECT tick, arrays FROM state").fetchone()
-        return None if found is None else (found[0], _unpacked(found[1]))
-
-    def message(self, tick: int) -> bytes | None:
-        """What left at this tick, or may leave now."""
-        found = self._db.execute("SELECT message FROM releases WHERE tick = ?", (tick,)).fetchone()
-        return None if found is None else bytes(found[0])
-
-    def releases(self) -> list[tuple[int, bytes, Event]]:
-        """All that left, in order."""
-        found = self._db.execute("SELECT * FROM releases ORDER BY tick").fetchall()
-        return [(tick, bytes(message), from_plain(json.loads(event))) for tick, message, event in found]
+        found = self._read()
+        return None if found is None else found[:2]
 
     def heard(self) -> dict[str, Chain]:
         """What the state has taken in from each neighbour."""
-        found = self._db.execute("SELECT name, messages, digest FROM heard ORDER BY name")
-        return {name: Chain(messages, bytes(digest)) for name, messages, digest in found}
+        found = self._read()
+        return {} if found is None else found[2]
+
+    def message(self, tick: int) -> bytes | None:
+        """What left at this tick, or may leave now."""
+        found = self._kept[_RELEASE].get(str(tick))
+        return None if found is None else self._journal.body(found)
+
+    def releases(self) -> list[tuple[int, bytes, Event]]:
+        """All that left, in order."""
+        return [
+            (int(tick), self._journal.body(entry), _event(self._bodies("event")[tick]))
+            for tick, entry in self._kept[_RELEASE].items()
+        ]
 
     def finished_neighbours(self) -> set[str]:
         """The neighbours that need no more from this agent."""
-        return self._marked("gone")
+        return set(self._kept["finished"])
 
     def notified_neighbours(self) -> set[str]:
         """The neighbours that know that this agent needs no more from them."""
-        return self._marked("told")
+        return set(self._kept["notified"])
 
     # Inside
 
-    def _marked(self, column: Literal["gone", "told"]) -> set[str]:
-        return {name for (name,) in self._db.execute(f"SELECT name FROM peers WHERE {column}")}
+    def _bodies(self, kind: str) -> dict[str, bytes]:
+        """The bodies of a kind that is kept in memory, by keys. All were checked when they were read."""
+        return {key: entry.body for key, entry in self._kept[kind].items() if entry.body is not None}
 
-    def _mark(self, name: str, column: Literal["gone", "told"]) -> None:
-        mark = f"INSERT INTO peers (name, {column}) VALUES (?, 1) ON CONFLICT DO UPDATE SET {column} = 1"
-        with self._transaction():
-            self._db.execute(mark, (name,))
-
-    def _put(self, tick: int, state: Arrays, heard: Mapping[str, Chain]) -> None:
-        self._db.execute("INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (tick, _packed(state)))
-        chains = [(name, *chain) for name, chain in heard.items()]
-        self._db.executemany("INSERT OR REPLACE INTO heard VALUES (?, ?, ?)", chains)
+    def _mark(self, kind: str, name: str) -> None:
+        if name not in self._kept[kind]:
+            with self._adding() as add:
+                add(kind, name, b"")
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _adding(self) -> Iterator[Callable[[str, str | int, bytes], None]]:
+        """One transaction; afterwards its entries are known here, too."""
+        entries: list[Entry] = []
+        with self._journal.writing() as added:
+            yield lambda kind, key, body: entries.append(added.add(kind, key, body))
+        for entry in entries:
+            _keep(self._kept, entry._replace(body=None) if entry.kind in _LONG else entry)
+
+    def _written(self, state: Arrays, heard: Mapping[str, Chain]) -> bytes:
+        """Writes the state to the slot that the last commit does not need; gives the body of its entry."""
+        last = next((json.loads(body) for body in self._bodies(_STATE).values()), {"slot": 1})
+        slot, pieces, digest = 1 - last["slot"], _packed(state, heard), sha256()
+        path = _slot_path(self.path, slot)
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise TacitError(f"{self.path}: {error}; nothing was sent") from None
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+            new = not path.exists()
+            with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb", buffering=0) as file:
+                for piece in pieces:
+                    digest.update(piece)
+                    while piece:
+                        piece = piece[file.write(piece) :]
+                file.truncate()
+                os.fsync(file.fileno())
+            if new:
+                sync_folder(path.parent)
+        except OSError as error:
+            raise TacitError(f"{path}: {error.strerror or error}; nothing was sent") from None
+        return json.dumps({"slot": slot, "sha256": digest.hexdigest()}).encode()
+
+    def _read(self) -> tuple[int, Arrays, dict[str, Chain]] | None:
+        """The last tick, and what was written to the slot with it, checked."""
+        for tick, entry in self._kept[_STATE].items():
+            _, raw = _slot(self.path, entry)
+            return int(tick), *_unpacked(raw)
+        return None
 
 
 def status(path: Path) -> Status:
-    """Reads a store that a process may be writing to."""
+    """Reads a store that a process may be writing to. What it reads is checked; it does not read messages and state."""
     if not path.exists():
         raise InputError(f"there is no store {path}: the agent has not been started yet, or it has another --store")
+    entries, _ = journal.read(path, _LONG, whole=False)
+    kept = _by_kind(entries)
+    if (identity := _identity(kept)) is None:
+        raise InputError(f"{path} is not the store of an agent that was started: it is empty")
+    run, member, rounds = identity
+    tick = next((int(key) for key in kept["state"]), -1)
+    note = journal.read_note(path)
+    alive = {"beat": None, "doing": "not started", "peers": {}} if note is None else json.loads(note)
+    events = [_event(entry.body or b"") for entry in kept["event"].values()]
+    peers = dict(sorted(alive["peers"].items()))
+    return Status(run, member, tick, rounds, peers, alive["beat"], alive["doing"], events, sorted(kept["without"]))
+
+
+def check(path: Path) -> Status | None:
+    """Reads and checks everything in a store, which a process may be writing to; None if there is none yet."""
+    if not path.exists() and journal.last_known(path) < 0:
+        return None
+    with TemporaryDirectory(prefix="tacit-") as scratch:
+        copy(path, Path(scratch) / path.name)  # which checks it all, at one moment
+    return status(path)
+
+
+def copy(path: Path, target: Path) -> None:
+    """Writes a copy of a store, which a process may be writing to. Everything in it is checked."""
+    for _ in range(_TRIES):
+        entries = journal.copy(path, target, _LONG)
+        try:
+            for entry in _by_kind(entries)[_STATE].values():
+                slot, raw = _slot(path, entry)
+                _slot_path(target, slot).write_bytes(raw)
+            return
+        except Over:  # damaged; or the process has used the slot for a later state since
+            if journal.last_known(path) < entries[-1].number + 1:
+                raise
+        for part in target.parent.glob(f"{target.name}*"):
+            part.unlink()
+    raise NotNow(f"{path} is written to faster than it can be copied: try again")
+
+
+def _slot(path: Path, entry: Entry) -> tuple[int, bytes]:
+    """Which slot an entry of a state names, and its content, checked."""
+    note = json.loads(entry.body or b"")
+    where = _slot_path(path, note["slot"])
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            db.execute("BEGIN")  # all that follows is read at one moment
-            run, member, rounds = db.execute("SELECT * FROM run").fetchone()
-            tick = db.execute("SELECT tick FROM state").fetchone()
-            alive = db.execute("SELECT * FROM pulse").fetchone()
-            peers = dict(db.execute("SELECT name, contact FROM peers ORDER BY name"))
-            released = db.execute("SELECT event FROM releases ORDER BY tick")
-            events = [from_plain(json.loads(event)) for (event,) in released]
-            without = [name for (name,) in db.execute("SELECT name FROM without ORDER BY name")]
-    except (sqlite3.Error, TypeError) as error:
-        raise InputError(f"{path} is not the store of an agent: {error}") from None
-    heartbeat, doing = alive or (None, "not started")
-    return Status(run, member, -1 if tick is None else tick[0], rounds, peers, heartbeat, doing, events, without)
+        raw = where.read_bytes()
+    except OSError as error:
+        raise journal.damaged(where, error.strerror or str(error)) from None
+    if sha256(raw).hexdigest() != note["sha256"]:
+        raise journal.damaged(where, f"the state after tick {entry.key} does not fit its digest")
+    return note["slot"], raw
 
 
-def _packed(arrays: Arrays) -> bytes:
-    """One line of JSON with the names and shapes of the arrays, then their bytes: float64, little endian."""
-    head: list[Any] = [[name, list(array.shape)] for name, array in arrays.items()]
+def _slot_path(path: Path, slot: int) -> Path:
+    return path.with_name(f"{path.name}-state{slot}")
+
+
+def _by_kind(entries: Iterable[Entry]) -> Kept:
+    kept: Kept = defaultdict(dict)
+    for entry in entries:
+        _keep(kept, entry)
+    return kept
+
+
+def _keep(kept: Kept, entry: Entry) -> None:
+    if entry.kind == _STATE:  # of the states before, nothing is left but their digests
+        kept[_STATE].clear()
+    kept[entry.kind][entry.key] = entry
+
+
+def _identity(kept: Kept) -> tuple[str, str, int] | None:
+    """The run, the member and the rounds; None before the first entry."""
+    if "" not in kept["run"]:
+        return None
+    run, member, rounds = json.loads(kept["run"][""].body or b"")
+    return run, member, rounds
+
+
+def _event(body: bytes) -> Event:
+    return from_plain(json.loads(body))
+
+
+def _packed(arrays: Arrays, heard: Mapping[str, Chain]) -> list[memoryview]:
+    """One line of JSON with the names and shapes of the arrays and what was heard, then the arrays' bytes: float64,
+    little endian."""
     for name, array in arrays.items():
         if array.dtype != float:
             raise TacitError(f"{name} of the state has the type {array.dtype}; an agent can keep float64 only")
-    body = b"".join(np.ascontiguousarray(array, dtype="<f8").tobytes() for array in arrays.values())
-    return json.dumps(head).encode() + b"\n" + body
+    line = {
+        "arrays": [[name, list(array.shape)] for name, array in arrays.items()],
+        "heard": {name: [chain.messages, chain.digest.hex()] for name, chain in heard.items()},
+    }
+    bodies = [np.ascontiguousarray(array, dtype="<f8").reshape(-1) for array in arrays.values() if array.size]
+    return [memoryview(json.dumps(line).encode() + b"\n"), *(body.data.cast("B") for body in bodies)]
 
 
-def _unpacked(raw: bytes) -> Arrays:
+def _unpacked(raw: bytes) -> tuple[Arrays, dict[str, Chain]]:
     line, _, body = raw.partition(b"\n")
+    head = json.loads(line)
     arrays, at = {}, 0
-    for name, shape in json.loads(line):
+    for name, shape in head["arrays"]:
         count = int(np.prod(shape))
         arrays[name] = np.frombuffer(body, "<f8", count, at).astype(float).reshape(shape)
         at += 8 * count
-    return arrays
+    return arrays, {name: Chain(messages, bytes.fromhex(digest)) for name, (messages, digest) in head["heard"].items()}

@@ -9,7 +9,15 @@ one that is ahead waits. A server receives only questions of a few bytes: nobody
 before any byte of the protocol. Then every question is checked. The certificate of its connection must be that of the
 member that it says it is from, the run must be this one, and the tick must be one at which this agent speaks to that
 member. A client trusts exactly the certificate of the neighbour that it calls. Every kind of refusal is logged once;
-`tacit.agent.handshakes` logs callers that fail in the handshake.
+`tacit.agent.handshakes` logs callers that fail in the handshake. A member that renews its certificate has two for a
+while (`tacit.agent.renewal`): whether one still counts is checked at every question, from both ends.
+
+**TLS 1.3 only.** gRPC for Python has no setting for that; `tacit.agent` takes TLS 1.2 away by its suites. Where
+somebody else has imported gRPC before, a question that came over another version is refused.
+
+**Outsiders** cannot use up what neighbours need: gRPC listens behind a door that limits connections and handshakes
+(`tacit.agent.door`). Each connection takes file descriptors until the handshake times out, so the server raises the
+limit of its process as far as it may, and says so if that is not far.
 """
 
 from __future__ import annotations
@@ -17,18 +25,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import resource
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
-from functools import lru_cache, partial
+from contextlib import aclosing, suppress
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 import grpc
 
 from tacit.agent.absence import most_absences
 from tacit.agent.books import HEAD_SIZE
+from tacit.agent.door import Door
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, read_certificate
+from tacit.agent.progress import Traffic
 from tacit.agent.wire import ENVELOPE, BadMessage, parsed, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Nothing, Question
 from tacit.errors import ExchangeError, InputError, TacitError
@@ -42,8 +53,10 @@ _KEY_SIZE = 160  # bytes: more than a signed key, a sealed share or a statement 
 _HOLD = 20.0  # seconds that a server keeps a question that it cannot answer yet; then the client asks again
 _DEADLINE = 30.0  # seconds that a client waits for an answer
 _WAITING = 8  # questions of one neighbour that may wait at the same time
+_UNREAD = 4 * _WAITING  # calls of one neighbour, over all its connections, whose question has not come yet
 _LOGGED = 400  # characters of a refusal
 _BACK_OFF = (0.1, 5.0)  # seconds before a question is asked again: the first time, and at most
+_FILES, _FEW_FILES = 8192, 4096  # file descriptors: as many as a server asks for, and fewer than it should have
 _KEEPALIVE = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 10_000)]
 
 log = logging.getLogger("tacit.agent")
@@ -56,11 +69,13 @@ class Refusals:
     contain what the caller sent, so it is cut, and characters that control a terminal are replaced.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, traffic: Traffic | None = None) -> None:
         self._logged: set[str] = set()
+        self._traffic = traffic or Traffic()
 
     def warn(self, text: str, kind: str) -> None:
-        """Logs the text, unless its kind is logged already."""
+        """Counts the refusal; logs the text, unless its kind is logged already."""
+        self._traffic.refuse(kind)
         if kind not in self._logged:
             self._logged.add(kind)
             log.warning("".join(sign if sign.isprintable() else "?" for sign in text[:_LOGGED]))
@@ -124,20 +139,29 @@ class _Refused(Exception):  # noqa: N818 (an answer, not a mistake)
 class Server:
     """Answers the neighbours' questions."""
 
-    def __init__(self, federation: Federation, me: int, identity: Identity, answers: Answers) -> None:
+    def __init__(
+        self, federation: Federation, me: int, identity: Identity, answers: Answers, traffic: Traffic | None = None
+    ) -> None:
         self._federation, self._identity, self._answers = federation, identity, answers
         # Also members without whom the others go on: if they come back, they learn that, and nothing else.
         agreed, own = federation.agreed or federation, federation.names[me]
-        near = agreed.graph.neighbours(agreed.names.index(own))
-        self._neighbours = {agreed.members[j].certificate: agreed.names[j] for j in near}
+        near = [agreed.members[j] for j in agreed.graph.neighbours(agreed.names.index(own))]
+        self._neighbours = {certificate: m.name for m in near for certificate in federation.accepted(m.name)}
+        self._addresses = [m.address for m in near]
         self._run = bytes.fromhex(federation.run)
         self._waiting: Counter[int] = Counter()
-        self._refusals = Refusals()
+        self._unread: Counter[str] = Counter()
+        self._traffic = traffic or Traffic()
+        self._refusals = Refusals(self._traffic)
 
     async def start(self, listen: str) -> None:
         """Listens at HOST:PORT."""
+        if (files := _raised_limit()) < _FEW_FILES:
+            log.warning(
+                f"this process may have {files} files open: connections of outsiders may take all of them. Raise "
+                f"the limit to {_FEW_FILES} or more (ulimit -n, LimitNOFILE=)"
+            )
         options = [
-            ("grpc.so_reuseport", 0),  # a port in use is an error, not shared
             ("grpc.max_receive_message_length", largest_question(self._federation)),
             ("grpc.max_concurrent_streams", 4 * _WAITING),
             ("grpc.server_handshake_timeout_ms", _HANDSHAKE),
@@ -149,8 +173,7 @@ class Server:
         # a question is too long, gRPC does not read it, and reports that only to a handler that reads a stream.
         answers = {"Greet": self._greet, "Ask": self._ask, "Leave": self._leave}
         handlers = {
-            name: grpc.stream_unary_rpc_method_handler(partial(self._answered, answer))
-            for name, answer in answers.items()
+            name: grpc.stream_unary_rpc_method_handler(self._answering(answer)) for name, answer in answers.items()
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
         credentials = grpc.ssl_server_credentials(
@@ -158,31 +181,43 @@ class Server:
             root_certificates="".join(self._neighbours).encode(),
             require_client_auth=True,
         )
-        try:
-            self._server.add_secure_port(listen, credentials)
-        except RuntimeError:
-            raise InputError(
-                f"cannot listen at {listen}: the port is in use, or this machine does not have the address"
-            ) from None
+        self._door = Door(_HANDSHAKE / 1000, files, self._turned_away)
+        self._server.add_secure_port(f"unix:{self._door.inside}", credentials)
         await self._server.start()
+        try:
+            await self._door.open(listen, self._addresses)
+        except InputError:
+            await self._server.stop(grace=None)
+            raise
 
     async def stop(self) -> None:
         """Stops listening."""
+        self._door.close()
         await self._server.stop(grace=1.0)
+        self._door.leave()
 
-    async def _answered(self, answer: Callable[[Any, Any], Awaitable[bytes]], stream: Any, context: Any) -> bytes:
-        """What an answer gives, or its refusal, without the help of `context.abort`.
+    def _turned_away(self, address: str, why: str) -> None:
+        self._refusals.warn(f"a caller at {address} {why}: refused", f"a caller {why}")
+
+    def _answering(self, answer: Callable[[Any, Any], Awaitable[bytes]]) -> Callable[[Any, Any], Awaitable[bytes]]:
+        """A function that gives an answer, or its refusal, without the help of `context.abort`.
 
         Nothing may keep a question that has been answered. An abort does: gRPC's state of the call keeps the exception,
         whose traceback keeps the state. Then only the garbage collector, at some time, frees the stream, and gRPC
         before 1.81 refuses new streams as long as there are more than `max_concurrent_streams`, answered ones included.
         """
-        try:
-            return await answer(stream, context)
-        except _Refused as refused:
-            context.set_code(refused.code)
-            context.set_details(str(refused))
-            return b""
+
+        async def answered(stream: Any, context: Any) -> bytes:
+            try:
+                found = await answer(stream, context)
+                self._traffic.sent += len(found)
+                return found
+            except _Refused as refused:
+                context.set_code(refused.code)
+                context.set_details(str(refused))
+                return b""
+
+        return answered  # a plain function: gRPC looks for a long time at other things, in every call
 
     async def _greet(self, stream: Any, context: Any) -> bytes:
         name, greeting = await self._admitted(Greeting, stream, context)
@@ -220,15 +255,26 @@ class Server:
 
     async def _admitted(self, kind: type[Any], stream: Any, context: Any) -> tuple[str, Any]:
         """The name of the member that asks, and its question. Refuses a caller that claims to be another member."""
-        (shown,) = context.auth_context()["x509_pem_cert"]
-        holder = self._neighbours[_canonical(shown)]  # others fail in TLS
+        connection = context.auth_context()
+        (shown,) = connection["x509_pem_cert"]
         names, code = self._federation.names, grpc.StatusCode
+        certificate = _canonical(shown)
+        if (holder := self._neighbours.get(certificate)) is None:  # others fail in TLS
+            raise self._refused(code.UNAUTHENTICATED, "a caller shows a certificate that no neighbour has: refused")
+        if certificate not in self._federation.accepted(holder):  # it counted when this agent started
+            raise self._refused(code.UNAUTHENTICATED, f"{holder} shows a certificate that it has renewed: refused")
+        if connection.get("ssl_tls_version", [b"TLSv1.3"]) != [b"TLSv1.3"]:  # older versions of gRPC do not tell
+            raise self._refused(code.UNAUTHENTICATED, f"{holder} does not speak TLS 1.3: refused")
+        if self._unread[holder] >= _UNREAD:
+            raise self._refused(code.RESOURCE_EXHAUSTED, f"{holder} has too many calls open and sends nothing: refused")
+        self._unread[holder] += 1
         try:
-            # Closed, because a stream that was not read to its end keeps itself: see `_answered`.
+            # Closed, because a stream that was not read to its end keeps itself: see `_answering`.
             async with asyncio.timeout(_HANDSHAKE / 1000), aclosing(aiter(stream)) as messages:
                 raw = await anext(messages, None)
             if raw is None:
                 raise BadMessage(f"its {kind.DESCRIPTOR.name} is too long")
+            self._traffic.received += len(raw)
             question = parsed(kind, raw)
         except TimeoutError:
             text = f"{holder} opened a call and sent nothing: refused"
@@ -236,6 +282,8 @@ class Server:
         except BadMessage as error:
             text = f"{holder}: {error}: refused"
             raise self._refused(code.INVALID_ARGUMENT, text, f"{holder}: {error.rule}") from None
+        finally:
+            self._unread[holder] -= 1
         if kind is Question and question.run != self._run:
             raise self._refused(code.FAILED_PRECONDITION, f"{holder} asks about another run: refused")
         if kind is Question:
@@ -259,15 +307,21 @@ class Peer:
     """A neighbour, seen from here: asks it until it gives a valid answer."""
 
     def __init__(
-        self, federation: Federation, me: int, peer: int, identity: Identity, contact: Callable[[str], None]
+        self,
+        federation: Federation,
+        me: int,
+        peer: int,
+        identity: Identity,
+        contact: Callable[[str], None],
+        traffic: Traffic | None = None,
     ) -> None:
         member = federation.members[peer]
         self.name, self._me, self._peer = member.name, me, peer
-        self._federation, self._contact, self._refusals = federation, contact, Refusals()
-        credentials = grpc.ssl_channel_credentials(
-            member.certificate.encode(), identity.key, identity.certificate.encode()
-        )
-        options = [
+        self._federation, self._contact, self._traffic = federation, contact, traffic or Traffic()
+        self._refusals = Refusals(self._traffic)
+        self._identity, self._address = identity, member.address
+        self._channels: dict[tuple[str, ...], grpc.aio.Channel] = {}  # by the certificates that they trust
+        self._options = [
             ("grpc.ssl_target_name_override", member.name),
             ("grpc.max_receive_message_length", largest_answer(federation)),
             ("grpc.initial_reconnect_backoff_ms", 100),
@@ -278,7 +332,16 @@ class Peer:
             ("grpc.enable_http_proxy", 0),
             *_KEEPALIVE,
         ]
-        self._channel = grpc.aio.secure_channel(member.address, credentials, options=options)
+
+    def _channel(self) -> grpc.aio.Channel | None:
+        """A connection that trusts the certificates that count now; None if the neighbour is revoked. Calls on an older
+        connection end by themselves, within their deadline."""
+        trusted = self._federation.accepted(self.name)
+        if trusted and trusted not in self._channels:
+            own, roots = self._identity, "".join(trusted).encode()
+            credentials = grpc.ssl_channel_credentials(roots, own.key, own.certificate.encode())
+            self._channels[trusted] = grpc.aio.secure_channel(self._address, credentials, options=self._options)
+        return self._channels.get(trusted)
 
     async def greet(self, mine: Greeting, read: Callable[[Greeting], Answer]) -> Answer:
         """Waits until the neighbour is there, and `read` accepts its greeting."""
@@ -299,14 +362,21 @@ class Peer:
 
     async def close(self) -> None:
         """Closes the connection."""
-        await self._channel.close()
+        for channel in self._channels.values():
+            await channel.close()
 
     async def _until(self, name: str, question: Any, read: Callable[[bytes], Answer]) -> Answer:
         pause, most = _BACK_OFF
-        method, raw = self._channel.unary_unary(f"/{_SERVICE}/{name}"), question.SerializeToString()
+        raw = question.SerializeToString()
         while True:
+            if (channel := self._channel()) is None:
+                await asyncio.sleep(most)
+                continue
             try:
-                found = read(await method(raw, timeout=_DEADLINE, wait_for_ready=True))
+                answer = await channel.unary_unary(f"/{_SERVICE}/{name}")(raw, timeout=_DEADLINE, wait_for_ready=True)
+                self._traffic.sent += len(raw)
+                self._traffic.received += len(answer)
+                found = read(answer)
                 self._contact(self.name)
                 return found
             except (BadMessage, ExchangeError) as error:
@@ -327,8 +397,11 @@ class Peer:
 
 @lru_cache
 def _canonical(shown: bytes) -> str:
-    """A certificate as the federation file has it; cached, because every question shows one."""
-    return canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
+    """A certificate as the federation file has it; cached, because every question shows one. Empty if it is not one
+    that a member can have."""
+    with suppress(InputError):
+        return canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
+    return ""
 
 
 def largest_question(federation: Federation) -> int:
@@ -336,11 +409,20 @@ def largest_question(federation: Federation) -> int:
     members = federation.agreed.members if federation.agreed is not None else federation.members
     greeting = sum(64 + len(part) for part in federation.parts) + sum(8 + len(member.name) for member in members)
     absences = most_absences(federation) * (_KEY_SIZE + 5 * len(members))  # a member's number has at most five bytes
-    # keys, and signatures of the meeting; the heads of ledgers
-    return 512 + greeting + 2 * _KEY_SIZE * len(members) + absences + 2 * HEAD_SIZE
+    # the digest of renewals; keys, and signatures of the meeting; the heads of ledgers
+    return 512 + 32 + greeting + 2 * _KEY_SIZE * len(members) + absences + 2 * HEAD_SIZE
 
 
 def largest_answer(federation: Federation) -> int:
     """The most bytes that an answer can have, from the model's dimension and the number of members."""
     rows = len(getattr(federation.setting.algorithm, "carried", ())) or 1  # of a state: `tacit.agent.dropout`
     return max(8 * rows * federation.schema.model_dimension + ENVELOPE, largest_question(federation))
+
+
+def _raised_limit() -> int:
+    """How many files this process may have open, after it has asked for as many as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

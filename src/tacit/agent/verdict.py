@@ -111,7 +111,7 @@ def _books(found: Examined) -> dict[str, str]:
 def signed_by(found: Examined, own: Federation) -> list[dict[str, str]]:
     """The members, with the fingerprints of their certificates and the software that they name."""
     return [
-        {"name": member.name, "fingerprint": fingerprint(member.certificate), "tacit": report["tacit"]}
+        {"name": member.name, "fingerprint": fingerprint(found.signers[member.name]), "tacit": report["tacit"]}
         for member in own.members
         if (report := found.reports.get(member.name)) is not None
     ]
@@ -122,6 +122,11 @@ def believed(found: Examined, own: Federation) -> list[str]:
     said = [
         "Each member ran the software that it names, on its real records.",
         "The certificates in the federation file belong to these organisations: compare the fingerprints with them.",
+    ]
+    said += [
+        f"Nobody but {name} has had the keys that it has renewed since: a report can be signed with any of them."
+        for name in own.names
+        if len(own.certificates(name)) > 1
     ]
     computed = set() if isinstance(own.method, PrivateMethod) else {"private", "ledger"}  # of exact values
     computed |= set() if found.model is None else {"model"}

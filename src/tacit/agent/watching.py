@@ -15,7 +15,7 @@ from tacit.agent import store as stores
 from tacit.agent.federation import TOTALS, Federation
 from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import reduced_store
-from tacit.errors import TacitError
+from tacit.errors import InputError, TacitError
 from tacit.privacy.accounting import totals
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
@@ -45,6 +45,27 @@ def status(agreed: Federation, path: Path) -> dict[str, Any]:
         "released": len(events),
         "without": agreed.absent,
     }
+
+
+def statuses(agreed: Federation, folder: Path) -> list[dict[str, Any]]:
+    """The status of every member whose identity lies in this folder; `problem` says why there is none."""
+    found = []
+    for name in agreed.names:
+        path = folder / name / store_name(agreed)
+        if not path.parent.is_dir():
+            continue
+        try:
+            found.append(status(agreed, path) | {"problem": None})
+        except TacitError as error:
+            found.append({"member": name, "problem": str(error) if path.exists() else "it has not started yet"})
+    if not found:
+        raise InputError(f"{folder} has no folder of a member; they are: {', '.join(agreed.names)}")
+    return found
+
+
+def store_name(agreed: Federation) -> str:
+    """Of an agent's store in the folder of its identity."""
+    return f"{agreed.run[:16]}.store"
 
 
 class Watched:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tacit/agent/wire.proto\x12\x05tacit\"\xc3\x02\n\x08Greeting\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.tacit.Greeting.PartsEntry\x12\x0f\n\x07without\x18\x03 \x03(\t\x12\x17\n\x03met\x18\x04 \x03(\x0b\x32\n.tacit.Met\x12\r\n\x05heard\x18\x05 \x01(\r\x12\x17\n\x03key\x18\x06 \x01(\x0b\x32\n.tacit.Key\x12\x18\n\x04keys\x18\x07 \x03(\x0b\x32\n.tacit.Key\x12 \n\x08\x61\x62sences\x18\x08 \x03(\x0b\x32\x0e.tacit.Absence\x12!\n\x06ledger\x18\t \x01(\x0b\x32\x11.tacit.LedgerHead\x12\x1f\n\x04seen\x18\n \x01(\x0b\x32\x11.tacit.LedgerHead\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"]\n\nLedgerHead\x12\x12\n\npopulation\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62ook\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0c\n\x04head\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"\\\n\x07\x41\x62sence\x12\x0f\n\x07witness\x18\x01 \x01(\r\x12\x0e\n\x06\x61\x62sent\x18\x02 \x01(\r\x12\x0f\n\x07without\x18\x03 \x03(\r\x12\x0c\n\x04tick\x18\x04 \x01(\r\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"7\n\x03Met\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05heard\x18\x03 \x01(\r\"8\n\x03Key\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x0e\n\x06public\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"T\n\x08Question\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\x0e\n\x06shares\x18\x05 \x03(\x0c\"c\n\x07Message\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\r\n\x05shape\x18\x05 \x03(\r\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\"\t\n\x07Nothing2\x84\x01\n\x05\x41gent\x12)\n\x05Greet\x12\x0f.tacit.Greeting\x1a\x0f.tacit.Greeting\x12&\n\x03\x41sk\x12\x0f.tacit.Question\x1a\x0e.tacit.Message\x12(\n\x05Leave\x12\x0f.tacit.Question\x1a\x0e.tacit.Nothingb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tacit/agent/wire.proto\x12\x05tacit\"\xd5\x02\n\x08Greeting\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.tacit.Greeting.PartsEntry\x12\x0f\n\x07without\x18\x03 \x03(\t\x12\x17\n\x03met\x18\x04 \x03(\x0b\x32\n.tacit.Met\x12\r\n\x05heard\x18\x05 \x01(\r\x12\x17\n\x03key\x18\x06 \x01(\x0b\x32\n.tacit.Key\x12\x18\n\x04keys\x18\x07 \x03(\x0b\x32\n.tacit.Key\x12 \n\x08\x61\x62sences\x18\x08 \x03(\x0b\x32\x0e.tacit.Absence\x12!\n\x06ledger\x18\t \x01(\x0b\x32\x11.tacit.LedgerHead\x12\x1f\n\x04seen\x18\n \x01(\x0b\x32\x11.tacit.LedgerHead\x12\x10\n\x08renewals\x18\x0b \x01(\x0c\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"]\n\nLedgerHead\x12\x12\n\npopulation\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62ook\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0c\n\x04head\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"\\\n\x07\x41\x62sence\x12\x0f\n\x07witness\x18\x01 \x01(\r\x12\x0e\n\x06\x61\x62sent\x18\x02 \x01(\r\x12\x0f\n\x07without\x18\x03 \x03(\r\x12\x0c\n\x04tick\x18\x04 \x01(\r\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"7\n\x03Met\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05heard\x18\x03 \x01(\r\"8\n\x03Key\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x0e\n\x06public\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"T\n\x08Question\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\x0e\n\x06shares\x18\x05 \x03(\x0c\"c\n\x07Message\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\r\n\x05shape\x18\x05 \x03(\r\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\"\t\n\x07Nothing2\x84\x01\n\x05\x41gent\x12)\n\x05Greet\x12\x0f.tacit.Greeting\x1a\x0f.tacit.Greeting\x12&\n\x03\x41sk\x12\x0f.tacit.Question\x1a\x0e.tacit.Message\x12(\n\x05Leave\x12\x0f.tacit.Question\x1a\x0e.tacit.Nothingb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,23 +34,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GREETING_PARTSENTRY']._loaded_options = None
   _globals['_GREETING_PARTSENTRY']._serialized_options = b'8\001'
   _globals['_GREETING']._serialized_start=34
-  _globals['_GREETING']._serialized_end=357
-  _globals['_GREETING_PARTSENTRY']._serialized_start=313
-  _globals['_GREETING_PARTSENTRY']._serialized_end=357
-  _globals['_LEDGERHEAD']._serialized_start=359
-  _globals['_LEDGERHEAD']._serialized_end=452
-  _globals['_ABSENCE']._serialized_start=454
-  _globals['_ABSENCE']._serialized_end=546
-  _globals['_MET']._serialized_start=548
-  _globals['_MET']._serialized_end=603
-  _globals['_KEY']._serialized_start=605
-  _globals['_KEY']._serialized_end=661
-  _globals['_QUESTION']._serialized_start=663
-  _globals['_QUESTION']._serialized_end=747
-  _globals['_MESSAGE']._serialized_start=749
-  _globals['_MESSAGE']._serialized_end=848
-  _globals['_NOTHING']._serialized_start=850
-  _globals['_NOTHING']._serialized_end=859
-  _globals['_AGENT']._serialized_start=862
-  _globals['_AGENT']._serialized_end=994
+  _globals['_GREETING']._serialized_end=375
+  _globals['_GREETING_PARTSENTRY']._serialized_start=331
+  _globals['_GREETING_PARTSENTRY']._serialized_end=375
+  _globals['_LEDGERHEAD']._serialized_start=377
+  _globals['_LEDGERHEAD']._serialized_end=470
+  _globals['_ABSENCE']._serialized_start=472
+  _globals['_ABSENCE']._serialized_end=564
+  _globals['_MET']._serialized_start=566
+  _globals['_MET']._serialized_end=621
+  _globals['_KEY']._serialized_start=623
+  _globals['_KEY']._serialized_end=679
+  _globals['_QUESTION']._serialized_start=681
+  _globals['_QUESTION']._serialized_end=765
+  _globals['_MESSAGE']._serialized_start=767
+  _globals['_MESSAGE']._serialized_end=866
+  _globals['_NOTHING']._serialized_start=868
+  _globals['_NOTHING']._serialized_end=877
+  _globals['_AGENT']._serialized_start=880
+  _globals['_AGENT']._serialized_end=1012
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Greeting(_message.Message):
-    __slots__ = ("name", "parts", "without", "met", "heard", "key", "keys", "absences", "ledger", "seen")
+    __slots__ = ("name", "parts", "without", "met", "heard", "key", "keys", "absences", "ledger", "seen", "renewals")
     class PartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,7 @@ class Greeting(_message.Message):
     ABSENCES_FIELD_NUMBER: _ClassVar[int]
     LEDGER_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
+    RENEWALS_FIELD_NUMBER: _ClassVar[int]
     name: str
     parts: _containers.ScalarMap[str, bytes]
     without: _containers.RepeatedScalarFieldContainer[str]
@@ -35,7 +36,8 @@ class Greeting(_message.Message):
     absences: _containers.RepeatedCompositeFieldContainer[Absence]
     ledger: LedgerHead
     seen: LedgerHead
-    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., met: _Optional[_Iterable[_Union[Met, _Mapping]]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ..., absences: _Optional[_Iterable[_Union[Absence, _Mapping]]] = ..., ledger: _Optional[_Union[LedgerHead, _Mapping]] = ..., seen: _Optional[_Union[LedgerHead, _Mapping]] = ...) -> None: ...
+    renewals: bytes
+    def __init__(self, name: _Optional[str] = ..., parts: _Optional[_Mapping[str, bytes]] = ..., without: _Optional[_Iterable[str]] = ..., met: _Optional[_Iterable[_Union[Met, _Mapping]]] = ..., heard: _Optional[int] = ..., key: _Optional[_Union[Key, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[Key, _Mapping]]] = ..., absences: _Optional[_Iterable[_Union[Absence, _Mapping]]] = ..., ledger: _Optional[_Union[LedgerHead, _Mapping]] = ..., seen: _Optional[_Union[LedgerHead, _Mapping]] = ..., renewals: _Optional[bytes] = ...) -> None: ...
 
 class LedgerHead(_message.Message):
     __slots__ = ("population", "book", "rows", "head", "signature")

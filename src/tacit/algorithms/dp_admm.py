@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, needed
@@ -242,6 +241,8 @@ def _minimised(problem: Problem, term: Term, rho: float, b: np.ndarray, start: n
 
     def value(x: np.ndarray) -> float:
         return float(problem.value(x)[0] + rho / 2 * ((term.times(x[None]) - b) ** 2).sum())
+
+    from scipy.optimize import minimize  # a quarter of a second: only where it is used
 
     found = minimize(
         value,

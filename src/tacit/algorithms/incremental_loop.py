@@ -24,7 +24,7 @@ _handed_on = kernel(handed_on)
 
 @entry
 def _visits(  # type: ignore[no-untyped-def]
-    holders, penalty, exact, network, l2, tolerance, enough, blocked, starts, grams,
+    holders, penalty, exact, network, l2, tolerance, enough, starts, grams,
     kind, shape, rows, lo, hi, targets, c,  # RowStore.data
     x, y, seen, change,
 ):  # fmt: skip
@@ -48,9 +48,7 @@ def _visits(  # type: ignore[no-untyped-def]
                     place, here, starts, grams, kind, shape, rows, lo, hi, targets, c, rho, b, new, aims, norms
                 )
             if not norms[0] <= tolerance:  # as in RowStore.minimise
-                quasi_newton.minimise(
-                    place, here, blocked, kind, shape, rows, lo, hi, targets, c, rho, b, new, aims, norms
-                )
+                quasi_newton.minimise(place, here, kind, shape, rows, lo, hi, targets, c, rho, b, new, aims, norms)
             if not norms[0] <= enough:
                 return k, norms[0]
         else:  # (8)
@@ -70,9 +68,9 @@ drop_stale_kernels(
 
 def visits(holders: np.ndarray, problem: Problem, penalty: float, exact: bool, state: tuple[np.ndarray, ...]) -> None:
     """Changes x, y, token and change, all (N, d), as the visits of these holders do; the last only gets the token."""
-    store, blocked = problem.store, quasi_newton.blocked(problem.dimension)
+    store = problem.store
     enough = reachable(problem.tolerance, penalty + problem.l2)
-    settings = (float(penalty), exact, problem.agents, problem.l2, problem.tolerance, enough, blocked)
+    settings = (float(penalty), exact, problem.agents, problem.l2, problem.tolerance, enough)
     starts, grams = store.grams
     small = np.empty(0) if grams is None else grams  # not None, for which another kernel would be compiled
     stuck, norm = _visits(holders, *settings, starts, small, *store.data, *state)

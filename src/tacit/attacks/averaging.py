@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from tacit.attacks.recursion import recursion
 from tacit.attacks.transcript import States, Transcript
@@ -53,7 +53,7 @@ def averaged(
                 fitted = Q @ (Q.T @ states.y[k[-last:]])
                 share = float(Q[-1] @ Q[-1])  # of the variance of the noise, at the last visit
                 left = float(((states.y[k[-last:]] - fitted) ** 2).sum())
-                believed = quadratic or left < noise**2 * chi2.ppf(1 - _DOUBT, d * (last - A.shape[1]))
+                believed = quadratic or left < noise**2 * chdtri(d * (last - A.shape[1]), _DOUBT)
                 if share < least and believed:
                     least, y[k] = share, states.y[k]
                     y[k[-last:]] = fitted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import lsq_linear
-from scipy.stats import rankdata
 
 from tacit.attacks.records import quadratic
 from tacit.attacks.stationarity import Gradients
@@ -45,9 +44,9 @@ def auc(members: np.ndarray, strangers: np.ndarray) -> float:
     >>> auc(np.array([0.1, 0.2]), np.array([0.15, np.inf]))
     0.75
     """
-    ranks = rankdata(np.concatenate([members, strangers]))
-    m, s = len(members), len(strangers)
-    return float(1 - (ranks[:m].sum() - m * (m + 1) / 2) / (m * s))
+    ordered = np.sort(strangers)
+    lower, not_higher = (np.searchsorted(ordered, members, side=side) for side in ("left", "right"))
+    return 1 - float(np.mean((lower + not_higher) / 2)) / len(strangers)
 
 
 def moments(known: Gradients, X: np.ndarray, weight: float, logistic: bool) -> np.ndarray:

@@ -32,6 +32,18 @@ KINDS = ("flip", "constant", "labels", "drift", "alternate", "push")
 _CONSTANT, _FLIPPED, _INSIDE, _PUSHED = 1e4, -3.0, 0.99, 1e3
 
 
+def kind_and_count(text: str) -> tuple[str, int]:
+    """How members lie and how many of them do, from KIND:COUNT.
+
+    >>> kind_and_count("flip:1")
+    ('flip', 1)
+    """
+    kind, _, count = text.partition(":")
+    if kind not in KINDS or not (count.isascii() and count.isdecimal()) or int(count) < 1:
+        raise InputError(f"hostile is KIND:COUNT with a kind of {', '.join(KINDS)}, such as flip:1; not {text!r}")
+    return kind, int(count)
+
+
 @dataclass(frozen=True)
 class Hostile:
     """A number of members, drawn from the seed, that lie in one way: an exchange for `simulate`.
@@ -50,13 +62,10 @@ class Hostile:
     @classmethod
     def parse(cls, text: str, agents: int, seed: int = 0) -> Hostile:
         """From KIND:COUNT."""
-        kind, _, count = text.partition(":")
-        if kind not in KINDS or not (count.isascii() and count.isdecimal()) or not 1 <= int(count) < agents:
-            raise InputError(
-                f"hostile is KIND:COUNT with a kind of {', '.join(KINDS)} and fewer members than there are ({agents}), "
-                f"such as flip:1; not {text!r}"
-            )
-        chosen = np.random.default_rng((seed, 1)).choice(agents, size=int(count), replace=False)
+        kind, count = kind_and_count(text)
+        if count >= agents:
+            raise InputError(f"hostile is KIND:COUNT with fewer members than there are ({agents}); not {text!r}")
+        chosen = np.random.default_rng((seed, 1)).choice(agents, size=count, replace=False)
         return cls(kind, tuple(sorted(chosen.tolist())), agents)
 
     def against(self, schedule: Schedule, radius: float, robust: str | None) -> Hostile:

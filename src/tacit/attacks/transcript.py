@@ -14,6 +14,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
 from tacit.errors import InputError
+from tacit.exchange import Plain
 from tacit.privacy.noise import Noise
 from tacit.simulation.tick import Blocks, tick
 
@@ -143,11 +144,11 @@ def listen_in(
     heard, schedule = Transcript(graph.agents, algorithm.penalty), algorithm.schedule(graph)
     zero = problem.as_rows(0.0, "start").copy()
     state = algorithm.init(problem, graph.view(), zero, Inbox(zero, graph.indptr, graph.indices))
-    blocks = Blocks(problem, graph)
+    blocks, link = Blocks(problem, graph.view()), Plain().open(graph)
     true_x, true_y, gradient, t = [], [], [], 0
     while len(heard) < ticks:
         turn, before = schedule.turn(t), state
-        state, release = tick(algorithm, state, blocks, noise, turn, t)
+        state, release = tick(algorithm, state, blocks, noise, turn, t, link)
         heard(t, turn, release)
         t += 1
         if len(turn.speakers) > 1:

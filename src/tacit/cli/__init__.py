@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -43,7 +44,11 @@ class _Commands(TyperGroup):
 
 def load(name: str) -> Any:
     """The command of that name: a group, if its module has an `app`; else the module's function of that name."""
-    module = import_module(f"tacit.cli.{name}")
+    gc.disable()  # what is imported stays: to look for garbage in it takes a tenth of the time
+    try:
+        module = import_module(f"tacit.cli.{name}")
+    finally:
+        gc.enable()
     if not (called := getattr(module, "app", None)):
         called = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         called.command(name)(getattr(module, name))

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import json as json_format
-import logging
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tacit.agent.logs import Format, Level, log
+from tacit.agent.progress import Progress
+from tacit.cli import agent_outside as outside
 from tacit.cli import names, options
-from tacit.cli.console import err, rounds_bar, tell_written, warn
-from tacit.cli.console import out as screen
-from tacit.cli.options import Json
-from tacit.cli.records import NOT_COVERED, encoded, records_of
-from tacit.errors import InputError, TacitError, number
+from tacit.cli.agent_status import status
+from tacit.cli.agent_store import backup, doctor, restore
+from tacit.cli.records import NOT_COVERED, encoded_for_a_log, in_parts, read_for_a_log, records_of
+from tacit.errors import InputError, number
 from tacit.files import writable, write_private
 from tacit.privacy.noise import SecureNoise
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tacit.agent.federation import Federation
     from tacit.agent.participant import Participant
+    from tacit.data import Dataset
+    from tacit.engines import Ray
+    from tacit.engines.records import Records as InParts
 
 app = typer.Typer(
     help="Take part in a federation, with your own records.",
@@ -34,30 +36,41 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-_STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
 _EXACT = "Agree to exchange exact values, which is not private: for federations without a privacy target."
 _REPORT = "Also write a report to read, as one HTML file, when the run is finished."
-_LISTEN = "HOST:PORT to listen at, if it differs from the address in the federation file."
-FederationFile = Annotated[Path, typer.Option(help="The federation file.", show_default=False)]
-Home = Annotated[Path, typer.Option("--identity", help="The folder of your key.", show_default=False)]
-StoreFile = Annotated[Path | None, typer.Option(help=_STORE)]
+_METRICS = (
+    "Serve metrics for Prometheus and a health check on this machine, at this port: /metrics and /healthz. "
+    "ADDRESS:PORT for another address: then they are open to whoever reaches it."
+)
+_DATA = "Your records: a CSV or Parquet file; with --engine ray a pattern of such files, in quotes."
+_ENGINE = "Where your records are: local (in this process) or ray (in the processes of a Ray cluster, for large ones)."
+LogFormat = Annotated[
+    Format, typer.Option(help="How lines of the log are written: for people, or one JSON object each.")
+]
+LogLevel = Annotated[Level, typer.Option(help="The least level of the lines of the log.")]
+MetricsAt = Annotated[str | None, typer.Option("--metrics", help=_METRICS, metavar="PORT", show_default=False)]
 
 
 @app.command()
 def run(
-    federation: FederationFile,
-    identity: Home,
-    data: Annotated[str, typer.Option(help="Your records: a CSV or Parquet file.", show_default=False)],
+    federation: options.FederationFile,
+    identity: options.Home,
+    data: Annotated[str, typer.Option(help=_DATA, show_default=False)],
     ledger: Annotated[Path | None, typer.Option(help="The ledger of these records, with its cap.")] = None,
     out: Annotated[Path, typer.Option(help="The model file; the report goes into the same folder.")] = Path(
         "model.json"
     ),
-    store: StoreFile = None,
-    listen: Annotated[str | None, typer.Option(help=_LISTEN)] = None,
+    store: options.StoreFile = None,
+    listen: Annotated[str | None, typer.Option(help=options.LISTEN)] = None,
     patience: Annotated[float | None, typer.Option(help="Stop after waiting so many seconds for a neighbour.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=_EXACT)] = False,
     report: Annotated[Path | None, typer.Option(help=_REPORT, show_default=False)] = None,
     page: options.Page = None,
+    metrics: MetricsAt = None,
+    log_format: LogFormat = Format.TEXT,
+    log_level: LogLevel = Level.INFO,
+    engine: Annotated[str, typer.Option(help=_ENGINE)] = "local",
+    address: options.Address = None,
 ) -> None:
     """Run your agent: check everything, wait for the neighbours, train, and write the model and a signed report.
 
@@ -71,139 +84,133 @@ def run(
     With --page you can watch the agent in a browser on this machine: its round, its neighbours, the budget and the log.
     With --report it writes a page about the run at the end, for people who do not know the method.
 
+    The log goes to standard error. Every line has a time, a level, the run and the tick. No line has a secret or a
+    value of a record. If lines cannot be written, they are lost, and the agent goes on.
+
     Example: `tacit agent run --federation fed.toml --identity alder --data alder.csv --ledger alder.ledger`
+
+    Records that do not fit into the memory of one machine can lie in many files, read by the processes of a Ray
+    cluster. They stay there: only sums over them reach this process. The guarantee is the same.
+
+    Example: `tacit agent run --federation fed.toml --identity alder --data 'part-*.parquet' --ledger alder.ledger
+    --engine ray --address auto`
     """
     names.require_agent()
-    from tacit.agent import handshakes
+    from tacit.agent import handshakes, logs, notify, stopping
 
     handshakes.trace()
-    from tacit.agent import report as signed
-    from tacit.agent import stopping
     from tacit.agent.page import loopback
     from tacit.agent.run import take_part
+
+    progress = Progress(notify.alive)
+    paths = [federation, identity, Path(data), out, *(path for path in (ledger, store, report) if path is not None)]
+    folders = [str(identity), *(str(each.parent) for path in paths for each in (path, path.resolve()))]
+    write = outside.above_the_bar() if log_format == Format.TEXT else None
+    with (
+        logs.kept(log_format, log_level, progress, folders, write) as lines,
+        outside.ending_in_the_log(),
+        stopping.before(),
+        ExitStack() as opened,  # what a cluster holds of the records
+    ):
+        if patience is not None:
+            number("patience", patience)
+        if page is not None:
+            loopback(page)  # refuses a bad one before anything is read
+            if log_format == Format.JSON:
+                raise InputError("--page writes an address for a person, which is secret: leave out --log-format json")
+        if metrics is not None:
+            from tacit.agent.metrics import address as metrics_address
+
+            metrics_address(metrics)
+        inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
+        report_file = out.with_suffix(".report.json")
+        writable(out, inputs)
+        writable(report_file, inputs)
+        names.report_file(report, inputs, [out, report_file])
+        cluster = names.shards(engine, None, address)
+        participant = _participant(federation, identity, data, ledger, store, exact, cluster, opened, progress)
+        progress.enter(participant.name, participant.federation.run, participant.federation.rounds)
+        participant.check()
+        _tell_plan(participant)
+        absent: list[str] = []
+
+        def finished(participant: Participant, model: np.ndarray) -> None:
+            files = {"federation": federation, "report": report_file, "ledger": ledger}
+            _write(participant, model, out, report, files)
+            absent[:] = participant.federation.absent
+
+        with (
+            outside.watched(page, participant, ledger, lines),
+            outside.measured(metrics, progress, ledger, lines),
+            handshakes.watched(progress.traffic.refuse, to_the_end=True),
+            outside.bar(write is not None, participant.federation.rounds) as watch,
+        ):
+            stopping.run(
+                take_part(
+                    participant, listen=listen, patience=patience, watch=watch, finished=finished, progress=progress
+                ),
+                lambda: f"in {progress.place}",
+                outside.last_words(lines),
+            )
+        without = f", without {', '.join(absent)}" if absent else ""
+        log.info(f"{progress.member}: {progress.rounds} rounds done{without}")
+
+
+app.command()(status)
+app.command()(doctor)
+app.command()(backup)
+app.command()(restore)
+
+
+def _write(
+    participant: Participant, model: np.ndarray, out: Path, report: Path | None, files: dict[str, Path | None]
+) -> None:
+    """Writes the model, the signed report, and a report to read, if one is asked for."""
+    from tacit.agent import report as signed
     from tacit.agent.trained import model_of
     from tacit.report.document.run import run as document
     from tacit.report.document.taken_part import taken_part
 
-    if patience is not None:
-        number("patience", patience)
-    if page is not None:
-        loopback(page)  # refuses a bad one before anything is read
-    inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
-    report_file = out.with_suffix(".report.json")
-    writable(out, inputs)
-    writable(report_file, inputs)
-    names.report_file(report, inputs, [out, report_file])
-    participant = _participant(federation, identity, data, ledger, store, exact)
-    logging.getLogger("tacit.agent").addHandler(_Warnings())
-    participant.check()
-    _tell_plan(participant)
-    last_line: list[str] = []  # below the bar
-    files = {"federation": federation, "report": report_file, "ledger": ledger}
-    with _watched(page, participant, ledger), handshakes.watched(), rounds_bar(participant.federation.rounds) as bar:
-
-        def watch(doing: str, done: int, rounds: int) -> None:
-            bar.update(bar.task_ids[0], description=doing, completed=done, total=rounds)
-
-        def finished(participant: Participant, model: np.ndarray) -> None:
-            made = model_of(participant.federation, participant.name, model)
-            made.save(out)
-            signed.write(participant, model, report_file)
-            if report is not None:
-                write_private(report, document(taken_part(participant, made, files)))
-            tell_written(out, report_file, report)
-            without = f", without {', '.join(participant.federation.absent)}" if participant.federation.absent else ""
-            last_line.append(f"{participant.name}: {participant.federation.rounds} rounds done{without}")
-
-        stopping.run(
-            take_part(participant, listen=listen, patience=patience, watch=watch, finished=finished),
-            lambda: f"in round {bar.tasks[0].completed:.0f} of {bar.tasks[0].total:.0f}",
-        )
-    screen.print(*last_line, markup=False)
-
-
-@app.command()
-def status(federation: FederationFile, identity: Home, store: StoreFile = None, json: Json = False) -> None:
-    """Show how far an agent is: its round, its neighbours, what it has released. Use it in another terminal.
-
-    Example: `tacit agent status --federation fed.toml --identity alder`
-    """
-    names.require_agent()
-    from tacit.agent.federation import Federation
-    from tacit.agent.identity import Identity
-    from tacit.agent.watching import status as seen
-
-    agreed, own = Federation.load(federation), Identity.load(identity)
-    agreed.place(own.name, own.certificate)
-    found = seen(agreed, _store_path(store, identity, agreed))
-    if json:
-        typer.echo(json_format.dumps(found))
-        return
-    doing = found["doing"]
-    if not (found["alive"] or doing == "finished"):
-        doing = f"not running; it was {doing}"
-    screen.print(f"{found['member']}: round {found['round']} of {found['rounds']}; {doing}", markup=False)
-    if found["without"]:
-        screen.print(f"  goes on without {', '.join(found['without'])}", markup=False)
-    for name, ago in found["seconds_since"].items():
-        screen.print(
-            f"  {name}: {'not heard from yet' if ago is None else f'heard from {ago:.0f} s ago'}", markup=False
-        )
-    spent = found["epsilon"]
-    cost = "" if spent is None else f", epsilon = {spent:.4g} so far (the whole run is paid for)"
-    screen.print(f"released {found['released']} times{cost}")
-
-
-@contextmanager
-def _watched(where: str | None, participant: Participant, ledger: Path | None) -> Iterator[None]:
-    """Serves a page to watch the agent, if one is asked for; says on it how the agent ended."""
-    if where is None:
-        yield
-        return
-    from tacit.agent.page import LastLines, Page
-    from tacit.agent.watching import Watched
-
-    first = [participant, *participant.earlier()][-1]
-    lines, log = LastLines(), logging.getLogger("tacit.agent")
-    member = Watched(participant.name, first.federation, first.store.path, ledger, lines.lines)
-    page = Page(where, lambda: {"title": first.federation.title, "members": [member.look()]})
-    err.print(f"watch it at {page.address}", markup=False, soft_wrap=True)
-    failure: str | None = "stopped"
-    log.addHandler(lines)
-    try:
-        yield
-        failure = None
-    except TacitError as error:
-        failure = str(error)
-        raise
-    finally:
-        page.close(failure)
-        log.removeHandler(lines)
-
-
-class _Warnings(logging.Handler):
-    """Shows what the transport logs as warnings above the progress bar."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        warn(record.getMessage())
+    made, signed_file = model_of(participant.federation, participant.name, model), files["report"]
+    assert signed_file is not None
+    made.save(out)
+    signed.write(participant, model, signed_file)
+    if report is not None:
+        write_private(report, document(taken_part(participant, made, files)))
+    log.info(f"wrote {' and '.join(file.name for file in (out, signed_file, report) if file is not None)}")
 
 
 def _participant(
-    federation: Path, identity: Path, data: str, ledger: Path | None, store: Path | None, exact: bool
+    federation: Path,
+    identity: Path,
+    data: str,
+    ledger: Path | None,
+    store: Path | None,
+    exact: bool,
+    cluster: Ray | None,
+    stack: ExitStack,
+    progress: Progress,
 ) -> Participant:
-    """Reads and checks everything that the agent needs."""
+    """Reads and checks everything that the agent needs; what the cluster holds of it is let go with the stack.
+
+    `progress` hears who this is as soon as that is known, for the lines of the log about the rest."""
     from tacit.agent.books import Books
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
     from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import Participant
+    from tacit.agent.revocation import namesakes, revoked
     from tacit.agent.store import Store
+    from tacit.agent.watching import store_name
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
 
-    agreed, own = Federation.load(federation), Identity.load(identity)
+    agreed, own = Federation.load(federation).refusing(revoked(identity)), Identity.load(identity)
     me = agreed.place(own.name, own.certificate)
+    progress.enter(own.name, agreed.run, agreed.rounds)
     agreed.check_dates()
+    for name in namesakes(identity, agreed):
+        log.warning(f"{name} was revoked here with another certificate; this federation file lets it in with a new one")
     private = isinstance(agreed.method, PrivateMethod)
     if not private and not exact:
         raise InputError(
@@ -213,11 +220,17 @@ def _participant(
         raise InputError("this federation is private; leave out --exact")
     if private == (ledger is None):
         raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
-    table = names.records(data)
-    records = encoded(table, agreed.schema, NOT_COVERED if private else "")
     opened = None if ledger is None else Ledger(ledger, cost=epsilon)
-    kept = Store(_store_path(store, identity, agreed), agreed.run, own.name, agreed.rounds)
-    charged = None if opened is None else records_of(table, opened)
+    records: Dataset | InParts
+    if cluster is None:
+        table = read_for_a_log(data)
+        records = encoded_for_a_log(table, agreed.schema)
+        _told(records.clipped, records.unknown, len(records), len(table))
+        charged = None if opened is None else records_of(table, opened)
+    else:
+        records, charged = stack.enter_context(in_parts(data, agreed.schema, opened, cluster, _told))
+    path = store or identity / store_name(agreed)
+    kept = stack.enter_context(closing(Store(path, agreed.run, own.name, agreed.rounds, alone=True)))
     books = None if opened is None else Books(identity)
     if opened is not None and books is not None:
         books.require_current(opened)
@@ -229,12 +242,17 @@ def _participant(
     return participant
 
 
-def _store_path(given: Path | None, identity: Path, federation: Federation) -> Path:
-    return identity / f"{federation.run[:16]}.store" if given is None else given
+def _told(clipped: Mapping[str, int], unknown: Mapping[str, int], kept: int, rows: int) -> None:
+    """Says what was done to some of the records, and not to how many."""
+    for what, columns in (("lie outside the schema's bounds", clipped), ("are no category", unknown)):
+        for column in columns:
+            log.warning(f"column {column!r}: some values {what}; tacit validate says which{NOT_COVERED}")
+    if kept < rows:
+        log.warning(f"some rows lack a value and were left out; tacit validate says which{NOT_COVERED}")
 
 
 def _tell_plan(participant: Participant) -> None:
-    """Prints what the run will cost, and what the ledger allows."""
+    """Says what the run will cost, and what the ledger allows."""
     from tacit.agent.federation import TOTALS
     from tacit.agent.guarantee import statement
     from tacit.agent.method import PrivateMethod
@@ -243,19 +261,15 @@ def _tell_plan(participant: Participant) -> None:
 
     method, (_, events) = participant.federation.method, participant.paid
     agreed = participant.federation.agreed or participant.federation
-    screen.print(
-        f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}", markup=False
-    )
+    log.info(f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}")
     if not isinstance(method, PrivateMethod) or participant.ledger is None:
-        warn("exact values leave this machine: nothing of this run is private")
+        log.warning("exact values leave this machine: nothing of this run is private")
         return
     noisy = sum(not isinstance(event, Free) for event in events.values())
     whole = totals(Counter(events.values()), method.delta).best
-    screen.print(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
+    log.info(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
     if participant.federation.exchange == TOTALS:
-        screen.print(f"the members share their noise: {statement(agreed)}", soft_wrap=True)
+        log.info(f"the members share their noise: {statement(agreed)}")
     paid = ", this run included" if participant.has_paid else ""
-    screen.print(
-        f"ledger: epsilon = {participant.ledger.epsilon():.4g} is spent{paid}; the cap is {participant.ledger.cap()}",
-        markup=False,
-    )
+    spent, cap = participant.ledger.epsilon(), participant.ledger.cap()
+    log.info(f"ledger: epsilon = {spent:.4g} is spent{paid}; the cap is {cap}")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json as json_format
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar, tell_written, warn
+from tacit.cli.console import err, tell_written, warn, work_bar
 from tacit.cli.console import out as screen
-from tacit.cli.options import Json
+from tacit.cli.options import Address, EngineName, Jobs, Json
 from tacit.errors import InputError
 from tacit.workflows.recipes import RECIPES
 
@@ -21,7 +20,7 @@ _NAMES = [name for name, recipe in RECIPES.items() if not recipe.shared or name 
 
 
 def audit(
-    algorithm: Annotated[
+    method: Annotated[
         str,
         typer.Argument(
             help=f"A private method, one of: {', '.join(_NAMES)}; or dvp-paper, pvp-paper, solver.", show_default=False
@@ -64,6 +63,9 @@ def audit(
         typer.Option(help="How many of them collude, for shared-descent.", show_default="the most below one half"),
     ] = None,
     seed: Annotated[int, typer.Option(help="The seed of the bits of which the noise is made.")] = 0,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    address: Address = None,
     json: Json = False,
 ) -> None:
     """Test whether a private method reveals more than it claims.
@@ -89,6 +91,7 @@ def audit(
     """
     from tacit.workflows.audits import ALIASES, AUDITS, audit_named  # slow to import: not for --help
 
+    where = names.engine(engine, jobs, address)
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
     if samples is not None and minutes is not None:
@@ -98,25 +101,19 @@ def audit(
             raise InputError(f"--plot writes a PNG file: name it .png, not {plot.name}")
         names.require_plot()
         names.folder(plot.parent)
-    name = ALIASES.get(algorithm, algorithm)
-    if name != algorithm:
-        warn(f"the audit {algorithm} is now called {name}")
+    name = ALIASES.get(method, method)
+    if name != method:
+        warn(f"the audit {method} is now called {name}")
     if name == "dvp" and as_printed:
         name = "dvp-paper"
-    names.pick(AUDITS, name, "algorithm")
+    names.pick(AUDITS, name, "METHOD")
     options = {"delta": delta, "rounds": rounds, "samples": samples, "minutes": minutes, "bug": bug}
     options |= {"members": members, "colluders": colluders, "planted": planted or None}
     options |= {"as_printed": as_printed or None, "steer": steer or None}
     given: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
-    with ExitStack() as shown:
-        bars: list[Progress] = []
-
-        def progress(done: int, total: int) -> None:
-            if not bars:  # a refusal comes before, without a bar
-                bars.append(shown.enter_context(rounds_bar(total)))
-            bars[0].update(bars[0].task_ids[0], description="batches of runs", completed=done, total=total)
-
-        found = audit_named(name, epsilon, seed=seed, progress=progress, **given)
+    with work_bar() as tell, where.open() as workers:
+        progress = partial(tell, "batches of runs")
+        found = audit_named(name, epsilon, seed=seed, progress=progress, workers=workers, **given)
     if plot is not None:
         from tacit.report.plots import trade_off
 

@@ -19,14 +19,14 @@ from tacit.errors import InputError, whole
 TOKENS = ("pi-admm", "token-gd")
 _WIDEST = 10  # agents in a table with a column for each
 _COALITION = "The agents that put together what they hear: 0,2. May be left out for a token: then each looks alone."
-_ALGORITHM = (
+_METHOD = (
     f"How the others are protected: **sums** (secret-shared sums of exact or noisy rows), or {' or '.join(TOKENS)}, "
     "where an agent sees the token only when it comes by."
 )
 
 
 def coalition(
-    algorithm: Annotated[str, typer.Argument(help=_ALGORITHM)] = "sums",
+    method: Annotated[str, typer.Argument(help=_METHOD)] = "sums",
     members: Annotated[str | None, typer.Option(help=_COALITION, show_default=False)] = None,
     rows: Annotated[str, typer.Option(help="The rows of each agent: 8000 for all, or 500,900,1200.")] = "8000",
     agents: Annotated[int | None, typer.Option(help="How many agents, if --rows is one number (5).")] = None,
@@ -57,19 +57,19 @@ def coalition(
     whole("--dimension", dimension, 1)
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0)
     together = None if members is None else _places(members, len(sizes))
-    if algorithm == "sums":
+    if method == "sums":
         if together is None:
             raise InputError("say which agents put together what they hear: --members 0,2")
         if published:
             raise InputError("--published is for a token: sums reveal what they reveal without a model")
         return _tell_sums(talk, together, json)
-    if algorithm not in TOKENS:
-        raise InputError(f"the algorithm is one of sums, {', '.join(TOKENS)}; not {algorithm!r}")
+    if method not in TOKENS:
+        raise InputError(f"METHOD is one of sums, {', '.join(TOKENS)}; not {method!r}")
     check_total(epsilon, delta, int(sizes.sum()), None)
     from tacit.privacy.network import learnt, pairwise  # slow to import: not for --help
     from tacit.workflows.recipes import RECIPES
 
-    found = RECIPES[algorithm].setting(sizes, dimension, talk, epsilon, delta, averaged=False)
+    found = RECIPES[method].setting(sizes, dimension, talk, epsilon, delta, averaged=False)
     run = (found.algorithm, found.facts, talk, found.rounds, delta)
     if together is None:
         _tell_pairs(pairwise(*run, published=published), epsilon, delta, json)

@@ -13,18 +13,29 @@ import typer
 
 from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
-from tacit.cli.console import can_plot, check_total, err, tell_written, warn
+from tacit.cli.console import can_plot, check_total, err, tell_written, warn, work_bar
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, rare, read, share_out
 from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema
+from tacit.engines import Engine, Local
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable, write_private
 from tacit.html.frame import written as written_now
 from tacit.report import tables
 from tacit.report.document import comparison as document
-from tacit.workflows.comparison import TRUSTING, Divide, MethodResult, Trust, lines, margin, recommended, trial
+from tacit.workflows.comparison import (
+    ALTERNATIVES,
+    TRUSTING,
+    Divide,
+    MethodResult,
+    Trust,
+    lines,
+    margin,
+    recommended,
+    trial,
+)
 from tacit.workflows.comparison import compare as compare_methods
 from tacit.workflows.recipes import RECIPES, Reserve
 
@@ -57,6 +68,9 @@ def compare(
     hostile: options.HostileText = None,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report to read: one HTML file.")] = None,
+    jobs: options.Jobs = None,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
     json: options.Json = False,
 ) -> None:
     """Compare all private methods at one total budget, on the same records.
@@ -83,6 +97,8 @@ def compare(
     Example: `tacit compare --method mr-admm --method ra-admm --seeds 2`
 
     Example: `tacit compare --graph complete --seeds 2 --robust clipping --hostile flip:1`
+
+    Example: `tacit compare --engine ray --address auto`
     """
     if seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {seeds}")
@@ -91,6 +107,7 @@ def compare(
         names.pick(RECIPES, name, "method")
     if positive_share == NOISY:
         raise InputError("a comparison is not private: give --positive-share as a number")
+    where = names.engine(engine, jobs, address)
     reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile, comparing=True)
     if out is not None:
         names.folder(out)
@@ -118,7 +135,9 @@ def compare(
         check_graph(shared[reserve], *reserve)  # refuses a graph that they can cut in two
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
-    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, Trust(robust, hostile), shared, asked)
+    only = [*asked, *ALTERNATIVES] if asked else None
+    trust = Trust(robust, hostile)
+    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, trust, shared, only, where)
     best = recommended(results)
     shown = {each.name.partition(":")[0] for each in results}
     for name in asked if method != ["all"] else ():
@@ -163,26 +182,32 @@ def run(
     seeds: int,
     trust: Trust = TRUSTING,
     shared: Mapping[Reserve, Graph] | None = None,
-    asked: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    engine: Engine | None = None,
 ) -> list[MethodResult]:
-    """All methods on `seeds` divisions of the records; shows which method is running.
+    """All methods on `seeds` divisions of the records; shows how far they are.
 
     data, schema, divide : the records, what their label is, and how their training rows are divided among the agents
     graph : who talks to whom
     epsilon, delta : the total budget of every agent
     trust : how members listen, and which of them lie
     shared : for which numbers of colluders to show shared noise, and on which graph
+    only : the names of methods and alternatives, in place of the usual ones
+    engine : where the runs happen; by default in this process
     """
     trials = [trial(data, schema, divide, seed) for seed in range(seeds)]
-    with err.status("preparing (the first run on a machine compiles the solver: some seconds)") as status:
-
-        def progress(name: str) -> None:
-            status.update(f"running {name}")
-
-        found = compare_methods(
-            trials, graph, epsilon=epsilon, delta=delta, trust=trust, shared=shared, asked=asked, progress=progress
+    with work_bar() as tell, (engine or Local(jobs=1)).open() as workers:
+        return compare_methods(
+            trials,
+            graph,
+            epsilon=epsilon,
+            delta=delta,
+            trust=trust,
+            shared=shared,
+            only=only,
+            workers=workers,
+            tell=tell,
         )
-        return list(found)
 
 
 def show(results: list[MethodResult], best: MethodResult) -> None:

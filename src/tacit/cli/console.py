@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from tacit.cli import names
+from tacit.engines.work import Tell
 from tacit.errors import InputError
 from tacit.privacy.accounting import delta_warning, epsilon_warning, require_small_delta
 
@@ -21,6 +22,25 @@ err = Console(stderr=True, highlight=False)
 def warn(message: str) -> None:
     """Prints one line that begins with `warning:`."""
     err.print(Text.assemble(("warning: ", "yellow"), message), soft_wrap=True)
+
+
+_LARGE = 6 << 20  # bytes of a file that takes more than a second
+
+
+@contextmanager
+def working(what: str, file: str | Path) -> Iterator[None]:
+    """Shows on a terminal what a command does with a large file, as long as it does it.
+
+    what : such as reading
+    file : the file of records; nothing is shown if it is small
+    """
+    path = Path(file)
+    if not path.is_file() or path.stat().st_size < _LARGE:
+        yield
+        return
+    note = " (the first time on a machine: some seconds more)" if what == "reading" else ""  # kernels are compiled
+    with err.status(Text(f"{what} {path.name}{note}")):
+        yield
 
 
 def can_plot() -> bool:
@@ -64,3 +84,32 @@ def rounds_bar(total: int) -> Iterator[Progress]:
     with Progress(*columns, console=err, transient=True) as bar:
         bar.add_task("rounds", total=total)
         yield bar
+
+
+@contextmanager
+def work_bar() -> Iterator[Tell]:
+    """One display for all that takes long: what is being done, how much of it is done, and how long the rest will
+    take. It comes with the first call, and disappears when the work is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=err, transient=True)
+
+    def tell(what: str, done: int, total: int) -> None:
+        if not bar.tasks:
+            bar.start()
+            bar.add_task(what)
+        if done == 0:
+            bar.reset(bar.task_ids[0], total=total)
+        bar.update(bar.task_ids[0], description=what, completed=done, total=total)
+
+    def end() -> None:
+        if bar.tasks:  # otherwise it would leave an empty line
+            bar.stop()
+
+    try:
+        yield tell
+    except KeyboardInterrupt:
+        end()
+        err.print("stopped")
+        raise
+    finally:
+        end()

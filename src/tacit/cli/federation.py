@@ -11,6 +11,7 @@ from tacit.cli import names, options
 from tacit.cli.console import check_total, err
 from tacit.cli.console import out as screen
 from tacit.cli.federation_demo import demo
+from tacit.cli.federation_keys import File, accept, renew, revoke
 from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
@@ -40,7 +41,7 @@ _PENALTY = (
     "Without --epsilon: how strongly neighbours pull together (0.001, or 0.01 for numbers). For methods that follow "
     "the gradient one over the step (by default what is safe for every record that the schema allows)."
 )
-_SECRET = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
+_SUMS = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
 _GRAPH = (
     "ring (the default), star, path, complete, random:EDGES, or a CSV file with the columns from and to; auto (the "
     "default with --colluders): complete for up to 20 members, else random with as many neighbours as are needed."
@@ -50,7 +51,10 @@ _GO_ON = (
     "are; 0: they wait for it."
 )
 _QUORUM = "With --go-on-after: how many of a member's neighbours must sign that it is away; 0: more than half."
-File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
+_PREDECESSOR = (
+    "The federation file of the version before this one: the new file names it, and keeps renewals of certificates. Or "
+    "the name of its run (64 digits, from a report or a model), if this tacit cannot read the file."
+)
 
 
 @app.command()
@@ -67,12 +71,13 @@ def new(
     l2: Annotated[float, typer.Option(help="Without --epsilon: the regularisation of each member.")] = 3e-5,
     loss: Annotated[str | None, typer.Option(help=_LOSS)] = None,
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
-    secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SECRET)] = False,
+    secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SUMS)] = False,
     colluders: options.Colluders = None,
     dropouts: options.Dropouts = 0,
     robust: options.Robust = None,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
+    predecessor: Annotated[str | None, typer.Option(help=_PREDECESSOR, show_default=False)] = None,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
 ) -> None:
     """Write the federation file: members, edges, method, rounds, schema, privacy. Every member gets the same file.
@@ -84,14 +89,20 @@ def new(
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
     """
     names.require_agent()
+    from tacit.agent.documents import DIGEST
     from tacit.agent.federation import NONE, ROWS, SUMS, TOTALS, Federation, Member
     from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import check_sums
+    from tacit.agent.succession import changes, kept_renewals
 
     reserve = names.reserve(colluders, dropouts, robust=robust)
     _check_shared(reserve, epsilon, method)
 
-    writable(out, [schema, *(text.split(",")[-1] for text in member)])
+    before = None if predecessor is None or DIGEST.fits(predecessor) else Federation.load(Path(predecessor))
+    read = [] if before is None or predecessor is None else [predecessor]
+    writable(out, [schema, *read, *(text.split(",")[-1] for text in member)])
+    if out.exists() and b"[[renewals]]" in out.read_bytes():
+        raise InputError(f"{out} has renewals of keys, which would be lost; choose another --out")
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
     graph = graph or ("ring" if reserve is None else "auto")
@@ -121,11 +132,15 @@ def new(
         quorum=quorum,
         colluders=colluders or 0,
         dropouts=dropouts,
+        predecessor=before.run if before is not None else predecessor or "",
+        renewals=() if before is None else kept_renewals(before, members),
     ).with_rounds()
     check_sums(made)
     with replacing(out) as draft:
         draft.write_text(made.to_toml(), encoding="utf-8")
     _tell(made)
+    for line in [] if before is None else changes(before, made):
+        screen.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)
     err.print(f"wrote {out}", markup=False, soft_wrap=True)
 
 
@@ -139,15 +154,35 @@ def _exact(name: str, penalty: float | None, l2: float, loss: str, schema: Schem
 
 
 @app.command()
-def show(file: File) -> None:
+def show(
+    file: File,
+    predecessor: Annotated[
+        Path | None, typer.Option(help="The file of the version before: check that it is, and say what has changed.")
+    ] = None,
+) -> None:
     """Show what a federation file contains, and the hash that identifies the run.
 
     Example: `tacit federation show federation.toml`
+
+    Example: `tacit federation show autumn.toml --predecessor spring.toml`
     """
     names.require_agent()
     from tacit.agent.federation import Federation
+    from tacit.agent.succession import changes
 
-    _tell(Federation.load(file))
+    found = Federation.load(file)
+    before = None if predecessor is None else Federation.load(predecessor)
+    if before is not None and found.predecessor != before.run:
+        named = f"the run {found.predecessor[:16]}" if found.predecessor else "none"
+        raise InputError(f"{file.name} names another predecessor: {named}; {predecessor} is {before.run[:16]}")
+    _tell(found)
+    for line in [] if before is None else changes(before, found):
+        screen.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)
+
+
+app.command()(renew)
+app.command()(accept)
+app.command()(revoke)
 
 
 @app.command()
@@ -200,6 +235,7 @@ def _parts(text: str) -> tuple[str, str, int, str]:
 def _tell(federation: object) -> None:
     from tacit.agent.federation import NONE, SUMS, TOTALS, Federation
     from tacit.agent.guarantee import statement
+    from tacit.agent.identity import fingerprint
     from tacit.agent.method import PrivateMethod
 
     assert isinstance(federation, Federation)
@@ -209,6 +245,12 @@ def _tell(federation: object) -> None:
         near = [federation.names[j] for j in federation.graph.neighbours(federation.names.index(member.name))]
         text = f"  {member.name} at {member.address}, {member.rows:,} rows, talks to {', '.join(near)}"
         screen.print(text, markup=False, soft_wrap=True)
+        for each in federation.renewals:
+            if each.member == member.name:
+                text = f"    renewed its certificate: SHA-256 {fingerprint(each.new)}; the old one until {each.until}"
+                screen.print(text, markup=False, soft_wrap=True, highlight=False)
+    if federation.predecessor:
+        screen.print(f"the next version of the run {federation.predecessor[:16]}", markup=False)
     privacy = "exact values are exchanged: NOT PRIVATE"
     if isinstance(method, PrivateMethod):
         privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"

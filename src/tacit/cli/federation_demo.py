@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
+import multiprocessing
+import os
 import random
 import socket
-import subprocess
 import sys
-import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -23,6 +24,7 @@ from tacit.cli.console import out as screen
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partition
+from tacit.engines.local import end_with_parent
 from tacit.errors import InputError, TacitError
 from tacit.privacy.noise import SecureNoise
 from tacit.simulation.simulate import simulate
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
 _LINES = 100  # of a log, on the page
 _PORTS = range(20_000, 32_000)
-_PATIENCE = 600  # seconds that an agent waits for a neighbour in one tick: a busy machine is slow, but it moves
+_RING, _NEIGHBOURS = 5, 4  # so many agents talk on a ring; of more, each has so many neighbours
+_PATIENCE = 600.0  # seconds that an agent waits for a neighbour in one tick: a busy machine is slow, but it moves
 
 
 def demo(
@@ -50,9 +53,10 @@ def demo(
 ) -> None:
     """Run a federation on this machine: each organisation is a process, and they talk over mutually authenticated TLS.
 
-    The demo divides the embedded census data (UCI Adult) among the organisations, which talk on a ring. The first run
-    exchanges exact values and must give the same model as a simulation. The second run is private; the demo compares
-    it with a simulation that has other noise. With --colluders the members of the second run share their noise.
+    The demo divides the embedded census data (UCI Adult) among the organisations. Up to five talk on a ring; of more,
+    each has four neighbours. The first run exchanges exact values and must give the same model as a simulation. The
+    second run is private; the demo compares it with a simulation that has other noise. With --colluders the
+    members of the second run share their noise.
 
     With --page you can watch all organisations in a browser on this machine.
 
@@ -159,7 +163,7 @@ def _prepared(
             with Ledger.new(file, population=f"records of {name}", cost=epsilon) as ledger:
                 ledger.set_cap(Cap(method.epsilon, method.delta))
         members.append(Member(name, f"127.0.0.1:{port}", len(rows), made.certificate))
-    graph = Graph.ring(len(called)) if reserve is None else auto_graph(len(called), reserve)
+    graph = _talk(len(called)) if reserve is None else auto_graph(len(called), reserve)
     edges = tuple((called[a], called[b]) for a, b in graph.edges)
     exchange = ROWS if reserve is None else TOTALS
     federation = Federation(
@@ -176,31 +180,57 @@ def _prepared(
     return federation
 
 
+def _talk(agents: int) -> Graph:
+    """Who talks to whom: on a ring, fifty agents would need 900 rounds to agree."""
+    return Graph.ring(agents) if agents <= _RING else Graph.regular(agents, _NEIGHBOURS)
+
+
 def _run(home: Path, federation: Federation) -> np.ndarray:
     """Runs all agents, each in its own process, and gives their models."""
     from tacit.agent.method import PrivateMethod
 
-    processes = []
-    for name in federation.names:
-        own = ["--ledger", f"{name}.ledger"] if isinstance(federation.method, PrivateMethod) else ["--exact"]
-        command = [sys.executable, "-m", "tacit", "agent", "run", "--federation", "federation.toml", "--identity", name]
-        command += ["--data", f"{name}.csv", "--out", f"{name}.json", "--patience", str(_PATIENCE), *own]
-        log = (home / f"{name}.log").open("w")
-        processes.append(subprocess.Popen(command, cwd=home, stdout=log, stderr=log))
-        log.close()
+    private, failed = isinstance(federation.method, PrivateMethod), list[str]()
+    # Forks of a server that has loaded what agents need: one by one, fifty processes would take minutes to start.
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["tacit.cli.agent_ready"])
+    processes = [
+        forks.Process(target=_agent, name=name, args=(home.resolve(), name, private)) for name in federation.names
+    ]
     with err.status(f"{federation.title}: {len(processes)} processes, {federation.rounds} rounds"):
         try:
-            while None in (codes := [one.poll() for one in processes]) and not any(codes):  # until one fails
-                time.sleep(0.05)
-            failed = [name for name, one in zip(federation.names, processes, strict=True) if one.returncode]
+            for one in processes:
+                one.start()
+            running = {one.sentinel: one for one in processes}
+            while running and not failed:
+                for ended in wait(list(running)):
+                    one = running.pop(ended)  # type: ignore[arg-type]
+                    one.join()
+                    failed += [one.name] if one.exitcode else []
         finally:
             for one in processes:
-                one.kill()
-                one.wait()
+                if one.pid is not None:
+                    one.kill()
+                    one.join()
     if failed:
-        last = (home / f"{failed[0]}.log").read_text().strip().splitlines()[-1:]
+        last = _last_lines(home / f"{failed[0]}.log")[-1:]
         raise InputError(f"{failed[0]} failed: {' '.join(last)}; see {home / failed[0]}.log")
     return np.array([Model.load(home / f"{name}.json").weights for name in federation.names])
+
+
+def _agent(home: Path, name: str, private: bool) -> None:
+    """In a process of its own: `tacit agent run`, with its output in a log."""
+    from tacit.cli.agent import run
+
+    end_with_parent()
+    os.chdir(home)
+    with open(f"{name}.log", "w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    own: dict[str, Any] = {"ledger": Path(f"{name}.ledger")} if private else {"exact": True}
+    try:
+        run(Path("federation.toml"), Path(name), f"{name}.csv", out=Path(f"{name}.json"), patience=_PATIENCE, **own)
+    except typer.Exit as end:
+        sys.exit(end.exit_code)
 
 
 def _simulated(federation: Federation, data: Dataset, parts: list[np.ndarray]) -> np.ndarray:

@@ -197,7 +197,8 @@ def check(
             screen.print(f"to go on: {how}", soft_wrap=True)
     else:
         _tell_budget(result)
-        why = "may depend on earlier releases" if result["counted_by"] == "filter" else "nothing was released before"
+        known = result["counted_by"] == "filter"
+        why = "it may be chosen by the results of earlier runs" if known else "nothing was released before"
         screen.print(f"the run fits: with it epsilon would be {_number(result['would'])} ({why})", soft_wrap=True)
     raise typer.Exit(0 if refusal is None else 1)
 

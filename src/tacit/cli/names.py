@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.graph import Graph
 from tacit.data import Table, adult_table, read_csv, read_table
+from tacit.engines import Engine, Local, Ray
 from tacit.errors import InputError, NotConnected, whole
 from tacit.files import writable
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
@@ -34,9 +36,34 @@ def pick(known: dict[str, Any], name: str, what: str) -> Any:
     return known[name]
 
 
+def engine(name: str, jobs: int | None, address: str | None) -> Engine:
+    """What --engine, --jobs and --address say."""
+    pick({"local": Local, "ray": Ray}, name, "--engine")
+    if jobs is not None:
+        whole("--jobs", jobs, 1)
+    if name == "ray":
+        return Ray(address=address, jobs=jobs)
+    if address is not None:
+        raise InputError("--address is the address of a Ray cluster: add --engine ray")
+    return Local(jobs)
+
+
+def shards(name: str, shards: int | None, address: str | None) -> Ray | None:
+    """What --engine, --shards and --address say about the agents of one run; None: they are in this process."""
+    if shards is not None:
+        whole("--shards", shards, 1)
+    if isinstance(found := engine(name, None, address), Ray):
+        return replace(found, shards=shards)
+    if shards is not None:
+        raise InputError("--shards divides the agents among the processes of a Ray cluster: add --engine ray")
+    return None
+
+
 def require_agent() -> None:
     """Raises an error if a dependency of agents is not installed."""
-    if missing := [name for name in ("cryptography", "grpc", "google.protobuf") if not _there(name)]:
+    if missing := [
+        name for name in ("cryptography", "grpc", "google.protobuf", "prometheus_client") if not _there(name)
+    ]:
         raise InputError(f"{missing[0]} is missing, which agents need; pip install 'tacit-learn[agent]'")
 
 
@@ -133,6 +160,18 @@ def reserve(
                 f"{option} is about single rows, and members that share their noise see sums alone: leave out one"
             )
     return Reserve(colluders, dropouts)
+
+
+def check_topology(text: str, hostile: str | None) -> None:
+    """Refuses --graph and --hostile if no number of agents would allow them, before any long work."""
+    if Path(text).suffix and not text.startswith("random:"):
+        read_csv(text).require(["from", "to"])
+    elif text != "auto" and not (text.startswith("random:") and text.removeprefix("random:").isdecimal()):
+        graph(text, 3, [], 0)
+    if hostile is not None:
+        from tacit.attacks.poisoning import kind_and_count  # slow to import
+
+        kind_and_count(hostile)
 
 
 def graph(text: str, agents: int, names: list[str], seed: int, reserve: Reserve | None = None) -> Graph:

@@ -20,13 +20,16 @@ _GRAPH = (
     "Who talks to whom: auto (what suits the number of agents), ring, star, path, complete, random:EDGES, or a CSV "
     "file with the columns from and to."
 )
-_ALGORITHM = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
+_METHOD = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
 _TOTAL = "Train privately, with this total epsilon for every record. All other settings follow from it."
 _PENALTY = (
     "How strongly neighbours are pulled together (0.001 by default, 0.01 for numbers). For dgd, extra, wpg, token-gd "
     "one over the step (by default a bound on the curvature)."
 )
-_LOSS = f"One of: {', '.join(LOSSES)}. By default logistic for two classes, multinomial for more, squared for numbers."
+_LOSS = (
+    f"Without --epsilon one of: {', '.join(LOSSES)}. By default logistic for two classes, multinomial for more, "
+    "squared for numbers."
+)
 _SHARE = (
     "The public share of positive records, such as 0.06: a model of a rare event starts from it. Or `noisy`, with "
     "--epsilon: a noisy count measures it, and the budget pays for it. By default what the schema says."
@@ -35,7 +38,7 @@ _WEIGHT = (
     "How much a negative and a positive record count: two numbers such as 1,5; or `balanced`, from the positive share. "
     "A private run needs as many times more noise as the larger of them. By default what the schema says."
 )
-_ALLOW_DELTA = "Allow a delta of one over the rows or more, and say why: the reason is written into the model file."
+_ALLOW_DELTA = "Allow a delta of one over the rows or more, and say why: a model file keeps the reason."
 _LEDGER = "With --epsilon: pay from this ledger before any noise is drawn, or be refused by its cap."
 _COLLUDERS = (
     "Share the noise, for a better model: every member adds only a part of it, and only the sum over all is ever seen. "
@@ -63,6 +66,21 @@ _HOSTILE = (
     "unnoticed; alternate: the same, in changing directions; push: pull as hard as possible."
 )
 
+_JOBS = (
+    "How many processes work at once; by default one for each core, or what TACIT_JOBS says. The cores are divided "
+    "among them, and the results are the same for any number."
+)
+_ENGINE = "Where the work is done: local (processes on this machine) or ray (a Ray cluster: tacit-learn[ray])."
+_WHERE = "Where the agents are: local (all in this process) or ray (divided among the processes of a Ray cluster)."
+_SHARDS = "With --engine ray: among how many processes the agents are divided; by default one for each core."
+_ADDRESS = "With --engine ray: the cluster to join, HOST:PORT or auto. Without it, one is started on this machine."
+
+_STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
+
+LISTEN = "HOST:PORT to listen at, if it differs from the address in the federation file."
+Home = Annotated[Path, Option("--identity", help="The folder of your key.", show_default=False)]
+FederationFile = Annotated[Path, Option(help="The federation file.", show_default=False)]
+StoreFile = Annotated[Path | None, Option(help=_STORE)]
 File = Annotated[str, Argument(help=_FILE, show_default=False)]
 Label = Annotated[str | None, Option(help="The column to predict (not needed with --schema).")]
 Site = Annotated[str | None, Option(help=_SITE)]
@@ -70,7 +88,8 @@ Agents = Annotated[int | None, Option(help=_AGENTS)]
 Skew = Annotated[float | None, Option(help=_SKEW)]
 SchemaFile = Annotated[Path | None, Option(help=_SCHEMA)]
 GraphText = Annotated[str, Option(help=_GRAPH)]
-AlgorithmName = Annotated[str | None, Option(help=_ALGORITHM)]
+MethodName = Annotated[str | None, Option(help=_METHOD)]
+OldMethodName = Annotated[str | None, Option("--algorithm", hidden=True)]  # until 0.3
 Penalty = Annotated[float | None, Option(help=_PENALTY)]
 LossName = Annotated[str | None, Option(help=_LOSS)]
 L2 = Annotated[
@@ -95,3 +114,8 @@ Robust = Annotated[str | None, Option(help=_ROBUST)]
 Colluders = Annotated[int | None, Option(help=_COLLUDERS, metavar="T", show_default=False)]
 Dropouts = Annotated[int, Option(help=_DROPOUTS, metavar="Q")]
 HostileText = Annotated[str | None, Option("--hostile", help=_HOSTILE)]
+Jobs = Annotated[int | None, Option(help=_JOBS, metavar="N", show_default=False)]
+EngineName = Annotated[str, Option("--engine", help=_ENGINE)]
+Where = Annotated[str, Option("--engine", help=_WHERE)]
+Shards = Annotated[int | None, Option(help=_SHARDS, metavar="N", show_default=False)]
+Address = Annotated[str | None, Option(help=_ADDRESS, metavar="A", show_default=False)]

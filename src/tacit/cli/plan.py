@@ -86,7 +86,7 @@ _LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": P
 
 
 def plan(
-    algorithm: Annotated[str | None, typer.Argument(help=_NAMES, show_default=False)] = None,
+    algorithm: Annotated[str | None, typer.Argument(metavar="METHOD", help=_NAMES, show_default=False)] = None,
     rows: Annotated[str, typer.Option(help="The rows of each agent: 8000 for all, or 500,900,1200.")] = "8000",
     agents: Annotated[int | None, typer.Option(help="How many agents, if --rows is one number (5).")] = None,
     graph: options.GraphText = "auto",
@@ -135,7 +135,7 @@ def plan(
 ) -> None:
     """Show what a private run will cost every agent, before any data is read.
 
-    With --epsilon and --delta alone, this is the plan of `tacit train` with the same --epsilon and --algorithm. With
+    With --epsilon and --delta alone, this is the plan of `tacit train` with the same --epsilon and --method. With
     --penalty you plan a run with your own settings, calibrated so that no agent spends more than the total. With
     --alpha, the paper's noise parameter, you see what the run costs: the paper's bound, and each accountant's total.
 
@@ -153,7 +153,7 @@ def plan(
     Example: `tacit plan dvp --rows 8000 --agents 5 --rounds 24 --penalty 0.005 --epsilon 1`
     """
     if algorithm is not None:
-        names.pick(RECIPES, algorithm, "algorithm")
+        names.pick(RECIPES, algorithm, "METHOD")
     reserve = names.reserve(colluders, dropouts)
     if reserve is not None and not penalty is alpha is None:
         raise InputError(
@@ -188,7 +188,7 @@ def plan(
         rounds, facts = setting.rounds, setting.facts
     else:
         algorithm = algorithm or ""
-        make = names.pick(_METHODS, algorithm, "with --penalty or --alpha, algorithm")
+        make = names.pick(_METHODS, algorithm, "with --penalty or --alpha, METHOD")
         penalty = 1.0 if penalty is None else penalty
         for option, value, known in (("--growth", growth, _GROWING), ("--gamma", gamma, _GAMMA)):
             if value is not None and algorithm not in known:

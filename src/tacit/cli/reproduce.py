@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import names
-from tacit.cli.console import err, warn
+from tacit.cli import names, options
+from tacit.cli.console import err, warn, work_bar
 from tacit.cli.console import out as screen
+from tacit.engines import Engine, Local
 from tacit.errors import InputError
 from tacit.files import replacing, writable
 from tacit.papers import dp_admm, dynamic_dp, incremental_admm, local_dp, recycled_admm
@@ -32,6 +33,9 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, iterations and settings: takes minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the figures; created if needed.")] = Path("out/papers"),
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets that tacit does not ship.")] = None,
+    jobs: options.Jobs = None,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
 ) -> None:
     """Reproduce the figures of a paper, and check its claims.
 
@@ -41,6 +45,7 @@ def reproduce(
 
     Example: `tacit reproduce recycled-admm fig5 --quick --out out/papers`
     """
+    where = names.engine(engine, jobs, address)
     known = names.pick(PAPERS, paper, "paper")
     wanted = list(dict.fromkeys(figures or known))
     for name in wanted:
@@ -48,17 +53,24 @@ def reproduce(
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir} is not a folder; leave it out to use only the data shipped with tacit")
     command = "tacit " + shlex.join(_command(paper, figures, quick)) + (" --data-dir DIR" if data_dir else "")
-    run(paper, wanted, QUICK if quick else FULL, out, command, data_dir)
+    run(paper, wanted, QUICK if quick else FULL, out, command, data_dir, where)
 
 
 def run(
-    paper: str, wanted: list[str], size: Size, out: Path, command: str, data_dir: Path | None = None
+    paper: str,
+    wanted: list[str],
+    size: Size,
+    out: Path,
+    command: str,
+    data_dir: Path | None = None,
+    engine: Engine | None = None,
 ) -> list[Claim]:
     """Makes the figures, writes them and their claims, and shows the claims.
 
     paper, wanted, size : the paper, its figures, and how much work to do
     out, command : the folder to write to, and the command line that the page of claims names
     data_dir : the folder of the data sets that tacit does not ship
+    engine : where the runs happen; by default in this process
     """
     names.require_plot()
     names.folder(out)
@@ -72,13 +84,12 @@ def run(
     title = f"{paper}: what is claimed, and what was measured" + (f" ({note})" if note else "")
     claims: list[Claim] = []
     notes: dict[str, None] = {}  # each once, in order
-    with err.status("preparing (the first run on a machine compiles the solver: some seconds)") as status:
-        lab = Lab(size, tell=lambda text: status.update(f"{place}: {text}"), data_dir=data_dir)
+    with work_bar() as tell, (engine or Local(jobs=1)).open() as workers:
+        lab = Lab(size, lambda what, *told: tell(f"{place}: {what}", *told), data_dir, workers)
         for k, name in enumerate(wanted):
             place = f"{paper} {name} ({k + 1} of {len(wanted)})"
             figure = PAPERS[paper][name](lab)
-            for end in (".png", ".svg"):
-                plots.paper_figure(figure, pictures[name].with_suffix(end), note)
+            plots.paper_figure(figure, pictures[name], pictures[name].with_suffix(".svg"), note=note)
             write_csv(figure, pictures[name].with_suffix(".csv"))
             claims += figure.claims
             for text in figure.notes:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.console import tell
+from tacit.cli.console import tell, working
 from tacit.data import Schema, Sites, Table, read_table
 from tacit.errors import InputError
 from tacit.files import replacing, writable
@@ -33,11 +33,12 @@ def schema(
     """
     if out is not None:
         writable(out, [file])
-    table = read_table(file)
-    drafted, notes = draft_without(table, label, site)
+    with working("reading", file):
+        table = read_table(file)
+        drafted, notes = draft_without(table, label, site)
     if site is not None:
         there = ~table.is_missing(site, drafted.missing_values)
-        sites = Sites(site, tuple(sorted(set(table.columns[site][there]))))
+        sites = Sites(site, tuple(sorted(table.strings(site)[there].distinct()[0])))
         drafted = replace(drafted, sites=sites)
         notes.append(f"sites in column {site!r}: {', '.join(sites.names)}; list all that take part")
     tell(notes)
@@ -58,7 +59,7 @@ def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, l
     require_site(table, site)
     if site == label:
         raise InputError(f"column {site!r} cannot be both the label and the site")
-    return Schema.draft(replace(table, columns={k: v for k, v in table.columns.items() if k != site}), label)
+    return Schema.draft(table.select(name for name in table.columns if name != site), label)
 
 
 def require_site(table: Table, site: str) -> None:

@@ -13,10 +13,12 @@ import typer
 from tacit.cli import names, options, train_private
 from tacit.cli.console import can_plot, check_total, err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
-from tacit.cli.records import NOISY, Division, encoded, rare, read, share_out
+from tacit.cli.records import NOISY, Division, agreed, check_division, encoded, rare, read, share_out
 from tacit.cli.train_private import Asked, Budget
 from tacit.data import Dataset, Schema
 from tacit.data.clipping import longest
+from tacit.data.public import require_public
+from tacit.engines import Ray
 from tacit.errors import GraphError, InputError, number, whole
 from tacit.exchange.listening import check_robust
 from tacit.files import writable, write_private
@@ -26,7 +28,7 @@ from tacit.report.document import run as document
 from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
 from tacit.workflows import exact
-from tacit.workflows.losses import exact_loss
+from tacit.workflows.losses import LOSSES, exact_loss
 from tacit.workflows.recipes import RECIPES
 from tacit.workflows.training import Trained, as_json, hold_out, one_sided, ticks_a_round
 from tacit.workflows.training import train as train_together
@@ -49,7 +51,7 @@ def train(
     ledger: options.LedgerFile = None,
     colluders: options.Colluders = None,
     dropouts: options.Dropouts = 0,
-    algorithm: options.AlgorithmName = None,
+    method: options.MethodName = None,
     penalty: options.Penalty = None,
     loss: options.LossName = None,
     l2: options.L2 = None,
@@ -64,12 +66,17 @@ def train(
     out: options.Out = Path("model.json"),
     report: options.Report = None,
     json: options.Json = False,
+    engine: options.Where = "local",
+    shards: options.Shards = None,
+    address: options.Address = None,
+    old_method: options.OldMethodName = None,
 ) -> None:
     """Train one model for several organisations without pooling their data.
 
     In every round each agent solves its own problem on its own rows and sends its model to its neighbours, until all
-    agree. With the algorithms i-admm, w-admm and pi-admm (private) one agent speaks at a time and hands on a token:
-    fewer messages, but it takes longer. The command simulates all agents in one process.
+    agree. With the methods i-admm, w-admm and pi-admm (private) one agent speaks at a time and hands on a token:
+    fewer messages, but it takes longer. The command simulates all agents in one process; with --engine ray it divides
+    them among the processes of a Ray cluster, with the same result.
 
     **Without --epsilon nothing is private: the agents exchange their exact models.** With --epsilon, noise from the
     operating system's generator protects every record by (epsilon, delta) over the whole run. You must then give
@@ -97,7 +104,12 @@ def train(
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --positive-share 0.06`
 
     Example: `tacit train adult --graph complete --epsilon 1 --robust clipping --hostile flip:1`
+
+    Example: `tacit train patients.csv --label died --agents 5000 --engine ray --address auto`
     """
+    if old_method is not None:
+        warn("--algorithm is now called --method")
+        method = method or old_method
     if out.suffix == ".png":
         raise InputError(f"--out is the model file, and {out} is where its plot goes: name it .json")
     inputs: list[str | Path] = [file, graph, *(path for path in (schema, ledger) if path is not None)]
@@ -109,44 +121,59 @@ def train(
     if rounds is not None:
         whole("--rounds", rounds, 1)
     check_robust(robust)
+    names.check_topology(graph, hostile)
+    if epsilon is not None and skew is not None:
+        raise InputError(
+            "--skew divides the rows by their labels, so the numbers of rows, which are public, would reveal "
+            "something about the labels; with --epsilon leave it out, or use tacit compare on public records"
+        )
+    check_division(Division(site, agents, skew))
+    hold_out([np.zeros(1)], holdout)
     reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile)
     if reserve is not None and epsilon is None:
         raise InputError("--colluders says how members share the noise of a private run: give --epsilon, too")
-    asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, report, json)
+    where = names.shards(engine, shards, address)
+    asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, report, json, where)
     if epsilon is not None:
         settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
         for option, given in settings.items():
             if given is not None:
                 raise InputError(f"with --epsilon the settings follow from the budget; leave out {option}")
-        if skew is not None:
-            raise InputError(
-                "--skew divides the rows by their labels, so the numbers of rows, which are public, would reveal "
-                "something about the labels; with --epsilon leave it out, or use tacit compare on public records"
-            )
-        if algorithm is not None:
-            names.pick(RECIPES, algorithm, "with --epsilon, algorithm").check_reserve(reserve)
+        if method is not None:
+            names.pick(RECIPES, method, "with --epsilon, --method").check_reserve(reserve)
         if schema is None and file != "adult":
             raise InputError(
                 "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
             )
         check_total(epsilon, delta, 2, allow_delta)  # what no number of rows would allow
+        known = agreed(file, label, site, schema)
+        if known is not None:
+            require_public(rare(known, positive_share, class_weight), incomplete_is_public=file == "adult")
         table, used_schema = read(file, label, site, schema)
         check_total(None, delta, len(table), allow_delta)
         used_schema = rare(used_schema, positive_share, class_weight)
-        if algorithm is not None:
-            RECIPES[algorithm].for_label(used_schema.label)  # refuses several classes where nothing is proved for them
+        if method is not None:
+            RECIPES[method].for_label(used_schema.label)  # refuses several classes where nothing is proved for them
         budget = Budget(epsilon, delta, reserve, allow_delta, ledger)
-        return train_private.train(algorithm, table, used_schema, asked, budget, count=positive_share == NOISY)
+        return train_private.train(method, table, used_schema, asked, budget, count=positive_share == NOISY)
     if ledger is not None:
         raise InputError("no ledger can pay for a run without privacy: give --epsilon, or leave out --ledger")
-    name = algorithm or "admm"
+    name = method or "admm"
     if name in RECIPES and name not in exact.ALGORITHMS:
         raise InputError(f"{name} is private: give --epsilon, too")
-    chosen = names.pick(exact.ALGORITHMS, name, "algorithm")
+    chosen = names.pick(exact.ALGORITHMS, name, "--method")
     if penalty is not None:
         number("penalty", penalty)  # refuses a bad one before the file is read
     if positive_share == NOISY:
         raise InputError("--positive-share noisy is paid for by a budget; give --epsilon, or the share as a number")
+    for option, given, zero in (("l2", l2, True), ("tolerance", tolerance, False)):
+        if given is not None:
+            number(option, given, zero=zero)
+    known = agreed(file, label, site, schema)
+    if known is not None:
+        exact_loss(loss, rare(known, positive_share, class_weight).label)
+    elif loss is not None:
+        names.pick(LOSSES, loss, "loss")
     table, used_schema = read(file, label, site, schema)
     used_schema = rare(used_schema, positive_share, class_weight)
     chosen_loss = exact_loss(loss, used_schema.label)
@@ -173,6 +200,7 @@ def train(
         robust=robust,
         hostile=liars,
         noise=SeededNoise(seed) if chosen.draws else None,
+        engine=where,
     )
     trained.model.save(out)
     picture = out.with_suffix(".png") if can_plot() else None
@@ -214,6 +242,7 @@ def run(
     robust: str | None = None,
     hostile: Hostile | None = None,
     noise: Noise | None = None,
+    engine: Ray | None = None,
 ) -> Trained:
     """Holds rows out, trains with a progress bar, and warns if something looks wrong.
 
@@ -225,6 +254,7 @@ def run(
     theory : also warn if a theorem's conditions do not hold; not for our default penalty, which works without them
     robust, hostile : how members listen, and which of them lie
     noise : for a method in which agents draw random numbers
+    engine : where the agents are, if not in this process
     """
     kept, held = hold_out(parts, holdout, seed)
     for name in one_sided(data, kept, agent_names, schema):
@@ -232,7 +262,7 @@ def run(
     try:
         ticks = ticks_a_round(method, graph)
     except GraphError as error:
-        advice = "; take --algorithm w-admm, or another --graph" if graph.agents > 1 else ""
+        advice = "; take --method w-admm, or another --graph" if graph.agents > 1 else ""
         raise GraphError(f"{error}{advice}") from None
     waiting = err.status("preparing (the first run on a machine compiles the solver: some seconds)")
     with rounds_bar(rounds * ticks) as bar, warnings.catch_warnings(record=True) as caught:
@@ -254,6 +284,7 @@ def run(
                 robust=robust,
                 hostile=hostile,
                 noise=noise,
+                engine=engine,
                 progress=lambda done: bar.update(bar.task_ids[0], completed=done),
                 prepared=waiting.stop,
             )

@@ -15,6 +15,7 @@ from tacit.cli.console import out as screen
 from tacit.cli.records import NOT_COVERED, Division, encoded, records_of, share_out
 from tacit.data import Classes, Schema, Table
 from tacit.data.public import require_public
+from tacit.engines import Ray
 from tacit.files import write_private
 from tacit.html.frame import counted
 from tacit.privacy.ledger import About, Ledger
@@ -42,6 +43,7 @@ class Asked(NamedTuple):
     out: Path
     report: Path | None
     json: bool
+    engine: Ray | None = None
 
 
 class Budget(NamedTuple):
@@ -73,7 +75,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
     name = algorithm or recommended(schema.label, list(map(len, kept)), graph, epsilon, delta, reserve)
     recipe = RECIPES[name]
     liars = names.hostile(asked.hostile, len(kept), asked.seed)
-    err.print("the first run on a machine compiles the solver: some seconds", style="dim")
+    err.print("preparing (the first run on a machine compiles the solver: some seconds)", style="dim")
     with rounds_bar(0) as bar, _opened(budget.ledger) as ledger:
         charged = None if ledger is None else records_of(table, ledger)
         trained = train_privately(
@@ -91,6 +93,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
             count_positives=count,
             robust=asked.robust,
             hostile=liars,
+            engine=asked.engine,
             ledger=ledger,
             about=About(name, f"tacit train {Path(asked.file).name}", charged),
             prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),

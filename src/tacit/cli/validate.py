@@ -12,7 +12,7 @@ from rich.table import Table as Sheet
 from rich.text import Text
 
 from tacit.cli import names, options
-from tacit.cli.console import out, warn
+from tacit.cli.console import out, warn, working
 from tacit.data import Finding, Schema
 from tacit.data import validate as find
 from tacit.data.table import RaggedError
@@ -38,11 +38,12 @@ def validate(
     """
     agreed = Schema.from_toml(schema)
     broken: list[Finding] = []
-    try:
-        table = names.records(file)
-    except RaggedError as error:
-        table, broken = error.rest, [ragged(error)]
-    found = broken + find(table, agreed)
+    with working("reading", file):
+        try:
+            table = names.records(file)
+        except RaggedError as error:
+            table, broken = error.rest, [ragged(error)]
+        found = broken + find(table, agreed)
     problems = sum(not each.warning for each in found)
     if json:
         typer.echo(json_format.dumps(_as_json(file, len(table), table.place, found)))

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from scipy.sparse.linalg import eigsh
 
 from tacit.composite.feature_graph import FeatureGraph
 from tacit.composite.prox import L1, Proximable
@@ -78,6 +77,8 @@ class Term:
         """||A^T A||_2, or at most a millionth more."""
         if self.dimension <= _DENSE:
             return float(np.linalg.eigvalsh((self.A.T @ self.A).toarray())[-1])
+        from scipy.sparse.linalg import eigsh  # 8 MB: only where it is used
+
         start = np.random.default_rng(0).normal(size=self.dimension)  # fixed: the same step size in every process
         top = eigsh(self.A.T @ self.A, k=1, v0=start, tol=_CLOSE / 10, return_eigenvectors=False)
         return float(top[0]) * (1 + _CLOSE)

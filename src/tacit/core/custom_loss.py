@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-import pickle
+import pickle  # it writes only, to see whether a loss can be kept  # nosec B403
 import re
 from collections.abc import Callable
 from functools import cache, partial

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from typing import Any, NamedTuple
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import scipy.sparse
-from scipy.sparse.csgraph import maximum_flow
 
+from tacit.core.connectivity import connectivity
+from tacit.core.edges import MOST_AGENTS, Edges, whole_numbers
+from tacit.core.random_graphs import further, others, random_regular, random_tree
+from tacit.core.spectrum import MOST_AGENTS as MOST_EXACT
+from tacit.core.spectrum import ends
 from tacit.errors import GraphError, InputError, NotConnected
+
+if TYPE_CHECKING:
+    import networkx  # takes a quarter of a second: an agent does not need it
 
 
 class View(NamedTuple):
@@ -25,10 +32,15 @@ class View(NamedTuple):
     degree: np.ndarray  # (n, 1) V_i
     network: int  # N
 
+    def take(self, places: np.ndarray) -> View:
+        """What some agents of the block know."""
+        return View(self.ids[places], self.degree[places], self.network)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, init=False)
 class Graph:
-    """An undirected connected graph; `edges` holds each edge once, smaller end first, sorted.
+    """An undirected connected graph; `edges` holds each edge once, smaller end first, sorted. It reads like a tuple of
+    pairs, and is an array: `edges.pairs`.
 
     >>> g = Graph.ring(4)
     >>> g.degree.tolist(), g.neighbours(0).tolist()
@@ -36,42 +48,59 @@ class Graph:
     """
 
     agents: int
-    edges: tuple[tuple[int, int], ...]
+    edges: Edges
 
-    def __post_init__(self) -> None:
-        if self.agents < 1:
-            raise GraphError(f"a graph needs at least one agent, not {self.agents}")
-        tidy = set()
-        for a, b in self.edges:
-            if not (0 <= a < self.agents and 0 <= b < self.agents):
-                raise GraphError(f"edge {a}-{b} names an agent that is not one of 0 to {self.agents - 1}")
-            if a == b:
-                raise GraphError(f"agent {a} cannot be its own neighbour")
-            tidy.add((int(min(a, b)), int(max(a, b))))
-        object.__setattr__(self, "edges", tuple(sorted(tidy)))
-        components = sorted(sorted(c) for c in nx.connected_components(self.to_networkx()))
-        if len(components) > 1:
-            raise NotConnected(components)
+    def __init__(self, agents: int, edges: Iterable[tuple[int, int]] | np.ndarray) -> None:
+        if isinstance(agents, bool) or not isinstance(agents, Integral):
+            raise GraphError(f"the number of agents is a whole number, not {agents!r}")
+        agents = int(agents)
+        if not 1 <= agents <= MOST_AGENTS:
+            raise GraphError(
+                f"a graph needs at least one agent{'' if agents < 1 else ', at most 2^31 - 1'}, not {agents}"
+            )
+        object.__setattr__(self, "agents", agents)
+        object.__setattr__(self, "edges", Edges.tidy(agents, edges))
+        if len(self.edges) > (agents - 1) * (agents - 2) // 2:
+            return  # so many edges that no agent can be apart
+        low, high = self.edges.pairs.T
+        if len(np.unique(high)) == agents - 1:
+            return  # every agent but the first has a neighbour before it, and so a way to the first
+        from scipy.sparse.csgraph import connected_components  # 11 MB: most agents need it for nothing else
+
+        once = scipy.sparse.coo_array((np.ones(len(low), dtype=np.int8), (low, high)), shape=(agents, agents)).tocsr()
+        count, label = connected_components(once, directed=False)
+        if count > 1:
+            members = np.split(np.argsort(label, kind="stable"), np.cumsum(np.bincount(label))[:-1])
+            raise NotConnected(sorted(each.tolist() for each in members))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"agents": self.agents, "edges": self.edges}  # the rest is computed from these
 
     @classmethod
     def ring(cls, n: int) -> Graph:
         """Every agent talks to the one before it and the one after it."""
-        return cls(n, tuple((i, (i + 1) % n) for i in range(n)) if n > 1 else ())
+        i = np.arange(n if n > 1 else 0)
+        return cls(n, np.stack([i, (i + 1) % max(n, 1)], axis=1))
 
     @classmethod
     def path(cls, n: int) -> Graph:
         """A ring without one of its edges."""
-        return cls(n, tuple((i, i + 1) for i in range(n - 1)))
+        i = np.arange(max(n - 1, 0))
+        return cls(n, np.stack([i, i + 1], axis=1))
 
     @classmethod
     def star(cls, n: int) -> Graph:
         """Agent 0 talks to all others, and they talk only to agent 0."""
-        return cls(n, tuple((0, i) for i in range(1, n)))
+        i = np.arange(1, max(n, 1))
+        return cls(n, np.stack([np.zeros_like(i), i], axis=1))
 
     @classmethod
     def complete(cls, n: int) -> Graph:
         """Every agent talks to every other."""
-        return cls(n, tuple((i, j) for i in range(n) for j in range(i + 1, n)))
+        graph = cls(min(n, 1), ())  # with all pairs, sorted, there is nothing to tidy or to check
+        object.__setattr__(graph, "agents", n)
+        object.__setattr__(graph, "edges", Edges(others(n, np.empty((0, 2), dtype=np.int64))))
+        return graph
 
     @classmethod
     def random(cls, n: int, edges: int, seed: int = 0) -> Graph:
@@ -83,8 +112,7 @@ class Graph:
         if not n - 1 <= edges <= n * (n - 1) // 2:
             raise GraphError(f"{n} agents can be connected by {n - 1} to {n * (n - 1) // 2} edges, not by {edges}")
         rng = np.random.default_rng(seed)
-        tree = nx.random_labeled_tree(n, seed=int(rng.integers(2**31))) if n > 1 else nx.empty_graph(1)
-        return cls._filled(n, edges, tree.edges, rng)
+        return cls._filled(n, edges, random_tree(n, int(rng.integers(2**31)) if n > 1 else 0), rng)
 
     @classmethod
     def regular(cls, n: int, degree: int, seed: int = 0) -> Graph:
@@ -101,10 +129,14 @@ class Graph:
             return cls.ring(n)
         dense = 2 * degree >= n  # then it is sooner found by the edges that it lacks
         while True:  # nearly every random regular graph is as connected as its degree allows
-            g = nx.random_regular_graph(n - 1 - degree if dense else degree, n, seed=seed)
-            g = nx.complement(g) if dense else g
-            if nx.is_connected(g) and (found := cls(n, tuple(g.edges))).connectivity == degree:
-                return found
+            pairs = random_regular(n, n - 1 - degree if dense else degree, seed)
+            try:
+                found = cls(n, others(n, pairs) if dense else pairs)
+            except NotConnected:
+                pass
+            else:
+                if found.connectivity == degree:
+                    return found
             seed += 1
 
     @classmethod
@@ -120,7 +152,7 @@ class Graph:
         if not name.startswith("random:"):
             raise InputError(f"graph must be one of {', '.join(kinds)}, random:EDGES; not {name!r}")
         edges = name.removeprefix("random:")
-        if not edges.isdecimal():
+        if not (edges.isdecimal() and len(edges) <= 20):
             raise InputError(f"write random:EDGES with a whole number, such as random:7; not {name!r}")
         return cls.random(n, int(edges), seed)
 
@@ -136,24 +168,20 @@ class Graph:
                 f"a graph with a cycle through {n} agents has {n} to {n * (n - 1) // 2} edges, not {edges}"
             )
         rng = np.random.default_rng(seed)
-        order = rng.permutation(n).tolist()
-        return cls._filled(n, edges, zip(order, [*order[1:], order[0]], strict=True), rng)
+        order = rng.permutation(n)
+        return cls._filled(n, edges, np.stack([order, np.roll(order, -1)], axis=1), rng)
 
     @classmethod
-    def _filled(cls, n: int, edges: int, first: Iterable[tuple[int, int]], rng: np.random.Generator) -> Graph:
+    def _filled(cls, n: int, edges: int, first: np.ndarray, rng: np.random.Generator) -> Graph:
         """The first edges, and random ones until there are enough."""
-        chosen = {(min(e), max(e)) for e in first}
-        missing = edges - len(chosen)
-        if missing > 0:
-            rest = sorted((i, j) for i in range(n) for j in range(i + 1, n) if (i, j) not in chosen)
-            chosen.update(rest[k] for k in rng.choice(len(rest), missing, replace=False))
-        return cls(n, tuple(chosen))
+        missing = edges - len(first)
+        return cls(n, np.concatenate([first, further(n, first, missing, rng)]) if missing > 0 else first)
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[int, int]], agents: int | None = None) -> Graph:
         """From pairs of agents; `agents` defaults to one more than the largest id."""
-        pairs = tuple((int(a), int(b)) for a, b in edges)
-        return cls(1 + max((max(e) for e in pairs), default=0) if agents is None else agents, pairs)
+        ends = whole_numbers(edges)
+        return cls(1 + int(ends.max(initial=0)) if agents is None else agents, ends)
 
     @classmethod
     def from_adjacency(cls, A: Any) -> Graph:
@@ -162,40 +190,49 @@ class Graph:
         >>> Graph.from_adjacency([[0, 1], [1, 0]]).edges
         ((0, 1),)
         """
-        A = np.asarray(A.toarray() if hasattr(A, "toarray") else A)
+        A = A if scipy.sparse.issparse(A) else np.asarray(A)
         if A.ndim != 2 or A.shape[0] != A.shape[1]:
             raise GraphError(f"an adjacency matrix is square, not of shape {A.shape}")
-        linked = A != 0
-        if not np.array_equal(linked, linked.T):
-            i, j = np.argwhere(linked & ~linked.T)[0]
+        linked = scipy.sparse.csr_array(A != 0).astype(np.int8)
+        one_way = np.stack(((linked - linked.T) > 0).nonzero(), axis=1)
+        if len(one_way):
+            i, j = one_way[0]
             raise GraphError(
                 f"the adjacency matrix is not symmetric: it has an edge from {i} to {j} but none from {j} to {i}"
             )
-        return cls(len(A), tuple((int(i), int(j)) for i, j in np.argwhere(linked) if i <= j))
+        return cls(A.shape[0], np.stack(scipy.sparse.triu(linked).nonzero(), axis=1))
 
-    def to_networkx(self) -> nx.Graph:
+    def fingerprint(self) -> str:
+        """A digest: two graphs with the same one have the same agents and edges."""
+        digest = hashlib.sha256(f"{self.agents} agents".encode())
+        digest.update(self.edges.pairs.astype("<i4", order="C").tobytes())
+        return digest.hexdigest()
+
+    def to_networkx(self) -> networkx.Graph:
         """The same graph for networkx."""
+        import networkx as nx
+
         g = nx.empty_graph(self.agents)
         g.add_edges_from(self.edges)
         return g
 
     @cached_property
-    def _csr(self) -> tuple[np.ndarray, np.ndarray]:
-        ends = np.array(self.edges, dtype=int).reshape(-1, 2)
-        both = np.concatenate([ends, ends[:, ::-1]])
-        both = both[np.lexsort((both[:, 1], both[:, 0]))]
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=self.agents))])
-        return indptr, both[:, 1].copy()
+    def adjacency(self) -> scipy.sparse.csr_array:
+        """The matrix with ones for neighbours, (n, n). Rows in order: edges are sorted, so that an agent's smaller
+        neighbours, as the ends of theirs, are in order before the larger ones."""
+        low, high = self.edges.pairs.T
+        ends = np.concatenate([high, low]), np.concatenate([low, high])
+        return scipy.sparse.coo_array((np.ones(2 * len(low), dtype=np.int8), ends), shape=(self.agents,) * 2).tocsr()
 
     @property
     def indptr(self) -> np.ndarray:
         """CSR row starts of the adjacency, (n+1,)."""
-        return self._csr[0]
+        return self.adjacency.indptr
 
     @property
     def indices(self) -> np.ndarray:
         """CSR column indices: the neighbours of agent 0 in order, then those of agent 1, ..."""
-        return self._csr[1]
+        return self.adjacency.indices
 
     @property
     def degree(self) -> np.ndarray:
@@ -226,13 +263,12 @@ class Graph:
 
     @cached_property
     def _spectrum(self) -> tuple[float, float]:
-        """The least and the largest of the Laplacian's eigenvalues above zero."""
-        eigenvalues = np.sort(nx.laplacian_spectrum(self.to_networkx()))
-        return float(eigenvalues[1]), float(eigenvalues[-1])
+        """The least and the largest of the Laplacian's eigenvalues above zero; of large graphs, bounds."""
+        return ends(self.adjacency)
 
     @property
     def largest_eigenvalue(self) -> float:
-        """Of the Laplacian; zero for an agent alone.
+        """Of the Laplacian, or no less than it where there are thousands of agents; zero for an agent alone.
 
         >>> round(Graph.complete(4).largest_eigenvalue, 12)
         4.0
@@ -241,12 +277,17 @@ class Graph:
 
     @cached_property
     def largest_normalised_eigenvalue(self) -> float:
-        """Of the Laplacian over the degrees: from N/(N-1), if complete, to 2, if bipartite; zero for an agent alone.
+        """Of the Laplacian over the degrees: from N/(N-1), if complete, to 2, if bipartite, and 2 where there are
+        thousands of agents; zero for an agent alone.
 
         >>> round(Graph.star(4).largest_normalised_eigenvalue, 12)
         2.0
         """
-        return float(max(nx.normalized_laplacian_spectrum(self.to_networkx()))) if self.agents > 1 else 0.0
+        if not 1 < self.agents <= MOST_EXACT:
+            return 2.0 if self.agents > 1 else 0.0
+        import networkx as nx
+
+        return float(max(nx.normalized_laplacian_spectrum(self.to_networkx())))
 
     @cached_property
     def connectivity(self) -> int:
@@ -255,22 +296,7 @@ class Graph:
         >>> Graph.ring(5).connectivity, Graph.star(5).connectivity, Graph.complete(5).connectivity
         (2, 1, 4)
         """
-        n = self.agents
-        if 2 * len(self.edges) == n * (n - 1):
-            return n - 1
-        # Esfahanian and Hakimi (1984). Take an agent of the least degree. A smallest cut either leaves it, and then
-        # parts it from an agent that is no neighbour; or contains it, and then parts two of its neighbours.
-        hub = int(np.argmin(self.degree))
-        near, edges = self.neighbours(hub).tolist(), set(self.edges)
-        far = sorted(set(range(n)) - {hub, *near})
-        pairs = [(hub, i) for i in far] + [pair for pair in combinations(near, 2) if pair not in edges]
-        # To cut s from t takes as many agents as there are ways from s to t without a common agent (Menger): the flow
-        # from s's exit, n + s, to t's entry, t, where each agent lets one unit through, from its entry to its exit.
-        every = np.arange(n, dtype=np.int32)  # maximum_flow takes no wider numbers
-        tails = np.concatenate([every, n + np.repeat(every, self.degree)])
-        heads = np.concatenate([n + every, self.indices.astype(np.int32)])
-        ways = scipy.sparse.csr_array((np.ones(len(tails), dtype=np.int32), (tails, heads)), shape=(2 * n, 2 * n))
-        return min(int(maximum_flow(ways, n + s, t).flow_value) for s, t in pairs)
+        return connectivity(self.indptr, self.indices)
 
     def neighbours(self, i: int) -> np.ndarray:
         """The agents that agent i talks to, ascending."""

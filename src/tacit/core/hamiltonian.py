@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import networkx as nx
 import numpy as np
 
 from tacit.core.graph import Graph
@@ -41,6 +40,8 @@ def _possible(graph: Graph) -> None:
     """Refuses a graph that a quick check rules out."""
     if graph.degree.min() < 2:
         raise GraphError(f"no Hamiltonian cycle: agent {int(graph.degree.argmin())} has only one neighbour")
+    import networkx as nx  # a quarter of a second: only where it is used
+
     plain = graph.to_networkx()
     cut = min(nx.articulation_points(plain), default=None)
     if cut is not None:

@@ -18,7 +18,7 @@ import scipy.sparse
 
 from tacit.core.losses import Logistic, Loss, Multinomial
 from tacit.core.solvers.block import RowStore
-from tacit.core.solvers.rows import SparseRows, stack
+from tacit.core.solvers.rows import Rows, SparseRows, stack
 from tacit.core.solvers.several import ClassStore
 from tacit.errors import InputError, NotConverged
 
@@ -56,6 +56,59 @@ class Problem:
         tolerance: float = 1e-9,
         radius: float = RADIUS,
     ) -> None:
+        blocks, labels = _checked(parts)
+        sizes = np.array([len(y) for y in labels])
+        features = blocks[0].shape[1]
+        self._begin(stack(blocks), np.concatenate(labels), sizes, loss, scale, l2, tolerance, radius, features)
+
+    @classmethod
+    def stacked(
+        cls,
+        X: Any,
+        y: Any,
+        sizes: Sequence[int] | np.ndarray,
+        *,
+        loss: Loss | None = None,
+        scale: float | np.ndarray = 1.0,
+        l2: float = 0.0,
+        tolerance: float = 1e-9,
+        radius: float = RADIUS,
+    ) -> Problem:
+        """The problem of agents whose rows lie in one matrix, agent by agent: the first sizes[0] rows are those of
+        agent 0. It takes no time for each agent; dense rows of doubles are not copied, and must not change.
+
+        >>> Problem.stacked(np.eye(3), [1, -1, 1], sizes=[2, 1]).sizes.tolist()
+        [2, 1]
+        """
+        try:
+            counts = np.asarray(sizes)
+        except ValueError:
+            counts = np.empty(0)
+        if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu" or counts.min() < 1:
+            raise InputError("sizes are the agents' numbers of rows, 1 or more each")
+        X, y = _numbers(X, y, "")
+        if X.shape[0] != counts.sum():
+            raise InputError(f"there are {X.shape[0]} rows, but the sizes add up to {counts.sum()}")
+        rows = (
+            stack([X]) if scipy.sparse.issparse(X) else np.require(X, requirements=("C", "W"))
+        )  # the only kind of kernels
+        y = np.require(y, requirements=("C", "W"))
+        problem = cls.__new__(cls)
+        problem._begin(rows, y, counts.astype(np.int64), loss, scale, l2, tolerance, radius, X.shape[1])
+        return problem
+
+    def _begin(
+        self,
+        rows: Rows,
+        y: np.ndarray,
+        sizes: np.ndarray,
+        loss: Loss | None,
+        scale: float | np.ndarray,
+        l2: float,
+        tolerance: float,
+        radius: float,
+        features: int,
+    ) -> None:
         loss = Logistic() if loss is None else loss
         if not isinstance(loss, Loss):
             raise InputError(f"loss is one of tacit.losses, such as Logistic() or a CustomLoss, not {loss!r}")
@@ -64,14 +117,12 @@ class Problem:
         if not (tolerance > 0 and math.isfinite(tolerance)):
             raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
         check_radius(radius)
-        blocks, labels = _checked(parts, loss)
-        sizes = np.array([len(y) for y in labels])
+        _check_numbers(rows, y, sizes, loss)
         scales = np.asarray(scale, dtype=float)
         if scales.shape not in ((), sizes.shape) or not (np.all(scales > 0) and np.all(np.isfinite(scales))):
             raise InputError(f"scale must be a positive number, or one for each of {len(sizes)} agents, not {scale}")
         scales = np.broadcast_to(scales, sizes.shape).copy()
-        weights = np.repeat(scales / sizes, sizes)
-        store = _store(loss, stack(blocks), sizes, np.concatenate(labels), weights, blocks[0].shape[1])
+        store = _store(loss, rows, sizes, y, np.repeat(scales / sizes, sizes), features)
         self._set(store, np.arange(len(sizes)), loss, scales, float(l2), float(tolerance), float(radius))
 
     def _set(
@@ -87,6 +138,21 @@ class Problem:
         self._store, self._ids = store, ids
         self.loss, self.scale, self.l2, self.tolerance, self.radius = loss, scale, l2, tolerance, radius
         return self
+
+    @classmethod
+    def over(
+        cls,
+        store: RowStore,
+        *,
+        loss: Loss,
+        scale: float,
+        l2: float = 0.0,
+        tolerance: float = 1e-9,
+        radius: float = RADIUS,
+    ) -> Problem:
+        """The problem of one agent whose rows are in a store of another kind, weighted there by scale/B."""
+        given = Problem([([[0.0]], [1.0])], scale=scale, l2=l2, tolerance=tolerance, radius=radius)  # checks these
+        return cls.__new__(cls)._set(store, np.arange(1), loss, given.scale, given.l2, given.tolerance, given.radius)
 
     def __repr__(self) -> str:
         return f"Problem({self.agents} agents, {self.sizes.sum()} rows, dimension {self.dimension}, {self.loss})"
@@ -125,6 +191,33 @@ class Problem:
         return Problem.__new__(Problem)._set(
             self._store, chosen, self.loss, scales, self.l2, self.tolerance, self.radius
         )
+
+    def compact(self) -> Problem:
+        """The same agents in a problem that holds no rows but theirs: what another process needs to have.
+
+        >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])])
+        >>> problem.take([1]).compact().store.rows.shape
+        (3, 2)
+        """
+        store, ids = self._store.only(self._ids), np.arange(self.agents)
+        return Problem.__new__(Problem)._set(store, ids, self.loss, self.scale, self.l2, self.tolerance, self.radius)
+
+    @classmethod
+    def joined(cls, problems: list[Problem]) -> Problem:
+        """The agents of several problems that differ in nothing but agents, as one problem; everything is copied. The
+        list is empty afterwards: each problem is given up as soon as it is copied, so memory never holds all twice.
+
+        >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])])
+        >>> Problem.joined([problem.take([1]), problem.take([0])]).sizes.tolist()
+        [3, 2]
+        """
+        scale, one = np.concatenate([each.scale for each in problems]), problems[0]
+        loss, settings = one.loss, (one.l2, one.tolerance, one.radius)
+        stores = [each._store.only(each._ids) for each in problems]
+        del one
+        problems.clear()
+        store = type(stores[0]).joined(stores)
+        return cls.__new__(cls)._set(store, np.arange(len(scale)), loss, scale, *settings)
 
     def pooled(self) -> Problem:
         """The centralised problem, sum_i O_i, as the problem of one agent that holds all rows."""
@@ -211,7 +304,7 @@ class Problem:
         enough = np.maximum(reachable(self.tolerance, rho), rounding)
         if not (norms <= enough).all():
             worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms / enough)))
-            raise not_converged(int(self._ids[worst]), float(norms[worst]), float(enough[worst]), f)
+            raise not_converged(self._number(worst), float(norms[worst]), float(enough[worst]), f)
         return f
 
     def sure_argmin(self, b: np.ndarray, rho: np.ndarray, start: np.ndarray, sure: Sure) -> np.ndarray:
@@ -241,17 +334,19 @@ class Problem:
         if np.any(worst > bound * (1 + ROUNDING)):
             i = int(np.argmax(worst))
             raise InputError(
-                f"agent {self._ids[i]} has a row of norm {worst[i]:.6g}, above the {bound:g} that the privacy proof "
+                f"agent {self._number(i)} has a row of norm {worst[i]:.6g}, above the {bound:g} that the privacy proof "
                 "assumes; scale or clip the rows (row_norm of a schema does)"
             )
+
+    def _number(self, place: int) -> int:
+        """What messages call the agent in this place of the block."""
+        return int(self._store.numbers[self._ids[place]])
 
     def fingerprint(self) -> str:
         """A digest of the data, the loss and the constants: two runs with the same one solve the same problem."""
         digest = hashlib.sha256(repr((self.loss, self.l2, self.tolerance, self.radius, self.dimension)).encode())
-        rows = self._store.rows
-        arrays = (*rows,) if isinstance(rows, SparseRows) else (rows,)
-        for array in (*arrays, self._store.y, self._store.sizes, self._ids, self.scale):
-            digest.update(np.ascontiguousarray(array).tobytes())
+        for array in (*self._store.contents(), self._ids, self.scale):
+            digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
     def as_rows(self, x: np.ndarray | float, name: str) -> np.ndarray:
@@ -315,42 +410,62 @@ def check_radius(radius: float) -> None:
         raise InputError("the radius of models is at most 2^40")
 
 
-def _checked(parts: Sequence[Part], loss: Loss) -> tuple[list[Any], list[np.ndarray]]:
-    """Rows and labels of every agent, checked once, when they come in."""
+def _checked(parts: Sequence[Part]) -> tuple[list[Any], list[np.ndarray]]:
+    """Rows and labels of every agent, in arrays of the right shapes."""
     if len(parts) == 0:
         raise InputError("a problem needs at least one agent: parts is empty")
     blocks: list[Any] = []
     labels: list[np.ndarray] = []
     for i, (X, y) in enumerate(parts):
-        try:
-            if scipy.sparse.issparse(X):
-                X = scipy.sparse.csr_array(X, dtype=float)
-                X.check_format(full_check=True)  # compiled loops trust the indices
-            else:
-                X = np.asarray(X, dtype=float)
-            y = np.asarray(y, dtype=float)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"agent {i}: rows and labels must be arrays of numbers: {error}") from None
-        if X.ndim != 2:
-            raise InputError(f"agent {i}: the rows must be a matrix, not an array of shape {X.shape}")
+        X, y = _numbers(X, y, f"agent {i}: ")
         if X.shape[0] == 0:
             raise InputError(f"agent {i} has no rows; every agent needs at least one")
-        if X.shape[1] == 0:
-            raise InputError(f"agent {i}: the rows have no features")
-        if y.shape != (X.shape[0],):
-            raise InputError(f"agent {i} has {X.shape[0]} rows but labels of shape {y.shape}")
         if blocks and X.shape[1] != blocks[0].shape[1]:
             raise InputError(f"agent {i} has {X.shape[1]} features where agent 0 has {blocks[0].shape[1]}")
-        if not np.all(np.isfinite(X.data if scipy.sparse.issparse(X) else X)):
-            raise InputError(f"agent {i}: the rows hold NaN or infinity")
-        if not np.all(np.isfinite(y)):
-            raise InputError(f"agent {i}: the labels hold NaN or infinity")
-        if isinstance(loss, Multinomial):
-            if not np.all((y >= 0) & (y < loss.classes) & (y == np.floor(y))):
-                raise InputError(f"agent {i}: labels of {loss.classes} classes are 0 to {loss.classes - 1}")
-        elif not loss.numbers and not np.all(np.abs(y) == 1):
-            found = y[np.abs(y) != 1][0]
-            raise InputError(f"agent {i}: {type(loss).__name__} needs labels -1 and +1, found {found:g}")
         blocks.append(X)
         labels.append(y)
     return blocks, labels
+
+
+def _numbers(X: Any, y: Any, whose: str) -> tuple[Any, np.ndarray]:
+    """A matrix of doubles, dense or CSR, and a label for each of its rows."""
+    try:
+        if scipy.sparse.issparse(X):
+            X = scipy.sparse.csr_array(X, dtype=float)
+            X.check_format(full_check=True)  # compiled loops trust the indices
+        else:
+            X = np.asarray(X, dtype=float)
+        y = np.asarray(y, dtype=float)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{whose}rows and labels must be arrays of numbers: {error}") from None
+    if X.ndim != 2:
+        raise InputError(f"{whose}the rows must be a matrix, not an array of shape {X.shape}")
+    if X.shape[1] == 0:
+        raise InputError(f"{whose}the rows have no features")
+    if y.shape != (X.shape[0],):
+        raise InputError(f"{whose}{X.shape[0]} rows but labels of shape {y.shape}")
+    return X, y
+
+
+def _check_numbers(rows: Rows, y: np.ndarray, sizes: np.ndarray, loss: Loss) -> None:
+    """Refuses numbers and labels that no agent may have; once, when they come in."""
+
+    def agent(bad: np.ndarray) -> int:
+        return int(np.searchsorted(np.cumsum(sizes), int(np.argmax(bad)), side="right"))
+
+    if not np.isfinite(rows.data if isinstance(rows, SparseRows) else rows).all():
+        if isinstance(rows, SparseRows):
+            place = int(np.argmin(np.isfinite(rows.data)))
+            bad = np.arange(len(y)) == np.searchsorted(rows.indptr, place, side="right") - 1
+        else:
+            bad = ~np.isfinite(rows).all(axis=1)
+        raise InputError(f"agent {agent(bad)}: the rows hold NaN or infinity")
+    if not np.isfinite(y).all():
+        raise InputError(f"agent {agent(~np.isfinite(y))}: the labels hold NaN or infinity")
+    if isinstance(loss, Multinomial):
+        bad = ~((y >= 0) & (y < loss.classes) & (y == np.floor(y)))
+        if bad.any():
+            raise InputError(f"agent {agent(bad)}: labels of {loss.classes} classes are 0 to {loss.classes - 1}")
+    elif not loss.numbers and (bad := np.abs(y) != 1).any():
+        found = y[np.argmax(bad)]
+        raise InputError(f"agent {agent(bad)}: {type(loss).__name__} needs labels -1 and +1, found {found:g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ class Release(NamedTuple):
     """
 
     value: np.ndarray  # (n, d)
-    events: tuple[Event, ...]  # one a row
+    events: Sequence[Event]  # one a row
     silent: np.ndarray | None = None  # (n,) of bool, for methods in which agents may be silent
 
 

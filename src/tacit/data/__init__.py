@@ -3,11 +3,12 @@
 from tacit.data import partition
 from tacit.data.adult import a9a, adult, adult_schema, adult_table
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
+from tacit.data.csv_file import read_csv
 from tacit.data.dataset import Dataset
 from tacit.data.files import load, read_libsvm, read_npz
 from tacit.data.frames import as_table, read_parquet, read_table
 from tacit.data.schema import Schema
-from tacit.data.table import Table, read_csv
+from tacit.data.table import Table
 from tacit.data.validation import Finding, validate
 
 __all__ = [

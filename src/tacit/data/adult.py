@@ -4,15 +4,15 @@ Adult: Barry Becker and Ronny Kohavi, 1996, UCI Machine Learning Repository, CC 
 48,842 records, those of adult.data (split = train) before those of adult.test; `tools/build_adult.py` makes the file.
 """
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from tacit.data.csv_file import read_csv
 from tacit.data.dataset import Dataset
 from tacit.data.schema import Schema
-from tacit.data.table import Table, read_csv
+from tacit.data.table import Table
 from tacit.errors import InputError
 
 _HERE = Path(__file__).parent
@@ -27,7 +27,7 @@ def adult_table() -> Table:
     (48842, 'Adm-clerical')
     """
     table = _read()
-    return replace(table, columns={name: values.copy() for name, values in table.columns.items()})
+    return table.select(table.columns)
 
 
 @cache

@@ -24,8 +24,8 @@ def digest(table: Table) -> str:
     '913700040f33'
     """
     found = sha256()
-    for name, cells in table.columns.items():
-        texts = list(map(str, cells))
+    for name in table.columns:
+        texts = list(map(str, table.strings(name)))
         lengths = np.fromiter(map(len, texts), dtype="<i8", count=len(texts)).tobytes()  # where each cell ends
         for raw in (name.encode(), lengths, "".join(texts).encode("utf-8", "surrogatepass")):
             found.update(len(raw).to_bytes(8, "big") + raw)
@@ -41,14 +41,15 @@ def cohorts_of(table: Table, column: str) -> tuple[str, ...]:
     """
     if column not in table.columns:
         raise InputError(f"the ledger has cohorts by the column {column!r}, which {table.source} does not have")
-    cells = table.columns[column]
-    if len(empty := np.flatnonzero(cells == "")):
+    cells = table.strings(column)
+    if len(empty := np.flatnonzero(cells.is_one_of([""]))):
         raise InputError(f"every record needs a cohort; {table.where(int(empty[0]))} has no {column!r}; fill it in")
-    named = {value: _cohort(value) for value in set(cells.tolist())}
-    if odd := next((value for value in cells.tolist() if named[value] is None), None):
+    texts, which = cells.distinct()
+    named = {value: _cohort(value) for value in texts}
+    if odd := next((value for value in texts if named[value] is None), None):
         raise InputError(
             f"a cohort is a year (2024), a month (2024-03) or a day (2024-03-17), not {odd!r}: "
-            f"{table.where(int(np.flatnonzero(cells == odd)[0]))}, column {column!r}"
+            f"{table.where(int(np.argmax(which == texts.index(odd))))}, column {column!r}"
         )
     found = {cohort for cohort in named.values() if cohort is not None}
     require_one_grain(found)

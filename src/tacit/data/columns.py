@@ -265,7 +265,7 @@ def _look_up(place: dict[str, int], cells: Cells, needed: str, remedy: str) -> n
     if cells.column in cells.table.booleans:
         # A boolean of a data frame is "True" or "False" here, and whatever the schema writes for it: libraries differ.
         place = {value.capitalize(): k for value, k in place.items()}
-    found = np.fromiter((place.get(value, -1) for value in cells.values), dtype=np.int32, count=len(cells.values))
+    found = cells.values.places(place)
     if len(found) and found.min() < 0:
         raise CellError(
             cells, np.flatnonzero(found < 0), f"a value must be {needed}", f"correct it, or {remedy}", place

@@ -1,6 +1,6 @@
 """A first schema for a file that has none. You must replace what it reads from the data by public knowledge."""
 
-import math
+import itertools
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,8 @@ from tacit.data.columns import Category, Classes, Label, Multiclass, Number, Tar
 from tacit.data.frames import as_table
 from tacit.data.hints import codes, folded, is_date, spelled_alike
 from tacit.data.schema import Schema
-from tacit.data.table import Table
+from tacit.data.strings import Strings
+from tacit.data.table import Cells, Table
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ _MISSING = ("?", "", "NA", "N/A", "null")
 _MOST_CATEGORIES = 100
 _MOST_CLASSES = 50
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
+_FIRST = 1000  # values that are compared before all are
+_TYPOS = 0.1  # the largest share of cells of a column of numbers that are none
+_SHOWN = 5  # wrong cells that a note lists
+_NAN = [sign + "".join(word) for sign in ("", "+", "-") for word in itertools.product("nN", "aA", "nN")]
 # id, patient_id, PatientID, but not paid.
 _ID_NAME = re.compile(r"(?i:(^|[_\- .])(id|uuid|mrn|ssn|nhs)$)|[a-z]I[dD]$")
 # Other columns that name a person and do not describe one.
@@ -51,39 +56,48 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
         )
     notes = [LEAK]
     _refuse_not_finite(table)
-    target = _label(_present(table, label), label, table.source)
+    target = _label(_present(table, label).values, label, table.source)
     if isinstance(target, Classes):
         notes.append(f"label {label!r}: +1 is {', '.join(target.positive)}, -1 is {', '.join(target.negative)}")
     elif isinstance(target, Multiclass):
         notes.append(f"label {label!r} has {len(target.classes)} classes: {', '.join(target.classes)}")
+        notes += [f"label {label!r}: {alike}" for alike in _alike(target.classes)]
     else:
         notes.append(f"label {label!r} is a number; for classes, write the schema's [label] by hand")
     columns: list[Number | Category] = []
     ids: list[str] = []
+    typos: list[str] = []
     for name in table.columns:
         if name == label:
             continue
         present = _present(table, name)
-        if why := _is_id(present, name):
+        if why := _is_id(present.values, name):
             ids.append(name)
             notes.append(f"column {name!r} is left out: {why}; it is in ids, so tacit predict copies it")
             continue
-        column = _column(present, name)
+        odd = _typos(present, name)
+        good = present.take(np.delete(np.arange(len(present.rows)), odd))
+        column = _column(good.values, name)
         if isinstance(column, str):
             notes.append(f"column {name!r} is left out: {column}")
             continue
         columns.append(column)
-        notes += [f"column {name!r}: {doubt}" for doubt in _doubts(column, present)]
-        lacking = len(table) - len(present)
+        if len(odd):
+            typos += dict.fromkeys(present.values[odd])
+            notes.append(f"column {name!r}: {_listed(present, odd)}; correct them")
+        notes += [f"column {name!r}: {doubt}" for doubt in _doubts(column, good.values)]
+        lacking = len(table) - len(good.rows)
         if lacking:
             notes.append(
                 f"column {name!r}: {lacking} of {len(table)} rows lack a value; missing = drop leaves them out"
             )
+    if typos:
+        notes.append("the cells that should be numbers are in missing_values: training leaves their rows out")
     if not columns:
         raise InputError(
             f"a schema needs a column to learn from; {table.source} has none that can be used; " + "; ".join(notes[1:])
         )
-    missing: dict[str, Any] = {"missing": "drop", "missing_values": _MISSING}
+    missing: dict[str, Any] = {"missing": "drop", "missing_values": (*_MISSING, *_harmless(typos, target, columns))}
     how: dict[str, Any] = {"intercept": True, "row_norm": 1.0, "drafted": True, "ids": tuple(ids)}
     schema = Schema(label=target, columns=tuple(columns), **how, **missing)
     return schema, notes
@@ -91,8 +105,9 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
 
 def _refuse_not_finite(table: Table) -> None:
     """Refuses NaN and infinity: they are neither values to learn from nor a clear way to write a missing value."""
-    for name, cells in table.columns.items():
-        odd = np.array([_is_not_finite(text) for text in cells.tolist()], dtype=bool)
+    for name in table.columns:
+        cells = table.strings(name)
+        odd = np.isinf(cells.numbers()) | cells.is_one_of(_NAN)
         if odd.any():
             row = int(np.argmax(odd))
             raise InputError(
@@ -101,31 +116,23 @@ def _refuse_not_finite(table: Table) -> None:
             )
 
 
-def _is_not_finite(text: str) -> bool:
-    try:
-        return not math.isfinite(float(text))
-    except ValueError:
-        return False
+def _present(table: Table, name: str) -> Cells:
+    return table.cells(name, np.flatnonzero(~table.is_missing(name, _MISSING)))
 
 
-def _present(table: Table, name: str) -> list[str]:
-    there = ~table.is_missing(name, _MISSING)
-    return table.columns[name][there].tolist()
-
-
-def _label(values: list[str], name: str, source: str) -> Label:
-    distinct = sorted(set(values))
-    numbers = _as_numbers(distinct)
+def _label(values: Strings, name: str, source: str) -> Label:
+    distinct = sorted(values.distinct()[0])
+    numbers = _as_numbers(Strings.of(distinct))
     if numbers is None:
         # "yes" and "Yes" are one class.
         folds = {text: folded(text) for text in distinct}
         groups = [tuple(text for text in distinct if folds[text] == fold) for fold in sorted(set(folds.values()))]
     else:
         # "1" and "1.0" are one class.
-        groups = [
-            tuple(text for text, at in zip(distinct, numbers, strict=True) if at == number)
-            for number in np.unique(numbers)
-        ]
+        alike: dict[float, list[str]] = {}
+        for text, number in zip(distinct, numbers.tolist(), strict=True):
+            alike.setdefault(number, []).append(text)
+        groups = [tuple(alike[number]) for number in sorted(alike)]
     if len(groups) < 2:
         found = ", ".join(distinct) or "none"
         raise InputError(
@@ -145,32 +152,73 @@ def _label(values: list[str], name: str, source: str) -> Label:
     return Target(name, bounds=(float(numbers.min()), float(numbers.max())))
 
 
-def _is_id(values: list[str], name: str) -> str | None:
+def _is_id(values: Strings, name: str) -> str | None:
     """Why a column looks like one that tells records apart; None if it does not."""
     if _ID_NAME.search(name):
         return "its name says that it is an identifier"
-    if len(values) < _FEWEST_IDS or len(set(values)) < len(values):
+    if not _all_differ(values):
         return None
     numbers = _as_numbers(values)
     if numbers is None:
         # Free text has blanks.
-        one_word = not any(is_date(value) or " " in value for value in values)
+        one_word = not any(" " in value or is_date(value) for value in values)
         return "all its values differ, as those of an identifier do" if one_word else None
     counts_rows = np.array_equal(np.sort(numbers), numbers.min() + np.arange(len(numbers)))
     return "it numbers the rows" if counts_rows else None
 
 
-def _column(values: list[str], name: str) -> Number | Category | str:
+def _all_differ(values: Strings) -> bool:
+    """Whether there are many values, each of them once."""
+    n = len(values)
+    # Among the first values of most columns some are equal: then nobody looks at the others.
+    return n >= _FEWEST_IDS and len(values[:_FIRST].distinct()[0]) == min(n, _FIRST) and len(values.distinct()[0]) == n
+
+
+def _typos(cells: Cells, name: str) -> np.ndarray:
+    """Which cells of a column of numbers are none; no cell if the column is not one of numbers."""
+    numbers = cells.values.numbers()
+    odd = np.flatnonzero(~np.isfinite(numbers))
+    few = 0 < len(odd) <= _TYPOS * len(numbers)
+    # A handful of numbers beside a word may be the codes of categories.
+    if not few or len(np.unique(np.delete(numbers, odd))) < _FEWEST_IDS or _PERSON_NAME.search(name):
+        return odd[:0]
+    return odd
+
+
+def _harmless(typos: list[str], label: Label, columns: list[Number | Category]) -> list[str]:
+    """Those that mean nothing elsewhere: a value cannot be missing and a category."""
+    taken = {text for column in columns if isinstance(column, Category) for text in column.categories}
+    if isinstance(label, Classes):
+        taken |= {*label.positive, *label.negative}
+    elif isinstance(label, Multiclass):
+        taken |= set(label.classes)
+    return [text for text in dict.fromkeys(typos) if text not in taken]
+
+
+def _listed(cells: Cells, odd: np.ndarray) -> str:
+    """The first of these cells, with their places."""
+    table, rows = cells.table, cells.rows[odd[:_SHOWN]].tolist()
+    texts = cells.values[odd[:_SHOWN]].tolist()
+    shown = ", ".join(f"{text!r} ({table.place} {table.number(row)})" for text, row in zip(texts, rows, strict=True))
+    more = "" if len(odd) <= _SHOWN else f" and {len(odd) - _SHOWN:,} more"
+    return f"its cells are numbers, but for {shown}{more}"
+
+
+def _column(values: Strings, name: str) -> Number | Category | str:
     """The column as the schema has it, or the reason why it is left out."""
-    distinct = sorted(set(values))
     if _PERSON_NAME.search(name):
         return "its name says that it names a person or a place"
-    if len(distinct) < 2:
-        return f"it has {len(distinct)} distinct values, so it is of no use"
+    numbers = _as_numbers(values)
+    # A number that is a date, too, is one of eight digits.
+    dated = numbers is None or bool(np.any((numbers >= 19000101) & (numbers <= 20991231)))
+    if numbers is not None and len(numbers) and numbers.min() < numbers.max() and not dated:
+        return Number(name, bounds=(float(numbers.min()), float(numbers.max())))
+    distinct = sorted(values.distinct()[0])
+    if len(distinct) < 2 or (numbers is not None and numbers.min() == numbers.max()):
+        return f"it has {min(len(distinct), 1)} distinct values, so it is of no use"
     dates = sum(map(is_date, distinct))
     if dates > 0.9 * len(distinct):
         return f"it holds dates, such as {distinct[0]}; write a number instead, such as an age or the days since a date"
-    numbers = _as_numbers(values)
     if numbers is not None:
         return Number(name, bounds=(float(numbers.min()), float(numbers.max())))
     if len(distinct) == len(values) >= _FEWEST_IDS:
@@ -180,31 +228,37 @@ def _column(values: list[str], name: str) -> Number | Category | str:
     return Category(name, categories=tuple(distinct))
 
 
-def _doubts(column: Number | Category, values: list[str]) -> Iterator[str]:
+def _doubts(column: Number | Category, values: Strings) -> Iterator[str]:
     """What looks wrong with the values of a column that is used."""
+    numbers = values.numbers()
     if isinstance(column, Category):
-        for group in spelled_alike(column.categories):
-            yield f"{' and '.join(map(repr, group))} differ only by case or blanks; write one of them everywhere"
-        numeric = [value for value in values if _as_numbers([value]) is not None]
-        if 2 * len(numeric) > len(values):
-            odd = sorted(set(values) - set(numeric))
-            yield f"most of its values are numbers, but not {', '.join(map(repr, odd[:5]))}; correct them"
+        yield from _alike(column.categories)
+        odd = np.flatnonzero(~np.isfinite(numbers))
+        if 2 * len(odd) < len(values):
+            texts = sorted(values[odd].distinct()[0])
+            yield f"most of its values are numbers, but not {', '.join(map(repr, texts[:_SHOWN]))}; correct them"
         return
-    numbers = np.array([float(value) for value in values])
-    if len(set(values)) == len(values) >= _FEWEST_IDS:
+    if _all_differ(values):
         yield "all its values differ; leave it out if it is an identifier"
     if found := codes(numbers):
         rest = numbers[~np.isin(numbers, found)]
-        listed = ", ".join(f"{plain(code)} ({np.count_nonzero(numbers == code):,} times)" for code in found)
+        listed = ", ".join(f"{plain(code)} ({_times(int(np.count_nonzero(numbers == code)))})" for code in found)
         yield (
-            f"{listed} is far from the others, which lie between {plain(float(rest.min()))} and "
-            f"{plain(float(rest.max()))}; if it means missing, empty those cells and correct the bounds"
+            f"{listed}: far from the others, which lie between {plain(float(rest.min()))} and "
+            f"{plain(float(rest.max()))}; if such a value means missing, empty those cells or list it in "
+            "missing_values, and correct the bounds"
         )
 
 
-def _as_numbers(values: list[str]) -> np.ndarray | None:
-    try:
-        numbers = np.array([float(value) for value in values])
-    except ValueError:
-        return None
+def _alike(texts: tuple[str, ...]) -> Iterator[str]:
+    for group in spelled_alike(texts):
+        yield f"{' and '.join(map(repr, group))} differ only by case or blanks; write one of them everywhere"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _as_numbers(values: Strings) -> np.ndarray | None:
+    numbers = values.numbers()
     return numbers if np.isfinite(numbers).all() else None

@@ -6,12 +6,15 @@ A typed column becomes the text that a CSV file of it has, so records are encode
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.table import Stripped, Table, header, read_csv
+from tacit.data.csv_file import Stripped, read_csv
+from tacit.data.strings import MOST_DISTINCT, Numbers, Strings, Texts
+from tacit.data.table import Table, header
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,24 +47,60 @@ def as_table(records: Table | IntoFrame, source: str = "the data frame") -> Tabl
     names = header([str(name).strip() for name in frame.columns], source)
     if not names or not len(frame):
         raise InputError(f"at least one row is needed; {source} has none; add the records")
-    columns, nulls, booleans, stripped = {}, {}, set(), Stripped()
+    columns: dict[str, Any] = {}
+    nulls, booleans, stripped = {}, set(), Stripped()
     for name, column in zip(names, frame.iter_columns(), strict=True):
         null = _null(column)
-        # Numbers of 32 bits must not be widened before they are written: 0.1 would become 0.10000000149011612.
         try:
-            values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
+            columns[name] = _numbers(column, null) or _coded(column, null) or _texts(column, null, stripped)
         except (ValueError, OverflowError, KeyError) as error:  # no text, or a time that Python does not have
             raise InputError(
                 f"every value must be readable; column {name!r} of {source} has one that is not ({error}); leave the "
                 "column out, or write it as text"
             ) from None
-        texts = ["" if lacks else stripped[str(value)] for value, lacks in zip(values, null.tolist(), strict=True)]
-        columns[name] = np.array(texts, dtype=object)
         if null.any():
             nulls[name] = null
         if column.dtype == nw.Boolean:
             booleans.add(name)
     return Table(columns, source, nulls=nulls, booleans=frozenset(booleans))
+
+
+def _numbers(column: Any, null: np.ndarray) -> Strings | None:
+    """A column of numbers whose text says all of them, as it is; None for another column."""
+    import narwhals.stable.v2 as nw
+
+    # Numbers of 32 bits must not be widened before they are written: 0.1 would become 0.10000000149011612.
+    if not (column.dtype.is_integer() or column.dtype == nw.Float64):
+        return None
+    values = column.fill_null(0).to_numpy()
+    return Strings(Numbers(values, null)) if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 else None
+
+
+def _coded(column: Any, null: np.ndarray) -> Strings | None:
+    """An Arrow column of text with few values, as codes; None for another column."""
+    native, pyarrow = column.to_native(), sys.modules.get("pyarrow")
+    if pyarrow is None or not isinstance(native, pyarrow.ChunkedArray):
+        return None
+    if not (pyarrow.types.is_string(native.type) or pyarrow.types.is_large_string(native.type)):
+        return None
+    coded = native.dictionary_encode().combine_chunks()
+    if isinstance(coded, pyarrow.ChunkedArray):  # older releases keep a list of one
+        coded = coded.chunk(0) if coded.num_chunks == 1 else pyarrow.concat_arrays(coded.chunks)
+    if len(coded.dictionary) > MOST_DISTINCT:
+        return None
+    texts = np.array([*(text.strip() for text in coded.dictionary.to_pylist()), ""], dtype=object)
+    codes = coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+    return Strings(Texts(texts), codes.astype(np.min_scalar_type(len(texts))))
+
+
+def _texts(column: Any, null: np.ndarray, stripped: Stripped) -> Strings:
+    """Any column, as the text that Python writes for its values."""
+    import narwhals.stable.v2 as nw
+
+    values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
+    return Strings.of(
+        ["" if lacks else stripped[str(value)] for value, lacks in zip(values, null.tolist(), strict=True)]
+    )
 
 
 def _null(column: Any) -> np.ndarray:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tacit.data.strings import Strings
 from tacit.errors import InputError
 
 _DRAWS = 100  # a Dirichlet draw that leaves some agent without rows is thrown away this often before giving up
@@ -20,19 +21,20 @@ def equal(rows: int, agents: int, seed: int = 0) -> list[np.ndarray]:
     return np.array_split(np.random.default_rng(seed).permutation(rows), agents)
 
 
-def by_column(values: np.ndarray) -> tuple[list[np.ndarray], list[str]]:
+def by_column(values: np.ndarray | Strings) -> tuple[list[np.ndarray], list[str]]:
     """One agent for each distinct value, sorted by name, and the names.
 
     >>> parts, names = by_column(np.array(["north", "south", "north"]))
     >>> [part.tolist() for part in parts], names
     ([[0, 2], [1]], ['north', 'south'])
     """
-    values = np.asarray(values)
     _check(len(values), 1)
-    names, agent = np.unique(values.astype(str), return_inverse=True)
+    found, place = Strings.of([str(value) for value in values] if isinstance(values, np.ndarray) else values).distinct()
+    order = np.argsort(np.array(found))
+    agent = np.argsort(order)[place]
     rows = np.argsort(agent, kind="stable")
     ends = np.cumsum(np.bincount(agent))[:-1]
-    return np.split(rows, ends), names.tolist()
+    return np.split(rows, ends), [found[k] for k in order]
 
 
 def by_place(place: np.ndarray, names: Sequence[str]) -> list[np.ndarray]:

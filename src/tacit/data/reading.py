@@ -50,7 +50,8 @@ def present(table: Table, columns: Sequence[str], rule: str, values: Sequence[st
         # A label cannot be replaced by zeros: a row without a label is of no use.
         rows = np.flatnonzero(missing[name])
         if len(rows) and (rule == "refuse" or name == label):
-            cells, remedy = table.cells(name, rows), "fill it in, or set missing in the schema"
+            cells = table.cells(name, rows)
+            remedy = "fill it in, or " + ("take the record out" if name == label else "set missing in the schema")
             faults.append(CellError(cells, np.arange(len(rows)), "no value may be missing here", remedy))
     return Present(table, missing, np.arange(len(table)), faults)
 

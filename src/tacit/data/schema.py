@@ -64,8 +64,8 @@ in the sensitivity.
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 _COLUMNS = {kind.kind: kind for kind in (Number, Bands, Category)}
 _LABELS = {kind.kind: kind for kind in (Classes, Multiclass, Target)}
 _VERSION = 1
+_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +286,8 @@ class Schema:
         """The cells of the columns in `ids`, as text, by column: of all rows, or of these (`Dataset.kept`)."""
         table = as_table(table)
         table.require(self.ids)
-        return {name: table.columns[name] if rows is None else table.columns[name][rows] for name in self.ids}
+        cells = {name: table.strings(name) for name in self.ids}
+        return {name: np.array(each if rows is None else each[rows], dtype=object) for name, each in cells.items()}
 
     def encode(self, table: "Table | IntoFrame", *, labelled: bool = True) -> Dataset:
         """The rows of a table or a data frame as features and labels; without labels if `labelled` is false.
@@ -299,10 +301,10 @@ class Schema:
             raise fault
         kept = rows.kept
 
-        # Column j of these is column j of the schema: one possibly non-zero feature for each row.
+        # Row j of these is column j of the schema: one possibly non-zero feature for each record.
         width = len(self.columns) + self.intercept
-        position = np.zeros((len(kept), width), dtype=np.int32)
-        value = np.zeros((len(kept), width))
+        position = np.zeros((width, len(kept)), dtype=np.int32)
+        value = np.zeros((width, len(kept)))
         outside, unknown = ({name: np.zeros(len(kept), dtype=bool) for name in used} for _ in range(2))
         first = 0
         for j, column in enumerate(self.columns):
@@ -313,40 +315,71 @@ class Schema:
                     raise error
                 unknown[column.name][there[error.bad]] = True
             there = there[good]
-            position[there, j] = first + encoded.position
-            value[there, j] = encoded.value
-            outside[column.name][there] |= encoded.outside
+            at = slice(None) if len(there) == len(kept) else there
+            position[j, at] = first + encoded.position
+            value[j, at] = encoded.value
+            outside[column.name][at] |= encoded.outside
             first += len(column.features)
         if self.intercept:
-            position[:, -1] = first
-            value[:, -1] = 1.0
+            position[-1] = first
+            value[-1] = 1.0
         if self.row_norm:
-            value = clipped(value, self.row_norm)
+            for block in _blocks(len(kept)):
+                value[:, block] = clipped(np.ascontiguousarray(value[:, block].T), self.row_norm).T
 
-        y = None
-        if labelled:
-            label = self.label.encode(table.cells(self.label.column, kept))
-            y = label.value
+        label = self.label.encode(table.cells(self.label.column, kept)) if labelled else None
+        if label is not None:
             outside[self.label.column] = label.outside
         matrix = _matrix(position, value, self.dimension)
+        y = None if label is None else label.value
         return Dataset(matrix, y, self.feature_names, kept, _counts(outside), _counts(unknown))
+
+    def labelled(self, data: Dataset, table: "Table | IntoFrame") -> Dataset:
+        """The records of a table that were encoded without labels, with them; those that lack one are left out."""
+        table = as_table(table)
+        rows = self.present(table, self.used())
+        for fault in rows.faults:
+            raise fault
+        y = self.label.encode(table.cells(self.label.column, rows.kept)).value
+        there = np.flatnonzero(np.isin(data.kept, rows.kept))
+        return replace(data if len(there) == len(data) else data.take(there), y=y)
 
 
 def _counts(masks: Mapping[str, np.ndarray]) -> dict[str, int]:
     return {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
 
 
+def _blocks(rows: int) -> Iterator[slice]:
+    """Some rows at once: what is computed on the way stays in the cache, and needs no memory of its own."""
+    return (slice(first, first + _ROWS) for first in range(0, rows, _ROWS))
+
+
 def _matrix(position: np.ndarray, value: np.ndarray, dimension: int) -> np.ndarray | csr_array:
-    rows = len(value)
-    full = value != 0
-    count = full.sum(axis=1)
-    if 2 * int(count.sum()) < rows * dimension:
-        # Positions rise along a row, so the indices come out sorted.
-        indptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int32)
-        return csr_array((value[full], position[full], indptr), shape=(rows, dimension))
+    """One row for each column of these: its values at its positions, which rise."""
+    rows = value.shape[1]
+    ends = np.cumsum(np.count_nonzero(value, axis=0))
+    entries = int(ends[-1]) if rows else 0
+    if 2 * entries < rows * dimension:
+        index = index_type(entries, dimension)
+        indptr = np.concatenate([[0], ends]).astype(index)
+        data, indices = np.empty(entries), np.empty(entries, dtype=index)
+        for block in _blocks(rows):
+            values, some = value[:, block].T, slice(indptr[block.start], indptr[min(block.stop, rows)])
+            full = values != 0
+            data[some], indices[some] = values[full], position[:, block].T[full]
+        return csr_array((data, indices, indptr), shape=(rows, dimension))
     dense = np.zeros((rows, dimension))
-    dense[np.nonzero(full)[0], position[full]] = value[full]
+    for block in _blocks(rows):
+        flat = dense[block].reshape(-1)
+        begins = np.arange(0, len(flat), dimension)  # of the rows
+        for at, values in zip(position[:, block], value[:, block], strict=True):
+            flat[begins + at] += values  # no place comes twice; where a cell is missing, zero is added to the first one
     return dense
+
+
+def index_type(entries: int, dimension: int) -> type[np.signedinteger[Any]]:
+    """What a sparse matrix of so many entries counts with: 32 bits as long as they are enough."""
+    return np.int32 if max(entries, dimension) <= np.iinfo(np.int32).max else np.int64
 
 
 def _part(data: Any, kinds: Mapping[str, Any], where: str, default: str | None = None) -> Any:

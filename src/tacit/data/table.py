@@ -1,19 +1,59 @@
 """A file of records as text: named columns of strings, before any of them is read as a number."""
 
-import csv
-import io
-import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tacit.data.text import read_text
+from tacit.data.strings import Strings
 from tacit.errors import InputError
 
-_BLOCK = 4096  # rows read at once: small lists for a whole file would keep the garbage collector busy
+
+class HeaderError(InputError):
+    """The first line of a file does not name the columns that are needed. The message shows that line, which may be a
+    record if the file has no header; `quiet` is the same without it."""
+
+    def __init__(self, message: str, source: str) -> None:
+        super().__init__(message)
+        self.quiet = f"the first line of {source} must name the columns of the schema, each once, separated by commas"
+
+
+class Columns(MutableMapping[str, np.ndarray]):
+    """Columns by name. A column becomes an array of Python's strings when it is asked for, not before."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray | Strings]) -> None:
+        self._held: dict[str, np.ndarray | Strings] = {}
+        self._held.update(columns._held if isinstance(columns, Columns) else columns)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        held = self._held[name]
+        if isinstance(held, Strings):
+            held = self._held[name] = np.array(held, dtype=object)
+        return held
+
+    def __setitem__(self, name: str, values: np.ndarray) -> None:
+        self._held[name] = values
+
+    def __delitem__(self, name: str) -> None:
+        del self._held[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._held
+
+    def strings(self, name: str) -> Strings:
+        """A column as it is kept, which takes little memory."""
+        return Strings.of(self._held[name])
+
+    def lengths(self) -> dict[str, int]:
+        """How many cells each column has."""
+        return {name: len(values) for name, values in self._held.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,19 +65,34 @@ class Table:
     (2, 'people.csv row 2')
     """
 
-    columns: dict[str, np.ndarray]  # each (rows,), of stripped strings
+    columns: Mapping[str, np.ndarray]  # each (rows,), of stripped strings
     source: str  # what messages call the file
     lines: np.ndarray | None = None  # (rows,) line of the file on which each row begins; None: rows are numbered
     nulls: dict[str, np.ndarray] = field(default_factory=dict)  # of bool: cells without a value, whose text is ""
     booleans: frozenset[str] = frozenset()  # columns of true and false, which have no spelling of their own
 
     def __post_init__(self) -> None:
-        lengths = {name: len(values) for name, values in self.columns.items()}
+        object.__setattr__(self, "columns", Columns(self.columns))
+        lengths = self._columns.lengths()
         if len(set(lengths.values())) > 1:
             raise InputError(f"columns must have one length; {self.source} has {lengths}; give each row every column")
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values()), ()))
+        return next(iter(self._columns.lengths().values()), 0)
+
+    @property
+    def _columns(self) -> Columns:
+        assert isinstance(self.columns, Columns)
+        return self.columns
+
+    def strings(self, column: str) -> Strings:
+        """A column as it is kept: what reads large files asks for this, not for `columns`."""
+        return self._columns.strings(column)
+
+    def select(self, names: Iterable[str]) -> "Table":
+        """The same rows with these columns alone."""
+        chosen: dict[str, Any] = {name: self.strings(name) for name in names}
+        return replace(self, columns=chosen)
 
     def where(self, row: int) -> str:
         """How a message names a row (0-based): by its line when the table came from a text file."""
@@ -59,15 +114,15 @@ class Table:
     def require(self, names: Iterable[str]) -> None:
         """Refuse a table that lacks one of these columns."""
         if lacking := self.lacking(names):
-            raise InputError(
+            raise HeaderError(
                 f"every column of the schema must be in the file; {self.source} has no column {lacking[0]!r}; "
-                f"its columns are: {', '.join(self.columns)}"
+                f"its columns are: {', '.join(self.columns)}",
+                self.source,
             )
 
     def is_one_of(self, column: str, values: Iterable[str]) -> np.ndarray:
         """(rows,) of bool: whether the cell is one of these strings."""
-        wanted = frozenset(values)
-        return np.fromiter(map(wanted.__contains__, self.columns[column]), dtype=bool, count=len(self))
+        return self.strings(column).is_one_of(frozenset(values))
 
     def is_missing(self, column: str, values: Iterable[str]) -> np.ndarray:
         """(rows,) of bool: whether the cell has no value, or is one of these strings, which mean that."""
@@ -76,7 +131,7 @@ class Table:
 
     def cells(self, column: str, rows: np.ndarray) -> "Cells":
         """The cells of one column in the given rows."""
-        return Cells(self, column, rows, self.columns[column][rows])
+        return Cells(self, column, rows, self.strings(column)[rows])
 
 
 class Cells(NamedTuple):
@@ -85,7 +140,7 @@ class Cells(NamedTuple):
     table: Table
     column: str
     rows: np.ndarray  # (n,) row of the table of each cell
-    values: np.ndarray  # (n,) strings
+    values: Strings  # (n,)
 
     def where(self, k: int) -> str:
         """How a message names cell k."""
@@ -93,11 +148,8 @@ class Cells(NamedTuple):
 
     def numbers(self) -> np.ndarray:
         """(n,) of float64; refuses anything that is not a finite number, and names its place and value."""
-        try:
-            numbers = self.values.astype(np.float64)
-            finite = np.isfinite(numbers)
-        except ValueError:
-            finite = np.array([_is_finite_number(value) for value in self.values])
+        numbers = self.values.numbers()
+        finite = np.isfinite(numbers)
         if not finite.all():
             remedy = "correct it, or list it in missing_values of the schema"
             raise CellError(self, np.flatnonzero(~finite), "a finite number is needed", remedy)
@@ -119,7 +171,7 @@ class CellError(InputError):
     def __init__(self, cells: Cells, bad: np.ndarray, rule: str, remedy: str, known: Iterable[str] = ()) -> None:
         k = int(bad[0])
         super().__init__(f"{rule}; {cells.where(k)} holds {str(cells.values[k])!r}; {remedy}")
-        self.cells, self.bad, self.remedy, self.known = cells, bad, remedy, tuple(known)
+        self.cells, self.bad, self.rule, self.remedy, self.known = cells, bad, rule, remedy, tuple(known)
 
 
 class RaggedError(InputError):
@@ -139,82 +191,12 @@ class RaggedError(InputError):
         self.width, self.lines, self.rest = width, lines, rest
 
 
-def _is_finite_number(text: str) -> bool:
-    try:
-        return bool(np.isfinite(float(text)))
-    except ValueError:
-        return False
-
-
-def read_csv(path: str | Path) -> Table:
-    """Read a comma-separated file with a header line; `.csv.gz` too.
-
-    Blank lines are skipped. A row with more or fewer cells than the header is refused: otherwise a shifted row would be
-    read as wrong values of the right columns.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "people.csv"
-    ...     _ = file.write_text("age, income\\n39, <=50K\\n50, >50K\\n")
-    ...     table = read_csv(file)
-    >>> table.columns["income"].tolist(), table.where(1)
-    (['<=50K', '>50K'], 'people.csv line 3')
-    """
-    source = Path(path).name
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
-    records = _records(reader, source)
-    _, first = next(records, (1, None))
-    if first is None:
-        raise InputError(f"a header line is needed; {source} is empty; write the column names in its first line")
-    if len(first) == 1 and any(mark in first[0] for mark in ";\t|"):
-        raise InputError(f"cells are separated by commas; the header of {source} has none: {first[0][:60]!r}")
-    names = header([cell.strip() for cell in first], source)
-    columns: list[list[str]] = [[] for _ in names]
-    lines: list[int] = []
-    ragged: dict[int, int] = {}
-    stripped = Stripped()
-    while block := list(itertools.islice(records, _BLOCK)):
-        if odd := {line: len(cells) for line, cells in block if len(cells) != len(names)}:
-            ragged |= odd
-            block = [(line, cells) for line, cells in block if line not in odd]
-            if not block:
-                continue
-        lines += [line for line, _ in block]
-        for column, of_block in zip(columns, zip(*(cells for _, cells in block), strict=True), strict=True):
-            column.extend(map(stripped.__getitem__, of_block))
-    if not lines and not ragged:
-        raise InputError(f"at least one row is needed; {source} has a header only; add the records")
-    arrays = {name: np.array(column, dtype=object) for name, column in zip(names, columns, strict=True)}
-    table = Table(arrays, source, np.array(lines))
-    if ragged:
-        raise RaggedError(source, len(names), ragged, table)
-    return table
-
-
-class Stripped(dict[str, str]):
-    """Maps a cell to its stripped text, one object for equal cells: a column of few values needs little memory."""
-
-    def __missing__(self, cell: str) -> str:
-        text = cell.strip()
-        self[cell] = self.setdefault(text, text)
-        return self[cell]
-
-
-def _records(reader: Any, source: str) -> Iterator[tuple[int, list[str]]]:
-    """The records that are not blank, each with the line on which it begins; a quoted cell may span lines."""
-    begins = 1
-    try:
-        for record in reader:
-            if record:
-                yield begins, record
-            begins = reader.line_num + 1
-    except csv.Error as error:
-        raise InputError(f"the file must be CSV; {source} line {begins} is not ({error}); correct that line") from None
-
-
 def header(names: list[str], source: str) -> list[str]:
     """The names of the columns; refuses a name that is there twice."""
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise InputError(f"column names must differ; {source} has {twice[0]!r} more than once; rename one of them")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            twice = f"column names must differ; {source} has {name!r} more than once; rename one of them"
+            raise HeaderError(twice, source)
+        seen.add(name)
     return names

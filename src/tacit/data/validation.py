@@ -18,6 +18,7 @@ from tacit.data.columns import Bands, plain
 from tacit.data.frames import as_table
 from tacit.data.reading import Present, readable
 from tacit.data.schema import Schema
+from tacit.data.strings import Strings
 from tacit.data.table import CellError, Cells, RaggedError, Table
 
 if TYPE_CHECKING:
@@ -96,15 +97,14 @@ def _found(
     cells: Cells, chosen: np.ndarray, problem: str, suggest: Callable[[str], str] | str, warning: bool = False
 ) -> Finding:
     """A finding about the chosen cells, its values by how often they occur."""
-    places: dict[str, list[int]] = {}
-    for k in chosen.tolist():
-        places.setdefault(str(cells.values[k]), []).append(int(cells.rows[k]))
-    ordered = sorted(places.items(), key=lambda item: -len(item[1]))
+    texts, which = cells.values[chosen].distinct()
+    often = np.bincount(which, minlength=len(texts))
     values = []
-    for text, rows in ordered[:_MOST]:
-        first = [cells.table.number(row) for row in rows[:_MOST]]
-        values.append(Value(text, len(rows), first, suggest if isinstance(suggest, str) else suggest(text)))
-    return Finding(cells.column, problem, len(chosen), values, max(0, len(ordered) - _MOST), warning)
+    for k in np.argsort(-often, kind="stable")[:_MOST].tolist():
+        rows = cells.rows[chosen[np.flatnonzero(which == k)[:_MOST]]]
+        text, first = str(texts[k]), [cells.table.number(row) for row in rows.tolist()]
+        values.append(Value(text, int(often[k]), first, suggest if isinstance(suggest, str) else suggest(text)))
+    return Finding(cells.column, problem, len(chosen), values, max(0, len(texts) - _MOST), warning)
 
 
 def _lacking(name: str, table: Table, use: str = "") -> Finding:
@@ -141,8 +141,8 @@ def _of_column(rows: Present, role: str, part: Any, column: str, forgiven: bool)
 
         def suggest(text: str) -> str:
             end = "in the nearest band" if banded else f"as {lo if float(text) < float(lo) else hi}"
-            code = "; a code for missing? Empty the cell" if hints.looks_like_code(text) else ""
-            return f"outside {lo} to {hi}: counts {end}{code}"
+            code = "; a code for missing? Empty the cell, or list it in missing_values"
+            return f"outside {lo} to {hi}: counts {end}{code if hints.looks_like_code(text) else ''}"
 
         yield _found(cells.take(good), np.flatnonzero(encoded.outside), "clipped", suggest, warning=True)
 
@@ -154,6 +154,8 @@ def _unreadable(error: CellError, role: str, forgiven: bool = False) -> Finding:
     def suggest(text: str) -> str:
         if role == "site" and not text:
             return "every record needs a site"
+        if role == "label" and text.casefold() in hints.MISSING_WORDS:
+            return "does it mean missing? Fill it in, or take the record out"
         advice = hints.about_value(text, error.known, error.remedy)
         return f"{advice}; its features stay zero" if forgiven else advice
 
@@ -178,11 +180,11 @@ def _ids(table: Table, schema: Schema) -> Iterator[Finding]:
     if lacking or not schema.ids:
         return
     # Several columns name a record together, such as a patient and a visit.
-    keys = list(zip(*(table.columns[name].tolist() for name in schema.ids), strict=True))
+    keys = list(zip(*(table.strings(name).tolist() for name in schema.ids), strict=True))
     often = Counter(keys)
     twice = np.flatnonzero([often[key] > 1 for key in keys])
     if len(twice):
-        texts = np.array([" ".join(key) for key in keys], dtype=object)
+        texts = Strings.of([" ".join(key) for key in keys])
         cells = Cells(table, ", ".join(schema.ids), np.arange(len(table)), texts)
         advice = "one person, several records? Privacy is for each record"
         yield _found(cells, twice, "duplicate id", advice, warning=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from tacit.core.alike import distinct
 from tacit.core.graph import Graph
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
@@ -27,16 +30,20 @@ class PlainLink:
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
         """The rows themselves. An agent that is silent sends nothing: its listeners have the row already."""
-        require_no_shares(release.events)
-        messages = len(turn.indices) if release.silent is None else int((~release.silent[turn.indices]).sum())
-        self.sent["messages"] += messages
-        self.sent["bytes"] += messages * release.value[0].nbytes
+        self.count(release.events, release.silent, turn, release.value[0].nbytes)
         return Inbox(release.value, turn.indptr, turn.indices)
+
+    def count(self, events: Iterable[Event], silent: np.ndarray | None, turn: Turn, width: int) -> None:
+        """Counts rows of `width` bytes that are handed over, and refuses those that must not be."""
+        require_no_shares(events)
+        messages = len(turn.indices) if silent is None else int((~silent[turn.indices]).sum())
+        self.sent["messages"] += messages
+        self.sent["bytes"] += messages * width
 
 
 def require_no_shares(events: Iterable[Event]) -> None:
     """Refuses rows that carry only a share of their noise, wherever they would leave in another way than in a total."""
-    if any(isinstance(event, SharedGaussian) for event in events):
+    if any(isinstance(event, SharedGaussian) for event in distinct(events)):
         raise InputError(
             "a row with a share of the noise is protected only in a sum over all members: exchange totals, with "
             "IdealTotals() or SecretSharedTotals()"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
+from tacit.core.alike import distinct
 from tacit.core.graph import Graph
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Turn
@@ -97,7 +98,7 @@ class SecretSharedLink:
         """
         require_no_shares(release.events)
         rows = release.value
-        if not any(isinstance(event, Unprotected) for event in release.events):
+        if not any(isinstance(event, Unprotected) for event in distinct(release.events)):
             rows = self._point.bounded(rows)  # a noisy row may be moved, and must not fail
         said = dict(zip(turn.speakers.tolist(), rows, strict=True))
         sums = np.empty((len(turn.listeners), rows.shape[1]))

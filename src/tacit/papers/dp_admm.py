@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -258,22 +258,24 @@ def runs(
 def _run(
     lab: Lab, lasso: FusedLasso, method: str, rounds: int, budget: Gaussian | None, path: bool, what: str
 ) -> CompositeRuns:
-    objective, accuracy, paths, constant = [], [], [], []
     repeats, algorithm = 1 if budget is None else lab.size.runs, lasso.method(method, budget)
-    problem, every = lasso.composite.problem, 1 if path else rounds
-    for seed in range(repeats):
-        lab.tell(f"{what}, run {seed + 1} of {repeats}")
-        noise = SeededNoise(seed)
-        run = simulate(algorithm, problem, _ALONE, rounds=rounds, noise=noise, record=True, measure_every=every)
-        assert lasso.test.y is not None
-        assert run.trajectory is not None
-        values = run.history["loss"] + lasso.composite.term.value(run.trajectory[:, 0])  # l2 = 0, scale = 1
-        objective.append(values[-1])
-        positive = np.asarray(lasso.test.X @ run.model > 0)
-        accuracy.append(float(np.mean(positive == (lasso.test.y > 0))))
-        constant.append(bool(positive.all() or not positive.any()))
-        paths.append(values)
-    return CompositeRuns(np.array(objective), np.array(accuracy), np.array(paths), np.array(constant))
+    one = partial(_repetition, lasso, algorithm, rounds, 1 if path else rounds)
+    values, accuracy, constant = zip(*lab.map(f"runs of {what}", one, range(repeats)), strict=True)
+    return CompositeRuns(np.array([v[-1] for v in values]), np.array(accuracy), np.array(values), np.array(constant))
+
+
+def _repetition(
+    lasso: FusedLasso, algorithm: DPADMM, rounds: int, every: int, seed: int
+) -> tuple[np.ndarray, float, bool]:
+    """The objective on the way, the accuracy in the end, and whether all test rows get the same answer."""
+    noise, problem = SeededNoise(seed), lasso.composite.problem
+    run = simulate(algorithm, problem, _ALONE, rounds=rounds, noise=noise, record=True, measure_every=every)
+    assert lasso.test.y is not None
+    assert run.trajectory is not None
+    values = run.history["loss"] + lasso.composite.term.value(run.trajectory[:, 0])  # l2 = 0, scale = 1
+    positive = np.asarray(lasso.test.X @ run.model > 0)
+    accuracy = float(np.mean(positive == (lasso.test.y > 0)))
+    return values, accuracy, bool(positive.all() or not positive.any())
 
 
 _ALONE = Graph.ring(1)
@@ -349,6 +351,12 @@ def _constant_of_the_proof(lab: Lab, name: str) -> float:
     return math.sqrt(2 * c_1) * float(np.linalg.norm(best.x)) / lasso.row_norm
 
 
+def _criterion_after(lasso: FusedLasso, method: DPADMM, t: int, best: Any, seed: int) -> float:
+    noise = SeededNoise(seed)
+    s = simulate(method, lasso.composite.problem, _ALONE, rounds=t, noise=noise, measure_every=t).state
+    return criterion(lasso.composite, s.mean[0], s.mean_y[0], best)
+
+
 def _bound_of_theorem_2(lab: Lab, name: str) -> tuple[Panel, Claim]:
     """R at the means of the x_t and the y_t, beside (18), against T, at the largest epsilon."""
     lasso, (_, best), eps = _lasso(lab, name), _least(lab, name), ENDS[-1]
@@ -358,12 +366,8 @@ def _bound_of_theorem_2(lab: Lab, name: str) -> tuple[Panel, Claim]:
     for t in rounds:
         method = lasso.method(PLAIN, _budget(lab, t, eps, PRINTED))
         step, sigma = float(method.step_size(problem)[0, 0]), float(method.sigma(problem)[0, 0])
-        found = []
-        for seed in range(lab.size.runs):
-            lab.tell(f"{name}, R(x, y) after {t} rounds, run {seed + 1} of {lab.size.runs}")
-            s = simulate(method, problem, _ALONE, rounds=t, noise=SeededNoise(seed), measure_every=t).state
-            found.append(criterion(lasso.composite, s.mean[0], s.mean_y[0], best))
-        measured.append(found)
+        one = partial(_criterion_after, lasso, method, t, best)
+        measured.append(lab.map(f"runs of {name}: R(x, y) after {t} rounds", one, range(lab.size.runs)))
         bound = partial(
             criterion_bound, best, start=np.zeros_like(best.x), penalty=RHO, step=step, sigma=sigma, rounds=t
         )

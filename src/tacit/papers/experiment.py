@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,6 +22,8 @@ from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
 from tacit.core.problem import Part, Problem
 from tacit.data import Dataset, adult, partition
+from tacit.engines import Local, Workers
+from tacit.engines.work import Tell
 from tacit.files import replacing
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import Plan, plan
@@ -72,14 +75,19 @@ class Lab:
     """Runs the experiments: Adult with the papers' scaling, 5 or 20 agents on random graphs. It keeps all runs.
 
     The runs of one problem differ in their noise only (seeds 0, 1, ...): the split of the rows and the graph stay.
-    `data_dir` is the folder of the data sets that are not shipped with tacit.
+    `data_dir` is the folder of the data sets that are not shipped with tacit. `workers` is where runs happen: in this
+    process by default. `tell` is called with what is being done, how much of it is done, and of how much.
     """
 
     def __init__(
-        self, size: Size = FULL, tell: Callable[[str], None] | None = None, data_dir: Path | None = None
+        self,
+        size: Size = FULL,
+        tell: Tell | None = None,
+        data_dir: Path | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.size, self.data_dir = size, data_dir
-        self.tell = tell or (lambda text: None)
+        self._tell, self._workers = tell or (lambda *told: None), workers
         self._split = lru_cache(2)(lambda seed: self._data.split(size.train, seed))
         self.problem = lru_cache(8)(self._problem)  # Fig. 2 of paper 000 has ninety
         self._done: dict[Any, Any] = {}
@@ -87,6 +95,15 @@ class Lab:
     @cached_property
     def _data(self) -> Dataset:
         return adult("paper")
+
+    def tell(self, what: str) -> None:
+        """Says what is being done."""
+        self._tell(what, 0, 1)
+
+    def map(self, what: str, function: Callable[[Any], Found], items: Iterable[Any]) -> list[Found]:
+        """The results of a function that can be pickled, in the order of the items, from wherever runs happen."""
+        with Local(1).open() if self._workers is None else nullcontext(self._workers) as workers:
+            return workers.map(function, items, partial(self._tell, what))
 
     def once(self, key: Any, make: Callable[[], Found]) -> Found:
         """The result of `make`, which is called the first time only."""
@@ -119,11 +136,8 @@ class Lab:
 
     def _repeated(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Runs:
         repeats = self.size.runs if _noisy(algorithm) else 1
-        problem, test = self.problem(spec), self.test(spec.split)
-        runs = []
-        for seed in range(repeats):
-            self.tell(f"{type(algorithm).__name__}, run {seed + 1} of {repeats}")
-            runs.append(_run(algorithm, problem, self.graph(spec.agents), rounds, seed, test))
+        one = partial(_run, algorithm, self.problem(spec), self.graph(spec.agents), rounds, self.test(spec.split))
+        runs = self.map(f"runs of {type(algorithm).__name__}", one, range(repeats))
         return Runs(np.array([run.loss[0] for run in runs]), np.array([run.error[0] for run in runs]), runs[0].path)
 
     def plan(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Plan:
@@ -141,7 +155,7 @@ def _noisy(algorithm: Any) -> bool:
     return getattr(algorithm, "alpha", None) is not None or getattr(algorithm, "budget", None) is not None
 
 
-def _run(algorithm: Algorithm, problem: Problem, graph: Graph, rounds: int, seed: int, test: Dataset) -> Runs:
+def _run(algorithm: Algorithm, problem: Problem, graph: Graph, rounds: int, test: Dataset, seed: int) -> Runs:
     run = simulate(algorithm, problem, graph, rounds=rounds, noise=SeededNoise(seed), record=True)
     assert run.trajectory is not None
     assert test.y is not None

@@ -69,11 +69,12 @@ def comparison(lab: Lab, regression: Regression, where: str) -> PaperFigure:
         grid = np.linspace(0, limit, POINTS)
         found: dict[str, list[Measured]] = {}
         repeats = 1 if runs else _seeds(lab)  # of the first network, on which methods are compared by their medians
-        for seed in range(repeats):
-            problem, talk = regression.problem(agents, seed), graph(agents, links, seed)
-            for name, algorithm in methods(regression, seed).items():
-                lab.tell(f"{name} with {agents} agents, η = {links:g}, run {seed + 1} of {repeats}")
-                found.setdefault(name, []).append(measured(algorithm, problem, talk, limit, seed))
+        todo = [(seed, name) for seed in range(repeats) for name in methods(regression, seed)]
+        one = partial(_compared, regression, agents, links, limit)
+        for (_, name), result in zip(
+            todo, lab.map(f"runs with {agents} agents, η = {links:g}", one, todo), strict=True
+        ):
+            found.setdefault(name, []).append(result)
         runs.append(found)
         title = f"N = {agents}, η = {links:g}"
         for panels, y, values in ((accuracy, ACCURACY, "accuracy"), (absolute, ERROR, "error")):
@@ -83,6 +84,12 @@ def comparison(lab: Lab, regression: Regression, where: str) -> PaperFigure:
     return PaperFigure(
         f"Decentralised {regression.name} regression: accuracy against communication", accuracy + absolute, claims
     )
+
+
+def _compared(regression: Regression, agents: int, links: float, limit: int, what: tuple[int, str]) -> Measured:
+    seed, name = what
+    problem, talk = regression.problem(agents, seed), graph(agents, links, seed)
+    return measured(methods(regression, seed)[name], problem, talk, limit, seed)
 
 
 def _comparison_claims(

@@ -15,7 +15,7 @@ on the records, so only a simulation may show it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
@@ -56,7 +56,7 @@ OUTPUT = RandomAggregationADMM(penalty=D, dual_step=ZETA, exact=True, own=FIXED,
 HUANG = RandomAggregationGD(step=Geometric(0.9, 0.9), weight=FIXED, beta=BETA)  # [45]
 
 
-Spent = list[Counter[Event]]  # of each agent
+Spent = Sequence[Counter[Event]]  # of each agent
 
 
 class Instance(NamedTuple):

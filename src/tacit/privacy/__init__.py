@@ -5,6 +5,8 @@ closed_forms  what events of one kind cost, by formulas
 accounting    what many events cost together, in epsilon
 filters       the same where later events may depend on earlier releases
 noise         sources of noise: seeded, recorded, secure
+fast_noise    secure noise for blocks of rows, in the arithmetic of head_tail
+exact_noise   secure noise for one row, in interval arithmetic
 laws          how the noise is distributed, and what it costs
 sensitivity   by how much one record moves what an agent computes
 mechanisms    add the noise and make the release

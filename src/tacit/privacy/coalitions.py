@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from tacit.core.alike import distinct
 from tacit.privacy.accounting import epsilon, rounded_up
 from tacit.privacy.events import Event, SharedGaussian, against
 
@@ -97,7 +98,7 @@ def guarantee(
     >>> found.colluders, str(found)
     (2, '(1.801, 1e-05)')
     """
-    every = [Counter(dict(key)) for key in {frozenset(each.items()) for each in spent}]
+    every = [Counter(dict(key)) for key in {frozenset(each.items()) for each in distinct(spent)}]
     shared = [event for each in every for event in each if isinstance(event, SharedGaussian)]
     colluders = min((event.colluders for event in shared), default=members - 1)
     dropouts = max((event.dropouts for event in shared), default=0)

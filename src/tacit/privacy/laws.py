@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tacit.core.alike import Alike
 from tacit.core.problem import ROUNDING, Problem
 from tacit.errors import InputError
 from tacit.privacy.events import Event, Gaussian, Laplace, LaplaceVector, Pure
@@ -88,16 +89,16 @@ def named(law: OutputLaw) -> tuple[LawName, np.ndarray]:
     return ("laplace", 1 / law.rate) if isinstance(law, TwoSided) else ("gaussian", law.deviation)
 
 
-def events_of(law: OutputLaw, moved: np.ndarray, dimension: int) -> list[Event]:
+def events_of(law: OutputLaw, moved: np.ndarray, dimension: int) -> Alike[Event]:
     """What noise of the law costs on a value of which neighbours differ by at most `moved` in the Euclidean norm."""
     if isinstance(law, Spherical):
-        return [Pure(float(e)) for e in (law.rate * moved)[:, 0]]
+        return Alike.by(Pure, (law.rate * moved)[:, 0])
     if isinstance(law, Normal):
-        return [Gaussian(float(m)) for m in (law.deviation / moved)[:, 0]]
+        return Alike.by(Gaussian, (law.deviation / moved)[:, 0])
     multipliers = (1 / (law.rate * moved))[:, 0]
     if dimension == 1:
-        return [Laplace(float(m)) for m in multipliers]
-    return [LaplaceVector(float(m), dimension) for m in multipliers]
+        return Alike.by(Laplace, multipliers)
+    return Alike.by(lambda m: LaplaceVector(m, dimension), multipliers)
 
 
 def spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:

@@ -16,9 +16,11 @@ The parameters that the mechanisms share:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from tacit.core.alike import Alike
 from tacit.core.problem import ROUNDING, Problem
 from tacit.core.release import Release, clipped
 from tacit.core.rounding import Solved, most_pull
@@ -70,23 +72,23 @@ def unprotected(value: np.ndarray, silent: np.ndarray | None = None) -> Release:
     >>> unprotected(np.zeros((2, 1))).events
     (Unprotected(), Unprotected())
     """
-    return _release(value, [Unprotected()] * len(value))._replace(silent=silent)
+    return _release(value, Alike.same(Unprotected(), len(value)))._replace(silent=silent)
 
 
 def post_processed(value: np.ndarray) -> Release:
     """A value leaves that is computed from released values alone, not from the data: it costs nothing."""
-    return _release(value, [_POST_PROCESSING] * len(value))
+    return _release(value, Alike.same(_POST_PROCESSING, len(value)))
 
 
 def independent(value: np.ndarray) -> Release:
     """Random numbers leave that do not depend on the data."""
-    return _release(value, [_INDEPENDENT] * len(value))
+    return _release(value, Alike.same(_INDEPENDENT, len(value)))
 
 
 def instead(release: Release, value: np.ndarray) -> Release:
     """A value leaves in place of a release. It is computed from the release, from earlier releases and from what is
     known without the data, so it costs what the release costs."""
-    return _release(value, list(release.events))
+    return _release(value, release.events)
 
 
 def objective_perturbed(
@@ -138,15 +140,15 @@ def objective_perturbed(
     if isinstance(law, Spherical):
         cost = spherical_cost(problem, law.rate / factor, mu)
         kappa = FOR_INEXACTNESS * cost * mu / (2 * tau)
-        events = [Pure(float(e)) for e in (cost * (1 + FOR_INEXACTNESS))[:, 0]]
-        return _release(noise.mask("spherical", f, 1 / kappa, ids, t), list(events))
+        events = Alike.by(Pure, (cost * (1 + FOR_INEXACTNESS))[:, 0])
+        return _release(noise.mask("spherical", f, 1 / kappa, ids, t), events)
     multiplier = law.deviation * factor / slope_change(problem)
     mask = 2 * tau / mu * multiplier / math.sqrt(FOR_INEXACTNESS)  # 1/multiplier^2 grows by that share
     multiplier = multiplier / math.sqrt(1 + FOR_INEXACTNESS)
     ratio = problem.loss.max_curvature * one / mu
     return _release(
         noise.mask("gaussian", f, mask, ids, t),
-        [ObjectiveGaussian(float(m), float(x)) for m, x in zip(multiplier[:, 0], ratio[:, 0], strict=True)],
+        Alike.by(ObjectiveGaussian, multiplier[:, 0], ratio[:, 0]),
     )
 
 
@@ -242,7 +244,7 @@ def coordinate_step_perturbed(
     value[:, [coordinate]] = noise.add(
         name, -step * problem.data_gradient(point)[:, [coordinate]], scale, ids, t, onto=public
     )
-    return _release(value, events_of(law, moved, problem.dimension) if charge else [_LAYER] * len(value))
+    return _release(value, events_of(law, moved, problem.dimension) if charge else Alike.same(_LAYER, len(value)))
 
 
 def gradient_perturbed(
@@ -263,7 +265,7 @@ def gradient_perturbed(
     at = clipped(f, problem.radius)
     deviation = step * gradient_sensitivity(problem) * budget.multiplier
     public, value = f - step * problem.l2 * at, -step * problem.data_gradient(at)
-    return _release(noise.add("gaussian", value, deviation, ids, t, onto=public), [budget] * len(f))
+    return _release(noise.add("gaussian", value, deviation, ids, t, onto=public), Alike.same(budget, len(f)))
 
 
 def noisy_gradient(
@@ -288,11 +290,11 @@ def noisy_gradient(
     deviation = multiplier * gradient_sensitivity(problem, row_norm, rate)
     if rate >= 1:
         released = noise.add("gaussian", problem.data_gradient(at), deviation, ids, t, onto=problem.l2 * at)
-        return _release(released, [Gaussian(float(m)) for m in multiplier[:, 0]])
+        return _release(released, Alike.by(Gaussian, multiplier[:, 0]))
     chosen = noise.choose(rate, int(problem.sizes.max()), ids, t)
     value = problem.sampled_data_gradient(at, chosen, rate)
     released = noise.add("gaussian", value, deviation, ids, t, onto=problem.l2 * at)
-    return _release(released, [SampledGaussian(float(m), rate) for m in multiplier[:, 0]])
+    return _release(released, Alike.by(lambda m: SampledGaussian(m, rate), multiplier[:, 0]))
 
 
 def gradient_share(
@@ -331,9 +333,8 @@ def gradient_share(
         raise TacitError(f"shares of noise lie on the grid of {SHARE_GRID}, not on one of {noise.grid}")
     exact = noise.add("gaussian", problem.data_gradient(at), deviation, ids, t, onto=problem.l2 * at)
     value = np.round(exact / SHARE_GRID) * SHARE_GRID  # secure noise lies there already
-    multipliers = (deviation / moved)[:, 0].tolist()
-    made = {m: SharedGaussian(m, members, colluders, dropouts) for m in set(multipliers)}  # one for members alike
-    return _release(value, [made[m] for m in multipliers])
+    events = Alike.by(lambda m: SharedGaussian(m, members, colluders, dropouts), (deviation / moved)[:, 0])
+    return _release(value, events)
 
 
 def second_moment_perturbed(
@@ -353,12 +354,12 @@ def second_moment_perturbed(
     moved = math.sqrt(2) * row_norm**2 * (1 + ROUNDING) ** 3 / B + 2 * (B + 8) * 2.0**-52 * row_norm**2  # and rounding
     value = weight * problem.second_moment()[:, i, j]
     released = noise.add("gaussian", value, budget.multiplier * moved, ids, t) / weight
-    return _release(released, [budget] * len(released))
+    return _release(released, Alike.same(budget, len(released)))
 
 
 def charged(value: np.ndarray, event: Event) -> Release:
     """A value leaves that was made before the run at the given cost; the run pays for it now."""
-    return _release(value, [event] * len(value))
+    return _release(value, Alike.same(event, len(value)))
 
 
 def _perturbed(
@@ -376,8 +377,8 @@ def _perturbed(
     return _release(noise.add(name, value, scale, ids, t, onto=onto), events_of(law, moved, value.shape[1]))
 
 
-def _release(value: np.ndarray, events: list[Event]) -> Release:
+def _release(value: np.ndarray, events: Sequence[Event]) -> Release:
     if not np.isfinite(value).all():
         agent = int(np.argwhere(~np.isfinite(value))[0][0])
         raise TacitError(f"row {agent} of a release is not finite: the method has diverged; nothing was sent")
-    return Release(value, tuple(events))
+    return Release(value, events)

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 import numpy as np
-from flint import arb, ctx
 from numpy.random import Philox, SeedSequence
 from scipy.special import ndtri
 
@@ -29,6 +28,8 @@ from tacit.errors import InputError
 
 LawName = Literal["spherical", "gaussian", "laplace", "uniform"]
 Scale = float | np.ndarray
+_FEW = 64  # uniform numbers that are sooner computed one by one
+_BLOCK = 2**14  # uniform numbers that are computed at once, so that they stay in the processor's cache
 
 
 class Noise(Protocol):
@@ -199,11 +200,16 @@ class SecureNoise:
     """Noise for anything real: bits of the operating system's CSPRNG, and results exact on a grid.
 
     Floating-point noise leaks (Mironov 2012): which doubles can occur depends on the value under the noise. Here a
-    noisy value is round(value + Z) on a fixed grid, where Z is the *real-valued* random variable: it is computed as a
-    ball (Arb interval arithmetic) from uniform bits, and while the ball leaves the rounding of any coordinate open,
-    more bits are drawn. So the result has exactly the law of the ideal mechanism followed by rounding, which is
-    post-processing and costs nothing. The grid has 2^53 steps to either side; what lies beyond is moved to its end,
-    which is post-processing, too: a large value does not end the run.
+    noisy value is round(value + Z) on a fixed grid, where Z is the *real-valued* random variable: a function of
+    infinitely many uniform bits, of which so many are drawn as the rounding of every coordinate needs. Whole blocks of
+    rows are computed in pairs of doubles with proven bounds on their errors (`fast_noise`). The few rows that these
+    bounds leave open, and blocks of a few numbers, are computed as balls, from the same bits and more
+    (`exact_noise`): which of the two it was changes no result. So the result has exactly the law of the ideal mechanism
+    followed by rounding, which is post-processing and costs nothing. The grid has 2^53 steps to either side; what lies
+    beyond is moved to its end, which is post-processing, too: a large value does not end the run.
+
+    How long a draw takes depends on the bits and on the value: a row that is left open takes longer. This is not
+    protected.
     """
 
     private = True
@@ -231,62 +237,67 @@ class SecureNoise:
     ) -> np.ndarray:
         """See `Noise`. The sum is exact and then rounded, so that no large value swallows the noise. The
         rounding, grid * sqrt(d)/2, is paid for by a mask (`tacit.privacy.mechanisms.objective_perturbed`)."""
-        scales, grids = np.broadcast_arrays(_column(factor) * _column(scale), _column(grid), value[:, :1])[:2]
-        none = np.zeros(value.shape[1])
-        return np.array(
-            [
-                self._rounded(law, v, none, float(s), float(g))
-                for v, (s,), (g,) in zip(value, scales, grids, strict=True)
-            ]
-        )
+        return self._rounded(law, value, np.zeros_like(value), _column(factor) * _column(scale), _column(grid))
 
     def add(
         self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
         """See `Noise`. All three are added exactly, and then rounded."""
-        scales = np.broadcast_to(_column(scale), (len(value), 1))[:, 0]
-        bases = np.zeros_like(value) if onto is None else onto
-        return np.array(
-            [
-                self._rounded(law, row, base, float(s), self.grid)
-                for row, base, s in zip(value, bases, scales, strict=True)
-            ]
-        )
+        base = np.zeros_like(value) if onto is None else onto
+        return self._rounded(law, value, base, _column(scale), _column(self.grid))
 
     def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`."""
         return self.add(law, value, scale, ids, t)
 
-    def _rounded(self, law: LawName, value: np.ndarray, base: np.ndarray, scale: float, step: float) -> np.ndarray:
-        """round((base + value + Z) / step) * step, exactly."""
-        if not (np.all(np.isfinite(value)) and np.all(np.isfinite(base)) and math.isfinite(scale) and scale > 0):
-            raise InputError("secure noise needs finite values and a positive, finite scale")
-        shape, count = _SHAPES[law], _UNIFORMS[law](len(value))
-        bits, words = self._bits, self._integers(count, self._bits)
-        while True:
-            with ctx.workprec(bits + 32):
-                half = arb((1, -bits - 1))
-                uniforms = [arb(arb((2 * word + 1, -bits - 1)), half) for word in words]  # the words and all beyond
-                unit, middle = arb(scale) / arb(step), arb(0.5)
-                noise = shape(uniforms, len(value))
-                grid = arb(step)
-                whole = [
-                    ((arb(v) + arb(w)) / grid + z * unit + middle).floor().unique_fmpz()
-                    for v, w, z in zip(value.tolist(), base.tolist(), noise, strict=True)
-                ]
-            if None not in whole:
-                break
-            more = self._integers(count, 64)
-            bits, words = bits + 64, [(word << 64) | low for word, low in zip(words, more, strict=True)]
-        points = [min(max(int(n), -(2**53)), 2**53) for n in whole if n is not None]
-        return np.array(points, dtype=float) * step
+    def _rounded(
+        self, law: LawName, value: np.ndarray, base: np.ndarray, scale: np.ndarray, step: np.ndarray
+    ) -> np.ndarray:
+        """round((base + value + Z) / step) * step, exactly; scale and step are columns."""
+        from tacit.privacy import exact_noise, fast_noise  # interval arithmetic, 10 MB: only where noise is drawn
+        from tacit.privacy.head_tail import rounds_to_nearest
 
-    def _integers(self, count: int, bits: int) -> list[int]:
-        size = bits // 8
-        raw = self._random_bytes(count * size)
-        if len(raw) != count * size:
-            raise InputError(f"the source of randomness gave {len(raw)} bytes instead of {count * size}")
-        return [int.from_bytes(raw[k : k + size], "big") for k in range(0, count * size, size)]
+        n, d = value.shape
+        if not (np.all(np.isfinite(value)) and np.all(np.isfinite(base)) and np.all(np.isfinite(scale) & (scale > 0))):
+            raise InputError("secure noise needs finite values and a positive, finite scale")
+        value, base, out = np.asarray(value, dtype=float), np.broadcast_to(base, (n, d)), np.empty((n, d))
+        scale, step = np.broadcast_to(scale, (n, 1)), np.broadcast_to(step, (n, 1))
+        count = exact_noise.UNIFORMS[law](d)
+        quick = self._bits == fast_noise.BITS and n * count >= _FEW and rounds_to_nearest()
+        rows = max(1, _BLOCK // max(1, count))
+        for block in (slice(k, k + rows) for k in range(0, n, rows)):
+            v, b, s, g = value[block], base[block], scale[block], step[block]
+            raw, certain = self._bytes(len(v) * count * (self._bits // 8)), np.full(len(v), False)
+            if quick:
+                out[block], certain = fast_noise.rounded(law, raw, v, b, s, g)
+            words = _integers(raw, self._bits) if not certain.all() else []
+            for i in np.flatnonzero(~certain):
+                own = words[i * count : (i + 1) * count]
+                out[block.start + i] = self._refined(law, own, v[i], b[i], float(s[i, 0]), float(g[i, 0]))
+        return out
+
+    def _refined(
+        self, law: LawName, words: list[int], value: np.ndarray, base: np.ndarray, scale: float, step: float
+    ) -> np.ndarray:
+        """One row: from the words, and from more bits behind each while these leave a rounding open."""
+        from tacit.privacy import exact_noise
+
+        bits = self._bits
+        while (found := exact_noise.rounded(law, words, bits, value, base, scale, step)) is None:
+            more = _integers(self._bytes(8 * len(words)), 64)
+            bits, words = bits + 64, [(word << 64) | low for word, low in zip(words, more, strict=True)]
+        return found
+
+    def _bytes(self, size: int) -> bytes:
+        raw = self._random_bytes(size)
+        if len(raw) != size:
+            raise InputError(f"the source of randomness gave {len(raw)} bytes instead of {size}")
+        return raw
+
+
+def _integers(raw: bytes, bits: int) -> list[int]:
+    size = bits // 8
+    return [int.from_bytes(raw[k : k + size], "big") for k in range(0, len(raw), size)]
 
 
 def coarse_enough(grid: float, reach: np.ndarray) -> np.ndarray:
@@ -315,45 +326,3 @@ def largest_draw(law: LawName, dimension: int) -> float:
 def _column(scale: Scale) -> np.ndarray:
     """One scale for all agents or one for each, as a column."""
     return np.asarray(scale, dtype=float).reshape(-1, 1)
-
-
-def _normals(uniforms: list[arb], d: int) -> list[arb]:
-    """d independent standard normals from 2 * ceil(d/2) uniforms (Box and Muller)."""
-    out = []
-    for u, v in zip(uniforms[0::2], uniforms[1::2], strict=True):
-        radius = (u.log() * -2).sqrt()
-        sine, cosine = (v * 2).sin_cos_pi()
-        out += [radius * cosine, radius * sine]
-    return out[:d]
-
-
-def _spherical(uniforms: list[arb], d: int) -> list[arb]:
-    """Radius -log(U_1 ... U_d), which is Gamma(d), times a normal vector over its norm."""
-    product = arb(1)
-    for u in uniforms[:d]:
-        product *= u
-    normals = _normals(uniforms[d:], d)
-    squares = arb(0)
-    for z in normals:
-        squares += z * z
-    factor = -product.log() / squares.sqrt()
-    return [z * factor for z in normals]
-
-
-def _laplaces(uniforms: list[arb], d: int) -> list[arb]:
-    """The difference of two independent exponentials."""
-    return [v.log() - u.log() for u, v in zip(uniforms[0::2], uniforms[1::2], strict=True)]
-
-
-_SHAPES: dict[str, Callable[[list[arb], int], list[arb]]] = {
-    "spherical": _spherical,
-    "gaussian": _normals,
-    "laplace": _laplaces,
-    "uniform": lambda uniforms, d: uniforms,
-}
-_UNIFORMS: dict[str, Callable[[int], int]] = {
-    "spherical": lambda d: d + 2 * ((d + 1) // 2),
-    "gaussian": lambda d: 2 * ((d + 1) // 2),
-    "laplace": lambda d: 2 * d,
-    "uniform": lambda d: d,
-}

@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from tacit.core.algorithm import Algorithm
+from tacit.core.alike import Alike, numbered
 from tacit.core.graph import Graph, View
 from tacit.core.losses import Logistic, Loss, Multinomial
 from tacit.core.problem import RADIUS, Problem, check_radius
-from tacit.core.release import Inbox
+from tacit.core.release import Inbox, Release
+from tacit.core.schedule import Schedule, Turn
 from tacit.errors import InputError, whole
+from tacit.exchange import Link, usual_exchange
+from tacit.exchange.plain import PlainLink
+from tacit.exchange.totals import TotalInbox
 from tacit.privacy.accounting import Totals, gaussian_steps, largest_parameter, rounded_up, totals
 from tacit.privacy.events import Event, Free, Gaussian, Pure
 from tacit.privacy.laws import Budget, BudgetTooSmall
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.sensitivity import NoRoom
+from tacit.simulation.spent import Spending, Spent, shared
 from tacit.simulation.tick import Blocks, tick
 
 Method = TypeVar("Method", bound=Algorithm)
@@ -181,7 +186,8 @@ class _NoNoise:
 class Plan:
     """What every agent of a run will release at which cost."""
 
-    events: list[list[Event]]  # for every agent, in the order of its releases
+    events: Sequence[list[Event]]  # for every agent, in the order of its releases; equal agents share a list
+    spent: Spent  # for every agent, how often it will release at which cost
     paper: np.ndarray | None  # (N,) the paper's own bound on the total of pure epsilons, where it has one
 
     def _repr_html_(self) -> str:
@@ -189,27 +195,22 @@ class Plan:
 
         totals = self.totals(_DELTA)
         rows: list[tuple[object, ...]] = []
-        for k, spent in enumerate(self.spent):
+        for k, spent in enumerate(self.spent[:_SHOWN]):
             kinds: Counter[str] = Counter()
             for event, count in spent.items():
                 kinds[type(event).__name__] += count
             rows.append((k, ", ".join(f"{n} {kind}" for kind, n in kinds.items()), f"{rounded_up(totals[k].best):g}"))
         head = ("agent", "releases", f"epsilon at delta = {_DELTA:g}")
-        more = [] if len(rows) <= _SHOWN else [("agents not shown", len(rows) - _SHOWN)]
-        return html.card("Plan", more, html.table(head, rows[:_SHOWN]))
+        rest = len(self.events) - len(rows)
+        return html.card("Plan", [("agents not shown", rest)] if rest else [], html.table(head, rows))
 
-    @cached_property
-    def spent(self) -> list[Counter[Event]]:
-        """For every agent, how often it will release at which cost."""
-        return [Counter(events) for events in self.events]
-
-    def totals(self, delta: float) -> list[Totals]:
+    def totals(self, delta: float) -> Alike[Totals]:
         """For every agent, the epsilon of the whole run under each accountant."""
         return per_agent_totals(self.spent, delta)
 
     def epsilon(self, delta: float) -> float:
         """The network's epsilon: the largest of the agents'."""
-        return max(t.best for t in self.totals(delta))
+        return max(t.best for t in self.totals(delta).items)
 
 
 def plan(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> Plan:
@@ -226,17 +227,105 @@ def plan(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> Pla
     whole("rounds", rounds, 0)
     if not isinstance(facts, Facts):
         facts = Facts.of(facts)
-    blocks, schedule = Blocks(facts, graph), algorithm.schedule(graph)
-    view = blocks.view
-    zero = np.zeros((facts.agents, facts.dimension))
-    state = algorithm.init(facts, view, zero, Inbox(zero, graph.indptr, graph.indices))
+    schedule = algorithm.schedule(graph)
+    try:
+        return _plan_of_classes(algorithm, facts, graph, schedule, rounds)
+    except _NotAlike:
+        everybody, link = Blocks(facts, graph.view()), usual_exchange(algorithm).open(graph)
+        heard = Inbox(np.zeros((graph.agents, facts.dimension)), graph.indptr, graph.indices)
+        return _planned(algorithm, everybody, heard, map(schedule.turn, range(rounds)), rounds, link)
+
+
+def _planned(
+    algorithm: Algorithm, blocks: Blocks, heard: Inbox, turns: Iterable[Turn], rounds: int, link: Link
+) -> Plan:
+    """The plan of the agents of some blocks."""
+    facts, view = blocks.problem, blocks.view
+    state = algorithm.init(facts, view, heard.rows, heard)
     events: list[list[Event]] = [[] for _ in range(facts.agents)]
-    for t in range(rounds):
-        turn = schedule.turn(t)
-        state, release = tick(algorithm, state, blocks, _NoNoise(), turn, t)
-        for agent, event in zip(turn.speakers, release.events, strict=True):
+    spending = Spending(facts.agents)
+    for t, turn in enumerate(turns):
+        state, release = tick(algorithm, state, blocks, _NoNoise(), turn, t, link)
+        spending.add(turn.speakers, release.events)
+        for agent, event in zip(turn.speakers.tolist(), release.events, strict=True):
             events[agent].append(event)
-    return Plan(events, paper_total(algorithm, facts, view, rounds))
+    return Plan(events, spending.all(), paper_total(algorithm, facts, view, rounds))
+
+
+class _NotAlike(Exception):  # noqa: N818 (a state of affairs, not a mistake)
+    """Equal agents need not have equal plans: the method tells them apart, or they speak at different ticks."""
+
+
+class _Unnamed:
+    """Stands for the ids of agents of which nothing may depend but their number: a method that looks at them ends the
+    attempt to plan for classes of agents."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise _NotAlike
+
+    __getattr__ = __getitem__ = __iter__ = __eq__ = __array__ = __contains__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __neg__ = __and__ = __lshift__ = __rshift__ = _refuse
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _refuse
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Classes(Blocks):
+    """One agent of each class in place of a network."""
+
+    def __init__(self, facts: Facts, graph: Graph, first: np.ndarray) -> None:
+        self.problem = facts.take(first)
+        self.view = View(_Unnamed(len(first)), graph.view(first).degree, graph.agents)  # type: ignore[arg-type]
+
+    def of(self, ids: np.ndarray) -> tuple[Problem, View]:
+        return self.problem, self.view
+
+
+class _Total:
+    """The sum of the rows of all agents, from one row for each class."""
+
+    def __init__(self, members: np.ndarray) -> None:
+        self._members, self.sent = members, {"messages": 0, "bytes": 0}
+
+    def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
+        count = len(release.value)
+        total = self._members @ release.value
+        return TotalInbox(np.tile(total, (count, 1)), np.full((count, 1), self._members.sum()))
+
+
+def _plan_of_classes(algorithm: Algorithm, facts: Facts, graph: Graph, schedule: Schedule, rounds: int) -> Plan:
+    """The plan in which one agent speaks for all of equal size, scale and degree. Costs depend on nothing else where
+    all speak at every tick, if the method does not look at ids; and what is heard has no data in it."""
+    which, first = numbered(facts.sizes, facts.scale, graph.degree)
+    starts = np.concatenate([[0], np.cumsum(graph.degree[first])])
+    senders = which[np.concatenate([graph.neighbours(i) for i in first])]
+    all_of_them, nobody = np.arange(len(first)), np.arange(0)
+
+    def turns() -> Iterator[Turn]:
+        for t in range(rounds):
+            turn = schedule.turn(t)
+            if len(turn.speakers) < graph.agents or len(turn.listeners) not in (0, graph.agents):
+                raise _NotAlike
+            if len(turn.listeners) and not (turn.indptr is graph.indptr and turn.indices is graph.indices):
+                raise _NotAlike
+            quiet = Turn(all_of_them, nobody, np.zeros(1, dtype=int), nobody)
+            yield Turn(all_of_them, all_of_them, starts, senders) if len(turn.listeners) else quiet
+
+    heard = Inbox(np.zeros((len(first), facts.dimension)), starts, senders)
+    link = _Total(np.bincount(which)) if getattr(algorithm, "totals", False) else PlainLink()
+    found = _planned(algorithm, _Classes(facts, graph, first), heard, turns(), rounds, link)
+    spent = shared(found.spent)
+    return Plan(
+        Alike(found.events, which),
+        Alike(spent.items, spent.which[which]),
+        None if found.paper is None else found.paper[which],
+    )
 
 
 def paper_total(algorithm: Algorithm, facts: Problem, view: View, rounds: int) -> np.ndarray | None:
@@ -321,6 +410,24 @@ def calibrate(
     >>> 0.99 < plan(best, facts, Graph.ring(3), 20).epsilon(1e-5) <= 1.0
     True
     """
+    return make(
+        largest_budget(make, facts, graph, rounds, epsilon=epsilon, delta=delta, law=law, before=before, shape=shape)
+    )
+
+
+def largest_budget(
+    make: Callable[..., Algorithm],
+    facts: Problem,
+    graph: Graph,
+    rounds: int,
+    *,
+    epsilon: float,
+    delta: float,
+    law: type[Pure] | type[Gaussian] = Gaussian,
+    before: Sequence[Event] = (),
+    shape: Sequence[float] | np.ndarray | None = None,
+) -> Any:
+    """The budget with which `calibrate` makes its algorithm; the arguments are the same."""
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise InputError(f"epsilon must be a positive number, not {epsilon}")
     if not 0 < delta < 1:
@@ -344,7 +451,8 @@ def calibrate(
         except (BudgetTooSmall, NoRoom):
             return Counter(before)  # p has to be larger: so much noise leaves no digits for the rest
         return max(
-            (counter + Counter(before) for counter in _distinct(spent)), key=lambda counter: totals(counter, delta).best
+            (counter + Counter(before) for counter in shared(spent).items),
+            key=lambda counter: totals(counter, delta).best,
         )
 
     least = worst(_TINY_BUDGET)
@@ -357,9 +465,9 @@ def calibrate(
     if law is Gaussian:  # as many Gaussian steps cost about as much: the search then takes half as many plans
         steps = sum(n for event, n in (least or worst(1.0)).items() if not isinstance(event, Free))
         near = 1 / gaussian_steps(max(steps, 1), epsilon, delta).multiplier
-    best = make(budget(_rounded_down(largest_parameter(worst, epsilon, delta, near=near))))
+    best = budget(_rounded_down(largest_parameter(worst, epsilon, delta, near=near)))
     try:
-        plan(best, facts, graph, rounds)
+        plan(make(best), facts, graph, rounds)
     except BudgetTooSmall as refusal:
         raise CannotKeep(str(refusal)) from None
     except NoRoom as refusal:
@@ -391,17 +499,6 @@ def _rounded_down(p: float) -> float:
     return (math.floor(p / unit) - 1) * unit
 
 
-def _distinct(spent: list[Counter[Event]]) -> list[Counter[Event]]:
-    return [Counter(dict(key)) for key in {frozenset(counter.items()) for counter in spent}]
-
-
-def per_agent_totals(spent: list[Counter[Event]], delta: float) -> list[Totals]:
+def per_agent_totals(spent: Spent, delta: float) -> Alike[Totals]:
     """Every agent's totals, computed once for agents that spend the same."""
-    known: dict[frozenset[tuple[Event, int]], Totals] = {}
-    out = []
-    for counter in spent:
-        key = frozenset(counter.items())
-        if key not in known:
-            known[key] = totals(counter, delta)
-        out.append(known[key])
-    return out
+    return shared(spent).map(lambda counter: totals(counter, delta))

@@ -26,6 +26,7 @@ from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
 from tacit.errors import InputError, TacitError
+from tacit.exchange import Plain
 from tacit.exchange.listening import Listening
 from tacit.privacy import blurred
 from tacit.privacy.events import BlurredLaplace
@@ -135,8 +136,8 @@ def _rounds(
         raise InputError("only a run with Laplace noise by its rate, beta, has an epsilon of its transcript")
     if run.trajectory is None or len(run.trajectory) != run.rounds + 1:
         raise InputError("not every round was recorded: simulate it with record=True and measure_every=1")
-    blocks, schedule, noise = Blocks(problem, graph), algorithm.schedule(graph), _Replay(run.trajectory)
-    view = blocks.view
+    view, schedule, noise = graph.view(), algorithm.schedule(graph), _Replay(run.trajectory)
+    blocks, link = Blocks(problem, view), Plain().open(graph)
     robust = run.identity.get("robust")
     listening = None if robust is None else Listening(problem.radius, robust, schedule.period)
     start = run.trajectory[0]
@@ -146,4 +147,4 @@ def _rounds(
         rate = hyper.at("beta", algorithm.beta, t, view.ids)
         shift = rate * step * gradient_sensitivity(problem, algorithm.row_norm)
         yield run.trajectory[t + 1], low, high, rate, shift
-        state, _ = tick(algorithm, state, blocks, noise, schedule.turn(t), t, listening=listening)  # type: ignore[arg-type]
+        state, _ = tick(algorithm, state, blocks, noise, schedule.turn(t), t, link, listening)  # type: ignore[arg-type]

@@ -190,8 +190,8 @@ def trade_off(found: Audited, path: str | os.PathLike[str], title: str) -> None:
     _save(figure, path, dpi=110)
 
 
-def paper_figure(shown: PaperFigure, path: str | os.PathLike[str], note: str = "") -> None:
-    """The panels of a paper's figure, as PNG or SVG by the ending of the path: the mean as a line, the range over runs
+def paper_figure(shown: PaperFigure, *paths: str | os.PathLike[str], note: str = "") -> None:
+    """The panels of a paper's figure, as PNG or SVG by the ending of each path: the mean as a line, the range over runs
     as a band; `note` goes below the title.
 
     If most names appear in several panels, each name looks the same in all of them, and there is one legend for all.
@@ -212,10 +212,12 @@ def paper_figure(shown: PaperFigure, path: str | os.PathLike[str], note: str = "
     if shared:
         lines = {line.get_label(): line for axes in grid for line in axes.get_lines()}
         figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    if Path(path).suffix == ".svg":
-        _save_svg(figure, path)
-    else:
-        _save(figure, path, dpi=100)
+    for path in paths:
+        if Path(path).suffix == ".svg":
+            _save_svg(figure, path)
+        else:
+            _save(figure, path, dpi=100)
+        figure.set_layout_engine("none")  # the next picture has the same layout, which takes longer than the drawing
 
 
 def looks(series: Sequence[Series]) -> dict[str, tuple[str, str]]:
@@ -308,10 +310,10 @@ def _save(figure: Figure, path: str | os.PathLike[str], dpi: int) -> None:
 
 def _save_svg(figure: Figure, path: str | os.PathLike[str]) -> None:
     """The same bytes every time, with text as text and coordinates to a hundredth of a point."""
-    FigureCanvasSVG(figure)
+    figure.set_dpi(72)  # a drawing's unit is the point
     out = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tacit"}):
-        figure.savefig(out, format="svg", metadata={"Date": None})
+        FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None})  # savefig would draw twice
     drawn = re.sub(r' d="[^"]*"', lambda d: re.sub(r"(\.\d\d)\d+", r"\1", d[0]), out.getvalue())
     with replacing(path) as draft:
         draft.write_text(drawn, encoding="utf-8")

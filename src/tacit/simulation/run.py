@@ -11,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from tacit.core.alike import Alike, distinct
+from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.files import replacing
-from tacit.privacy.events import Event, Unprotected, from_plain, to_plain
+from tacit.privacy.events import Unprotected, from_plain, to_plain
+from tacit.simulation.spent import Spent, shared
 
-_FORMAT = 2
+_FORMAT = 3
+_LISTS = 2  # a format that is read, too: it has the graph's edges, not a digest, and what every agent spent
 
 
 @dataclass
@@ -31,7 +35,7 @@ class Run:
     rounds: int
     estimate: np.ndarray  # (N, d) every agent's model
     history: dict[str, np.ndarray]  # one entry for the start and for every measured round, which "round" counts
-    spent: list[Counter[Event]]  # for every agent, how often it released at which cost
+    spent: Spent  # for every agent, how often it released at which cost
     trajectory: np.ndarray | None  # (measured rounds, N, d) every agent's variable, as in `history`; if recorded
     converged: bool  # whether the residuals fell below the given tolerance
     seeded: bool  # whether whoever knows the seed could draw its noise again: then nothing of it is private
@@ -64,22 +68,25 @@ class Run:
     @property
     def private(self) -> bool:
         """Whether everything that left an agent left under an event of finite cost, with noise that protects."""
-        return not self.seeded and not any(isinstance(e, Unprotected) for counter in self.spent for e in counter)
+        return not self.seeded and not any(
+            isinstance(e, Unprotected) for counter in distinct(self.spent) for e in counter
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the run to an .npz file (arrays and JSON text, no pickle), completely or not at all."""
+        spent = shared(self.spent)
         meta = {
             "format": _FORMAT,
             "rounds": self.rounds,
             "converged": self.converged,
             "seeded": self.seeded,
             "identity": self.identity,
-            "spent": [[[to_plain(event), n] for event, n in counter.items()] for counter in self.spent],
+            "spent": [[[to_plain(event), n] for event, n in counter.items()] for counter in spent.items],
             "history": list(self.history),
         }
         arrays: dict[str, Any] = {f"state_{name}": array for name, array in _arrays(self.state).items()}
         arrays |= {f"history_{name}": array for name, array in self.history.items()}
-        arrays |= {"estimate": self.estimate}
+        arrays |= {"estimate": self.estimate, "spent": spent.which}
         arrays |= {name: array for name in ("trajectory", "heard") if (array := getattr(self, name)) is not None}
         with replacing(path) as draft, draft.open("wb") as file:
             np.savez(file, meta=np.array(json.dumps(meta)), **arrays)
@@ -91,7 +98,11 @@ class Run:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             meta = json.loads(str(arrays.pop("meta")))
-            if meta["format"] != _FORMAT:
+            if meta["format"] == _LISTS:
+                graph = Graph(len(arrays["estimate"]), json.loads(meta["identity"]["graph"]))
+                meta["identity"]["graph"] = graph.fingerprint()
+                arrays["spent"] = np.arange(graph.agents)
+            elif meta["format"] != _FORMAT:
                 raise InputError(
                     f"{path} is a run of format {meta['format']}, this version of tacit reads {_FORMAT}: use the one "
                     "that wrote it"
@@ -101,7 +112,10 @@ class Run:
                 rounds=meta["rounds"],
                 estimate=arrays["estimate"],
                 history={name: arrays[f"history_{name}"] for name in meta["history"]},
-                spent=[Counter({from_plain(event): n for event, n in counter}) for counter in meta["spent"]],
+                spent=Alike(
+                    [Counter({from_plain(event): n for event, n in counter}) for counter in meta["spent"]],
+                    arrays["spent"],
+                ),
                 trajectory=arrays.get("trajectory"),
                 converged=meta["converged"],
                 seeded=meta["seeded"],

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tacit.core.algorithm import Algorithm
-from tacit.core.graph import Graph, View
+from tacit.core.alike import distinct
+from tacit.core.graph import View
 from tacit.core.problem import Problem
-from tacit.core.release import Release
+from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
-from tacit.exchange import Link, usual_exchange
+from tacit.exchange import Link
 from tacit.exchange.listening import Listening
-from tacit.privacy.events import Unprotected
+from tacit.privacy.events import Event, Unprotected
 from tacit.privacy.noise import Noise
 
 
 class Blocks:
-    """The agents of a network in blocks: what each block holds and knows. Blocks of one agent are kept, for tokens, and
-    the last larger block, because a broadcast has the same turn again and again."""
+    """The agents of a process in blocks: what each block holds and knows. Blocks of one agent are kept, for tokens, and
+    the last larger block, because a broadcast has the same turn again and again. Agents are named by their places."""
 
-    def __init__(self, problem: Problem, graph: Graph) -> None:
-        self.problem, self.graph, self.view = problem, graph, graph.view()
+    def __init__(self, problem: Problem, view: View) -> None:
+        self.problem, self.view = problem, view
         self._alone: dict[int, tuple[Problem, View]] = {}
-        self._ids, self._several = self.view.ids, (problem, self.view)
+        self._places, self._several = np.arange(problem.agents), (problem, view)
 
-    def of(self, ids: np.ndarray) -> tuple[Problem, View]:
+    def of(self, places: np.ndarray) -> tuple[Problem, View]:
         """The problem of these agents, and their view of the graph."""
-        if len(ids) != 1:
-            if ids is not self._ids:
-                self._ids, self._several = ids, (self.problem.take(ids), self.graph.view(ids))
+        if len(places) != 1:
+            if places is not self._places:
+                self._places = places
+                self._several = self.problem.take(places), self.view.take(places)
             return self._several
-        agent = int(ids[0])
+        agent = int(places[0])
         if agent not in self._alone:
-            self._alone[agent] = self.problem.take(ids), self.graph.view(ids)
+            self._alone[agent] = self.problem.take(places), self.view.take(places)
         return self._alone[agent]
 
 
@@ -45,30 +48,57 @@ def tick(
     noise: Noise | None,
     turn: Turn,
     t: int,
-    link: Link | None = None,
+    link: Link,
     listening: Listening | None = None,
 ) -> tuple[Any, Release]:
     """The new state of all agents, and what left: the speakers of the turn speak, its listeners listen.
 
     algorithm, state   the method, and the state of all agents before the tick
-    blocks             the problem and the graph
+    blocks             what the agents hold and know
     noise              the source of noise
     turn, t            which agents speak and listen, and the number of the tick
-    link               how messages travel; by default the usual exchange of the method
+    link               how messages travel
     listening          how they are read; by default, private messages are clipped to the problem's radius"""
-    own = _rows(state, turn.speakers)
-    said, release = algorithm.speak(own, *blocks.of(turn.speakers), noise, t)
-    state = _put(state, turn.speakers, own, said)
+    state, release = speak(algorithm, state, blocks, noise, turn.speakers, t)
     if not len(turn.listeners):
         return state, release
-    own = _rows(state, turn.listeners)
-    inbox = (link or usual_exchange(algorithm).open(blocks.graph)).deliver(release, turn, t)
-    if listening is None and not all(isinstance(event, Unprotected) for event in release.events):
+    inbox = link.deliver(release, turn, t)
+    if listening is None and protected(release.events):
         listening = Listening(blocks.problem.radius)
+    return listen(algorithm, state, blocks, turn.listeners, inbox, release.value, t, listening), release
+
+
+def speak(
+    algorithm: Algorithm, state: Any, blocks: Blocks, noise: Noise | None, speakers: np.ndarray, t: int
+) -> tuple[Any, Release]:
+    """The first half of a tick: the new state, and what the speakers say."""
+    own = _rows(state, speakers)
+    said, release = algorithm.speak(own, *blocks.of(speakers), noise, t)
+    return _put(state, speakers, own, said), release
+
+
+def listen(
+    algorithm: Algorithm,
+    state: Any,
+    blocks: Blocks,
+    listeners: np.ndarray,
+    inbox: Inbox,
+    said: np.ndarray,
+    t: int,
+    listening: Listening | None,
+) -> Any:
+    """The second half: the new state, after the listeners have read their inbox; `said` is what the speakers among
+    these agents said."""
     if listening is not None:
-        inbox = listening.read(inbox, release.value, t).inbox
-    after = algorithm.listen(own, inbox, blocks.of(turn.listeners)[1], t)
-    return _put(state, turn.listeners, own, after), release
+        inbox = listening.read(inbox, said, t).inbox
+    own = _rows(state, listeners)
+    after = algorithm.listen(own, inbox, blocks.of(listeners)[1], t)
+    return _put(state, listeners, own, after)
+
+
+def protected(events: Iterable[Event]) -> bool:
+    """Whether anything of this is said under an event that protects it."""
+    return not all(isinstance(event, Unprotected) for event in distinct(events))
 
 
 def _rows(state: Any, ids: np.ndarray) -> Any:

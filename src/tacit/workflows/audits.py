@@ -1,4 +1,4 @@
-"""The audits, by the names that `tacit train --algorithm` knows the methods by.
+"""The audits, by the names that `tacit train --method` knows the methods by.
 
 **The setting.** An audit is sharp where one record moves what leaves by all that the proof allows. So the loss has a
 public offset of -30: at every model that a run reaches, all records of class +1 are misclassified by far, and the loss
@@ -93,7 +93,7 @@ def _audit_recipe(
 
 _RUNS = ("delta", "rounds", "planted")
 _ANY = (*_RUNS, "minutes", "steer")
-# The function of an audit, and the options that it has besides epsilon, samples, seed and progress.
+# The function of an audit, and the options that it has besides epsilon, samples, seed, progress and workers.
 AUDITS: dict[str, tuple[Callable[..., Audited], tuple[str, ...]]] = {
     **{
         # The settings of one holder of all records say how many rounds there are.
@@ -118,6 +118,6 @@ def audit_named(name: str, epsilon: float, **options: object) -> Audited:
     """
     run, known = AUDITS[name]
     for option in options:
-        if option not in (*known, "samples", "seed", "progress"):
+        if option not in (*known, "samples", "seed", "progress", "workers"):
             raise InputError(f"the audit {name} has no --{option.replace('_', '-')}")
     return run(epsilon, **options)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Squared
 from tacit.core.problem import Problem
 from tacit.data import Classes, Dataset, Multiclass, Schema, Target
+from tacit.engines import Local, Workers
+from tacit.engines.work import Tell
 from tacit.errors import GraphError, InputError
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
@@ -155,14 +158,60 @@ class Trust(NamedTuple):
 TRUSTING = Trust()
 
 
-class Method(NamedTuple):
-    """One line of a comparison."""
+@dataclass(frozen=True)
+class Method:
+    """One line of a comparison: a recipe at a budget on a graph. It can be sent to another process."""
 
     title: str
-    run: Callable[[Trial], Outcome]
-    decentralised: bool = True
+    graph: Graph
+    epsilon: float
+    delta: float
+    recipe: Recipe | None = None  # None: no privacy at all
+    trust: Trust = TRUSTING
     reserve: Reserve | None = None  # if the members share the noise
+    pooled: bool = False  # all records in one place
+    alone: bool = False  # every agent keeps its own model
     several: bool = False  # whether it takes a label of several classes
+
+    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting | None:
+        """How it runs on so many rows of each agent; None without privacy."""
+        if self.recipe is None:
+            return None
+        found = self.recipe.for_label(schema.label).setting(
+            sizes,
+            schema.model_dimension,
+            self.graph,
+            self.epsilon,
+            self.delta,
+            averaged=self.trust.robust is None,
+            reserve=self.reserve,
+        )
+        if not self.alone:
+            return found
+        # The first round of one-shot averaging, without the averaging.
+        return replace(found, rounds=1, algorithm=replace(found.algorithm, mixing=0.0))
+
+    def sizes(self, trial: Trial) -> tuple[int, ...]:
+        """How many rows each agent has; the setting depends on the trial by these alone."""
+        return (len(trial.labels),) if self.pooled else trial.sizes
+
+    def run(self, trial: Trial, setting: Setting | None = None) -> Outcome:
+        """One run, with the setting for these sizes."""
+        if self.recipe is None:
+            sizes, loss = np.array(trial.sizes), exact_loss(None, trial.schema.label)
+            problem = Problem(trial.parts, loss=loss, scale=sizes / sizes.mean(), l2=L2, tolerance=1e-6)
+            return Outcome([Model(problem.optimum(), trial.schema, loss)], np.inf, 0, 0)
+        setting = self.setting(self.sizes(trial), trial.schema) if setting is None else setting
+        assert setting is not None
+        if self.pooled:
+            trial = replace(trial, parts=[(trial.training.X, trial.labels)])
+        trust = TRUSTING if self.alone else self.trust
+        found = _run(trial, self.graph, setting, self.delta, apart=self.alone, trust=trust)
+        return found._replace(rounds=0, messages=0) if self.alone else found
+
+
+# The lines that are always there, besides recipes: the last one is for a label of classes, or for numbers.
+ALTERNATIVES = ("early-stopping", "alone", "central", "no-privacy", "majority", "mean")
 
 
 def lines(members: int, dropouts: int = 0) -> list[Reserve]:
@@ -181,62 +230,38 @@ def methods(
     delta: float,
     trust: Trust = TRUSTING,
     shared: Mapping[Reserve, Graph] | None = None,
-    asked: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> dict[str, Method]:
     """Methods by name, and the alternatives to them. `shared` says for which reserves to show shared noise, and on
-    which graph; `asked` names recipes, in place of the usual ones."""
-    wanted = {name: recipe for name, recipe in RECIPES.items() if (name in asked if asked else recipe.usual)}
-
-    @lru_cache
-    def setting(
-        recipe: Recipe, sizes: tuple[int, ...], schema: Schema, talk: Graph, reserve: Reserve | None = None
-    ) -> Setting:
-        # A setting depends on the sizes alone: trials of the same sizes share it.
-        return recipe.for_label(schema.label).setting(
-            sizes, schema.model_dimension, talk, epsilon, delta, averaged=trust.robust is None, reserve=reserve
-        )
-
-    def outcome(trial: Trial, recipe: Recipe, talk: Graph = graph, reserve: Reserve | None = None) -> Outcome:
-        found = setting(recipe, trial.sizes, trial.schema, talk, reserve)
-        return _run(trial, talk, found, delta, trust=trust if talk.agents > 1 else TRUSTING)
+    which graph; `only` names recipes and alternatives, in place of the usual ones."""
+    wanted = {name: recipe for name, recipe in RECIPES.items() if (recipe.usual if only is None else name in only)}
+    line, one = partial(Method, epsilon=epsilon, delta=delta), Graph.ring(1)
 
     def by_recipe(recipe: Recipe) -> Method:
-        return Method(recipe.title, lambda trial: outcome(trial, recipe), several=recipe.multiclass)
+        if recipe.alone:
+            return line(f"{recipe.title}, on pooled records", one, recipe=recipe, pooled=True)
+        return line(recipe.title, graph, recipe=recipe, trust=trust, several=recipe.multiclass)
 
     def sharing(recipe: Recipe, reserve: Reserve, talk: Graph) -> Method:
         title = f"{recipe.title}, if at most {reserve.colluders} of {talk.agents} members collude"
-        return Method(
-            title,
-            lambda trial: outcome(trial, recipe, talk, reserve),
-            reserve=reserve,
-            several=recipe.multiclass,
-        )
+        return line(title, talk, recipe=recipe, trust=trust, reserve=reserve, several=recipe.multiclass)
 
-    def stopped_early(trial: Trial) -> Outcome:
-        # The noise and the penalty of recycled ADMM, without its even steps: half the messages.
-        recycled = RECIPES["r-admm"]
-        return outcome(trial, replace(RECIPES["dvp"], solves=recycled.solves, reach=recycled.reach))
-
-    def alone(trial: Trial) -> Outcome:
-        # The first round of one-shot averaging, without the averaging: every agent keeps its own model.
-        first = replace(setting(RECIPES["one-shot"], trial.sizes, trial.schema, graph), rounds=1)
-        silent = replace(first, algorithm=replace(first.algorithm, mixing=0.0))
-        return _run(trial, graph, silent, delta, apart=True)._replace(rounds=0, messages=0)
-
-    def central(trial: Trial, recipe: Recipe = RECIPES["gradient-descent"]) -> Outcome:
-        pooled = replace(trial, parts=[(trial.training.X, trial.labels)])
-        return outcome(pooled, recipe, Graph.ring(1))
-
-    def pooled_by(recipe: Recipe) -> Method:
-        return Method(f"{recipe.title}, on pooled records", lambda trial: central(trial, recipe), decentralised=False)
-
-    def pooled(trial: Trial) -> Outcome:
-        sizes, loss = np.array(trial.sizes), exact_loss(None, trial.schema.label)
-        problem = Problem(trial.parts, loss=loss, scale=sizes / sizes.mean(), l2=L2, tolerance=1e-6)
-        return Outcome([Model(problem.optimum(), trial.schema, loss)], np.inf, 0, 0)
-
+    # The noise and the penalty of recycled ADMM, without its even steps: half the messages.
+    recycled = RECIPES["r-admm"]
+    early = replace(RECIPES["dvp"], solves=recycled.solves, reach=recycled.reach)
+    descent = RECIPES["gradient-descent"]
+    alternatives = {
+        "early-stopping": line(
+            "recycled ADMM's noise, plain ADMM, half the messages", graph, recipe=early, trust=trust
+        ),
+        "alone": line(
+            "each organisation by itself, private", graph, recipe=RECIPES["one-shot"], trust=trust, alone=True
+        ),
+        "central": line("DP gradient descent on pooled records", one, recipe=descent, pooled=True, several=True),
+        "no-privacy": line("pooled records, no privacy", one, pooled=True, several=True),
+    }
     return {
-        **{name: pooled_by(recipe) for name, recipe in wanted.items() if recipe.alone},
+        **{name: by_recipe(recipe) for name, recipe in wanted.items() if recipe.alone},
         **{name: by_recipe(recipe) for name, recipe in wanted.items() if not (recipe.shared or recipe.alone)},
         **{
             f"{name}:{reserve.colluders}": sharing(recipe, reserve, talk)
@@ -244,10 +269,7 @@ def methods(
             if recipe.shared
             for reserve, talk in ({} if shared is None else shared).items()
         },
-        "early-stopping": Method("recycled ADMM's noise, plain ADMM, half the messages", stopped_early),
-        "alone": Method("each organisation by itself, private", alone),
-        "central": Method("DP gradient descent on pooled records", central, decentralised=False, several=True),
-        "no-privacy": Method("pooled records, no privacy", pooled, decentralised=False, several=True),
+        **{name: method for name, method in alternatives.items() if only is None or name in only},
     }
 
 
@@ -259,10 +281,10 @@ def compare(
     delta: float,
     trust: Trust = TRUSTING,
     shared: Mapping[Reserve, Graph] | None = None,
-    asked: Collection[str] = (),
-    progress: Callable[[str], None] | None = None,
     only: Collection[str] | None = None,
-) -> Iterator[MethodResult]:
+    workers: Workers | None = None,
+    tell: Tell | None = None,
+) -> list[MethodResult]:
     """Runs every method in every trial, or `only` those of these names. It leaves out a method that
 
     - cannot keep the budget,
@@ -275,44 +297,113 @@ def compare(
     epsilon, delta : the total budget of every agent
     trust : how members listen, and which of them lie
     shared : for which numbers of colluders to show shared noise, and on which graph
-    asked : names of recipes, in place of the usual ones
-    progress : called with the name of each method before it runs
-    only : the names of the methods to run, as `methods` has them, or "majority" ("mean" of numbers)
+    only : the names of recipes and of `ALTERNATIVES`, in place of the usual ones
+    workers : where the runs happen; by default in this process
+    tell : called with what is being done, how much of it is done, and of how much
     """
-    several = isinstance(trials[0].schema.label, Multiclass)
-    for name, method in methods(graph, epsilon, delta, trust, shared, asked or only or ()).items():
-        token = name in RECIPES and RECIPES[name].token
-        if (only is not None and name not in only) or (trust.robust is not None and token):
-            continue
-        if several and not method.several:
-            continue
-        if progress is not None:
-            progress(name)
-        try:
-            outcomes = [method.run(trial) for trial in trials]
-        except (CannotKeep, GraphError):
-            continue
-        yield MethodResult(
-            name=name,
-            title=method.title,
-            measured=[[m.measured(trial.test) for m in o.models] for o, trial in zip(outcomes, trials, strict=True)],
-            losses=[_loss(o.models, trial) for o, trial in zip(outcomes, trials, strict=True)],
-            epsilon=max(o.epsilon for o in outcomes),
-            delta=delta,
-            decentralised=method.decentralised,
-            rounds=outcomes[0].rounds,
-            messages=outcomes[0].messages,
-            members=graph.agents,
-            reserve=method.reserve,
-        )
+    found = methods(graph, epsilon, delta, trust, shared, only)
+    results = run_methods(list(found.items()), trials, graph.agents, workers, tell)
+    constant = constant_answer(trials, graph.agents, delta)
+    return [*(r for r in results if r is not None), *([constant] if only is None or constant.name in only else [])]
 
+
+def run_methods(
+    methods: Sequence[tuple[str, Method]],
+    trials: list[Trial],
+    members: int,
+    workers: Workers | None = None,
+    tell: Tell | None = None,
+) -> list[MethodResult | None]:
+    """What each method achieves, over all trials; None for a method that cannot run here. First all settings are
+    computed, one for each method and division into sizes: runs share them, wherever they happen."""
+    schema = trials[0].schema
+    several = isinstance(schema.label, Multiclass)
+    able = [
+        k
+        for k, (name, method) in enumerate(methods)
+        if (method.several or not several) and not (method.trust.robust and name in RECIPES and RECIPES[name].token)
+    ]
+    each = [method for _, method in methods]
+    with Local(1).open() if workers is None else nullcontext(workers) as at:
+        sizes = list(dict.fromkeys((k, each[k].sizes(trial)) for k in able for trial in trials))
+        prepared = at.map(_Prepare(each, schema), sizes, None if tell is None else partial(tell, "settings"))
+        settings = dict(zip(sizes, prepared, strict=True))
+        failed = {k for (k, _), (able_to_run, _) in settings.items() if not able_to_run}
+        todo = [(k, number) for k in able if k not in failed for number in range(len(trials))]
+        found = at.map(_RunOne(each, settings, trials), todo, None if tell is None else partial(tell, "runs"))
+    achieved: dict[int, list[_Achieved | None]] = {}
+    for (k, _), one in zip(todo, found, strict=True):
+        achieved.setdefault(k, []).append(one)
+    return [_result(*methods[k], achieved.get(k, [None]), members) for k in range(len(methods))]
+
+
+class _Achieved(NamedTuple):
+    """What one method achieves in one trial, measured."""
+
+    measured: list[Metrics]  # of each model, on the test rows
+    loss: float
+    epsilon: float
+    rounds: int
+    messages: int
+
+
+@dataclass(frozen=True)
+class _Prepare:
+    methods: list[Method]
+    schema: Schema
+
+    def __call__(self, what: tuple[int, tuple[int, ...]]) -> tuple[bool, Setting | None]:
+        """Whether the method can run, and its setting, if it needs one."""
+        k, sizes = what
+        try:
+            return True, self.methods[k].setting(sizes, self.schema)
+        except (CannotKeep, GraphError):
+            return False, None
+
+
+@dataclass(frozen=True)
+class _RunOne:
+    methods: list[Method]
+    settings: dict[tuple[int, tuple[int, ...]], tuple[bool, Setting | None]]
+    trials: list[Trial]
+
+    def __call__(self, what: tuple[int, int]) -> _Achieved | None:
+        k, number = what
+        method, trial = self.methods[k], self.trials[number]
+        try:
+            _, setting = self.settings[k, method.sizes(trial)]
+            found = method.run(trial, setting)
+        except (CannotKeep, GraphError):
+            return None
+        measured = [model.measured(trial.test) for model in found.models]
+        return _Achieved(measured, _loss(found.models, trial), found.epsilon, found.rounds, found.messages)
+
+
+def _result(name: str, method: Method, achieved: list[_Achieved | None], members: int) -> MethodResult | None:
+    found = [one for one in achieved if one is not None]
+    if len(found) < len(achieved):
+        return None
+    return MethodResult(
+        name=name,
+        title=method.title,
+        measured=[one.measured for one in found],
+        losses=[one.loss for one in found],
+        epsilon=max(one.epsilon for one in found),
+        delta=method.delta,
+        decentralised=not method.pooled,
+        rounds=found[0].rounds,
+        messages=found[0].messages,
+        members=members,
+        reserve=method.reserve,
+    )
+
+
+def constant_answer(trials: list[Trial], members: int, delta: float) -> MethodResult:
+    """The same answer for every record, the best one for the training rows: "majority", or "mean" of numbers."""
     numbers = isinstance(trials[0].schema.label, Target)
-    last = "mean" if numbers else "majority"
-    if only is not None and last not in only:
-        return
     constant = [_constant(trial) for trial in trials]
-    yield MethodResult(
-        name=last,
+    return MethodResult(
+        name="mean" if numbers else "majority",
         title="always the mean label" if numbers else "always the most frequent answer",
         measured=[[found] for found, _ in constant],
         losses=[loss for _, loss in constant],
@@ -321,7 +412,7 @@ def compare(
         decentralised=False,
         rounds=0,
         messages=0,
-        members=graph.agents,
+        members=members,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,12 +80,13 @@ def two_classes(
     """
     positive = np.asarray(y) > 0
     n, p = len(positive), int(positive.sum())
+    tied = _tied(scores, positive)
     return TwoClasses(
         records=n,
         error=float(np.mean(predicted != positive)),
         majority_error=min(p, n - p) / n,
-        auc=_auc(positive, scores),
-        average_precision=_average_precision(positive, scores),
+        auc=_auc(p, n, tied),
+        average_precision=_average_precision(p, n, tied),
         positives=p,
         positives_predicted=int(np.sum(predicted)),
         true_positives=int(np.sum(predicted & positive)),
@@ -126,36 +128,40 @@ def numbers(y: np.ndarray, predicted: np.ndarray) -> Numbers:
     )
 
 
-def _auc(positive: np.ndarray, scores: np.ndarray) -> float | None:
-    """By ranks; records with the same score count half (Mann and Whitney, 1947)."""
-    p, n = int(positive.sum()), len(positive)
-    if p in (0, n):
-        return None
-    below, same = _ranks(scores)
-    ranks = below + (same + 1) / 2
-    return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * (n - p)))
+class _Tied(NamedTuple):
+    """Groups of records with the same score, from the lowest score to the highest."""
+
+    below: np.ndarray  # (k,) records with a lower score
+    same: np.ndarray  # (k,) records in the group
+    positive: np.ndarray  # (k,) positive ones among them
 
 
-def _ranks(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For every value, how many are smaller and how many are the same. scipy.stats has such a function too, but takes
-    most of a second to import.
+def _tied(scores: np.ndarray, positive: np.ndarray) -> _Tied:
+    """Sorts once. (scipy.stats has ranks, too, but takes most of a second to import.)
 
-    >>> [counts.tolist() for counts in _ranks(np.array([2.0, 1.0, 2.0]))]
-    [[1, 0, 1], [2, 1, 2]]
+    >>> [each.tolist() for each in _tied(np.array([2.0, 1.0, 2.0]), np.array([True, True, False]))]
+    [[0, 1], [1, 2], [1, 1]]
     """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - counts)[place], counts[place]
+    order = np.argsort(scores)  # ties in any order: of them, only counts are used
+    ordered = scores[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))  # of each group
+    return _Tied(first, np.diff(first, append=len(order)), np.add.reduceat(positive[order], first, dtype=np.int64))
 
 
-def _average_precision(positive: np.ndarray, scores: np.ndarray) -> float | None:
-    """Records with the same score stand at the same place."""
-    if not positive.any():
+def _auc(positive: int, records: int, tied: _Tied) -> float | None:
+    """By ranks; records with the same score count half (Mann and Whitney, 1947)."""
+    if positive in (0, records):
         return None
-    order = np.argsort(-scores, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # of each run of equal scores
-    found = np.cumsum(positive[order])[last]
-    new = np.diff(found, prepend=0)
-    return float(np.sum(new * found / (last + 1)) / positive.sum())
+    ranks = float(np.sum(tied.positive * (tied.below + (tied.same + 1) / 2)))
+    return (ranks - positive * (positive + 1) / 2) / (positive * (records - positive))
+
+
+def _average_precision(positive: int, records: int, tied: _Tied) -> float | None:
+    """Records with the same score stand at the same place."""
+    if not positive:
+        return None
+    found = np.cumsum(tied.positive[::-1])[::-1]  # positive ones with this score or a higher one
+    return float(np.sum(tied.positive * found / (records - tied.below)) / positive)
 
 
 def _calibration_error(positive: np.ndarray, probabilities: np.ndarray) -> float:
@@ -164,6 +170,12 @@ def _calibration_error(positive: np.ndarray, probabilities: np.ndarray) -> float
     >>> _calibration_error(np.arange(100) < 6, np.full(100, 0.06)) < 1e-9
     True
     """
-    before, _ = _ranks(probabilities)  # records with a smaller one
-    group = before * _GROUPS // len(positive)  # so equal probabilities are in one group, in whatever order they come
-    return float(np.abs(np.bincount(group, weights=positive - probabilities)).sum() / len(positive))
+    n = len(positive)
+    ordered = np.append(np.sort(probabilities), np.inf)
+    start = -(-np.arange(1, _GROUPS) * n // _GROUPS)
+    # Equal probabilities are in one group, whatever their order: a group begins with the next value that is new.
+    begins = ordered[start]
+    again = np.searchsorted(ordered, begins) < start
+    begins[again] = ordered[np.searchsorted(ordered[:-1], begins[again], side="right")]
+    group = np.searchsorted(begins, probabilities, side="right")
+    return float(np.abs(np.bincount(group, weights=positive - probabilities)).sum() / n)

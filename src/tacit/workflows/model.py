@@ -31,7 +31,7 @@ import numpy as np
 from tacit.core.losses import HuberHinge, Logistic, Loss, Multinomial, PseudoHuber, Squared
 from tacit.data import Classes, Dataset, Multiclass, Schema, Target
 from tacit.errors import InputError
-from tacit.files import replacing
+from tacit.files import write_private
 from tacit.workflows import metrics
 
 __all__ = ["Model"]
@@ -140,8 +140,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model file. If that fails, an older file stays as it was."""
-        with replacing(path) as draft:
-            draft.write_text(json.dumps(self.as_plain(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_private(path, json.dumps(self.as_plain(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:

@@ -23,6 +23,7 @@ no record and costs nothing, until they lie within a thousandth of their distanc
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -58,14 +59,16 @@ from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
 from tacit.data.columns import Classes, Label, Multiclass, Target
 from tacit.errors import InputError, whole
-from tacit.privacy.accounting import gaussian_steps
+from tacit.privacy.accounting import gaussian_steps, totals
 from tacit.privacy.events import Event, Gaussian
-from tacit.privacy.plan import Facts, calibrate
+from tacit.privacy.plan import Facts, largest_budget, plan
+from tacit.simulation.spent import shared as alike
 from tacit.workflows import composite_pace
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
 _FEW_MEMBERS, _MANY_ROWS = 5, 4000  # for which recycled ADMM is recommended
 _MOMENTUM = 0.9  # the most, where noise is shared
+_SAME = 1e-6  # how far the numbers of two searches may lie apart, relative to them
 _L2 = 1e-5  # the proximal weight regularises; l2 only makes the optimum unique
 # For targets in [-1, 1], by benchmarks/tuning_labels.py: the loss, and how much farther reach is than for classes.
 _NUMBERS, _NUMBERS_REACH = PseudoHuber(0.25), 6.0
@@ -78,6 +81,17 @@ class Setting:
     algorithm: Algorithm
     rounds: int
     facts: Facts
+    calibration: Calibration | None = None  # None: nothing was searched for
+
+
+class Calibration(NamedTuple):
+    """The numbers of a setting that are searched for; everything else is computed from them and from public facts.
+
+    The last bits of a search may differ between machines. So whoever writes a federation file writes them into it.
+    """
+
+    deviation: float  # of the averaged gradient, from which the recipe chooses penalties and steps
+    multiplier: float  # of the noise of a step, `Gaussian(multiplier)`
 
 
 class Reserve(NamedTuple):
@@ -130,7 +144,7 @@ class NoiseLevel:
 
 
 # What was calibrated last, by all that it follows from: it takes a second, and the next fold or seed asks for the same.
-_CALIBRATED: dict[tuple[Any, ...], tuple[Any, int, Facts]] = {}
+_CALIBRATED: dict[tuple[Any, ...], tuple[Any, int, Facts, Calibration]] = {}
 _REMEMBERED = 100
 
 # A method for every budget (for every deviation of a share, where noise is shared), its rounds, and l2.
@@ -197,6 +211,7 @@ class Recipe:
         before: Sequence[Event] = (),
         averaged: bool = True,
         reserve: Reserve | None = None,
+        given: Calibration | None = None,
     ) -> Setting:
         """The setting with which no agent spends more than (epsilon, delta).
 
@@ -209,6 +224,7 @@ class Recipe:
         averaged : whether the agents average their models at the end. Members that listen robustly should not: each
             such round is one more chance for a liar.
         reserve : how many members may collude or drop out, for a recipe that shares the noise
+        given : what somebody else has calibrated; it is refused if it does not keep the budget
         """
         self.check_reserve(reserve)
         if self.alone and graph.agents > 1:
@@ -222,18 +238,29 @@ class Recipe:
                 "one-shot spends its budget in one release, and cannot pay for a noisy count besides: give the share "
                 "of positives as a number, or take another algorithm"
             )
-        known = tuple(np.asarray(sizes).tolist()), dimension, graph, epsilon, delta, radius, tuple(before), reserve
+        known = (
+            tuple(np.asarray(sizes).tolist()),
+            dimension,
+            graph,
+            epsilon,
+            delta,
+            radius,
+            tuple(before),
+            reserve,
+            given,
+        )
         found = _CALIBRATED.get((self, *known))
         if found is None:
             found = self._calibrated(*known)
             if len(_CALIBRATED) >= _REMEMBERED:
                 _CALIBRATED.clear()
             _CALIBRATED[self, *known] = found
-        method, rounds, facts = found[0], found[1], deepcopy(found[2])  # nobody can change what is remembered
+        method, rounds, facts, calibration = found
+        facts = deepcopy(facts)  # nobody can change what is remembered
         if not (averaged and self.averages and graph.agents > 1):
-            return Setting(method, rounds, facts)
+            return Setting(method, rounds, facts, calibration)
         mean = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
-        return Setting(mean, rounds + graph.mixing_rounds(), facts)
+        return Setting(mean, rounds + graph.mixing_rounds(), facts, calibration)
 
     def _calibrated(
         self,
@@ -245,10 +272,17 @@ class Recipe:
         radius: float | None,
         before: tuple[Event, ...],
         reserve: Reserve | None,
-    ) -> tuple[Any, int, Facts]:
+        given: Calibration | None,
+    ) -> tuple[Any, int, Facts, Calibration]:
         """The method, its rounds, and the public facts. They follow from these arguments and from nothing else."""
         rows = np.asarray(sizes)
         level = NoiseLevel.of(rows, dimension, self.loss.max_slope, epsilon, delta, reserve)
+        if given is not None:
+            if not math.isclose(given.deviation, level.deviation, rel_tol=_SAME):
+                raise InputError(
+                    f"deviation = {given.deviation!r} does not follow from the budget: it is {level.deviation:.10g}"
+                )
+            level = replace(level, deviation=given.deviation)
         make, rounds, l2 = self.build(self, level, graph)
         scale = rows / rows.mean()  # every row has the same weight: scale_i/B_i is the same for all agents
         radius = self.radius(level, scale) if radius is None else radius
@@ -257,8 +291,15 @@ class Recipe:
             make = _shared(make, facts, reserve)
         # A member that drops out leaves a tick in doubt, which is said once more: the budget pays for that, too.
         paid = rounds if reserve is None else rounds + reserve.dropouts
-        method = calibrate(make, facts, graph, paid, epsilon=epsilon, delta=delta, before=before)
-        return method, rounds, facts
+        if given is None:
+            budget = largest_budget(make, facts, graph, paid, epsilon=epsilon, delta=delta, before=before)
+            return make(budget), rounds, facts, Calibration(level.deviation, budget.multiplier)
+        method = make(Gaussian(given.multiplier))
+        planned = alike(plan(method, facts, graph, paid).spent).items
+        cost = max(totals(counter + Counter(before), delta).best for counter in planned)
+        if not cost <= epsilon:
+            raise InputError(f"multiplier = {given.multiplier!r} does not keep the budget: epsilon would be {cost:.6g}")
+        return method, rounds, facts, given
 
     def radius(self, level: NoiseLevel, scale: np.ndarray) -> float:
         """How far from zero the models of an honest run can be."""

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Any
 from uuid import uuid4
 
+from tacit.core.alike import distinct
 from tacit.errors import InputError, TacitError
 from tacit.privacy import filters
 from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, SharedGaussian, to_plain
@@ -27,7 +28,7 @@ def worst(members: Sequence[Sequence[Event]]) -> list[Event]:
     >>> worst([[Gaussian(3.0), Free("a mean")], [Gaussian(2.0), Free("a mean")]])
     [Gaussian(multiplier=2.0)]
     """
-    paid = [[event for event in events if not isinstance(event, Free)] for events in members]
+    paid = [[event for event in events if not isinstance(event, Free)] for events in distinct(members)]
     return [event for at_once in zip_longest(*paid) for event in _worst({e for e in at_once if e is not None})]
 
 
@@ -65,7 +66,7 @@ def paid(ledger: Any, about: About, events: Sequence[Event]) -> Iterator[Callabl
             opened.close()
 
 
-def require_as_planned(found: list[Counter[Event]], planned: list[Counter[Event]]) -> None:
+def require_as_planned(found: Sequence[Counter[Event]], planned: Sequence[Counter[Event]]) -> None:
     """Refuses a run whose events are not the planned ones, but for the last bits of their numbers: a share of positives
     that was measured moves the loss, and sensitivities are computed from it. Calibration leaves more room than that."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
@@ -11,9 +11,19 @@ import numpy as np
 
 from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema, Target, partition
+from tacit.engines import Workers
+from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
 from tacit.privacy.accounting import require_small_delta
-from tacit.workflows.comparison import Divide, compare, methods, trial
+from tacit.workflows.comparison import (
+    ALTERNATIVES,
+    Divide,
+    MethodResult,
+    constant_answer,
+    methods,
+    run_methods,
+    trial,
+)
 from tacit.workflows.recipes import RECIPES
 
 
@@ -49,7 +59,8 @@ def sweep(
     graph: Graph,
     delta: float = 1e-5,
     divide: Divide | None = None,
-    progress: Callable[[str], None] | None = None,
+    workers: Workers | None = None,
+    tell: Tell | None = None,
 ) -> Sweep:
     """Runs methods at every budget, with every seed, as `tacit compare` does at one budget.
 
@@ -59,11 +70,12 @@ def sweep(
     data, schema : the records, and what they are
     graph : who talks to whom
     divide : from training rows and a seed to the rows of each agent; by default they are shared out evenly
-    progress : called with a line before each method runs
+    workers : where the runs happen, such as `with tacit.engines.Local(jobs=8).open() as workers`; by default here
+    tell : called with what is being done, how much of it is done, and of how much
     """
     agents = graph.agents
     constant = "mean" if isinstance(schema.label, Target) else "majority"
-    known = [*methods(graph, 1.0, delta, asked=tuple(RECIPES)), constant]
+    known = [*methods(graph, 1.0, delta, only=(*RECIPES, *ALTERNATIVES)), constant]
     for name in names:
         if name not in known:
             raise InputError(f"there is no method {name!r} to sweep; there are {', '.join(known)}")
@@ -77,35 +89,38 @@ def sweep(
     require_small_delta(delta, len(data))
     share_out = divide or (lambda train, seed: partition.equal(len(train), agents, seed))
     trials = [trial(data, schema, share_out, seed) for seed in seeds]
+    at = [(epsilon, *line) for epsilon in budgets for line in methods(graph, epsilon, delta, only=names).items()]
+    results = run_methods([(name, method) for _, name, method in at], trials, agents, workers, tell)
+    measured = {(epsilon, name): result for (epsilon, name, _), result in zip(at, results, strict=True)}
+    if constant in names:
+        same = constant_answer(trials, agents, delta)
+        measured |= {(epsilon, constant): same for epsilon in budgets}
     found = Sweep([], [])
     for epsilon in budgets:
-
-        def tell(name: str, epsilon: float = epsilon) -> None:
-            if progress is not None:
-                progress(f"{name} at epsilon = {epsilon:g}")
-
-        done = set()
-        for result in compare(trials, graph, epsilon=epsilon, delta=delta, progress=tell, only=names):
-            done.add(result.name)
-            for k, (seed, models) in enumerate(zip(seeds, result.measured, strict=True)):
-                metrics = {f.name: [getattr(model, f.name) for model in models] for f in fields(models[0])}
-                found.rows.append(
-                    {
-                        "method": result.name,
-                        "epsilon": float(epsilon),
-                        "delta": delta,
-                        "seed": seed,
-                        "error": result.errors[k],
-                        "loss": result.losses[k],
-                        "spent": result.epsilon,
-                        "rounds": result.rounds,
-                        "messages": result.messages,
-                        **{
-                            name: None if None in values else float(np.mean(values))
-                            for name, values in metrics.items()
-                            if name not in ("error", "loss")
-                        },
-                    }
-                )
-        found.left_out.extend((name, float(epsilon)) for name in names if name not in done)
+        for name in [name for name in known if name in names]:  # in the order of a comparison
+            if (result := measured.get((epsilon, name))) is None:
+                found.left_out.append((name, float(epsilon)))
+            else:
+                found.rows.extend(_rows(result, float(epsilon), seeds))
     return found
+
+
+def _rows(result: MethodResult, epsilon: float, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for k, (seed, models) in enumerate(zip(seeds, result.measured, strict=True)):
+        metrics = {f.name: [getattr(model, f.name) for model in models] for f in fields(models[0])}
+        yield {
+            "method": result.name,
+            "epsilon": epsilon,
+            "delta": result.delta,
+            "seed": seed,
+            "error": result.errors[k],
+            "loss": result.losses[k],
+            "spent": result.epsilon,
+            "rounds": result.rounds,
+            "messages": result.messages,
+            **{
+                name: None if None in values else float(np.mean(values))
+                for name, values in metrics.items()
+                if name not in ("error", "loss")
+            },
+        }

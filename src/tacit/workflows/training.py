@@ -17,6 +17,7 @@ from tacit.core.graph import Graph
 from tacit.core.losses import Loss
 from tacit.core.problem import Problem
 from tacit.data import Classes, Dataset, Label, Schema, Target
+from tacit.engines import Ray
 from tacit.errors import InputError, whole
 from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.ledger import About, Ledger
@@ -127,6 +128,7 @@ def train(
     robust: str | None = None,
     hostile: Hostile | None = None,
     noise: Noise | None = None,
+    engine: Ray | None = None,
     progress: Callable[[int], None] | None = None,
     prepared: Callable[[], None] | None = None,
 ) -> Trained:
@@ -139,6 +141,7 @@ def train(
     test : held-out records, to measure errors
     robust, hostile : how members listen, and which of them lie; with liars the model is the honest members' mean
     noise : for a method in which agents draw random numbers
+    engine : where the agents are, if not in this process
     progress : called after each tick, with the number of ticks done
     prepared : called when the pooled optimum is computed; that compiles the solver on first use
     """
@@ -164,6 +167,7 @@ def train(
         noise=noise,
         robust=robust,
         exchange=hostile,
+        engine=engine,
         progress=progress,
     )
     weights = run.model if hostile is None else run.estimate[hostile.honest].mean(axis=0)
@@ -222,6 +226,7 @@ def train_privately(
     count_positives: bool = False,
     robust: str | None = None,
     hostile: Hostile | None = None,
+    engine: Ray | None = None,
     ledger: Ledger | None = None,
     about: About | None = None,
     prepared: Callable[[int], None] | None = None,
@@ -242,6 +247,7 @@ def train_privately(
     sites : whether a column of the records decides which agent holds a record; then the guarantee is within a site
     count_positives : measure the share of positives with noise, for a part of the budget; a schema can say it instead
     robust, hostile : how members listen, and which of them lie
+    engine : where the agents are, if not in this process
     ledger, about : what pays for the run before any noise is drawn, and what it says about the run
     prepared : called with the number of ticks when the settings are known
     progress : called after each tick, with the number of ticks done
@@ -297,9 +303,11 @@ def train_privately(
             problem,
             graph,
             rounds=setting.rounds,
+            measure_every=setting.rounds,  # what is measured on the way is not protected, and not used
             noise=noise,
             robust=robust,
             exchange=hostile,
+            engine=engine,
             progress=progress,
         )
         if planned is not None:

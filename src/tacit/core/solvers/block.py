@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,15 +11,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.linalg
 
 from tacit.core import jit, losses
 from tacit.core.jit import drop_stale_kernels, entry
-from tacit.core.solvers import gram, quasi_newton
+from tacit.core.solvers import gram, newton_cg, quasi_newton
 from tacit.core.solvers.dense import combine
-from tacit.core.solvers.rows import Rows, SparseRows, add_transposed_times, sparse_inner_products, times
-
-_AT_ONCE = 256  # rows that a gradient reads twice in a row: the second time they are still in the cache
+from tacit.core.solvers.rows import Rows, SparseRows, add_transposed_times, at_once, sparse_inner_products, times
 
 
 @entry
@@ -38,10 +35,10 @@ def _values(ids, kind, shape, rows, lo, hi, y, c, f, out):  # type: ignore[no-un
 def gradients(ids, kind, shape, rows, lo, hi, y, c, f, out):  # type: ignore[no-untyped-def]
     """out[k] = gradient of the above with respect to f_k"""
     out[:] = 0.0
-    z = np.empty(_AT_ONCE)
+    z = np.empty(at_once(f.shape[1]))
     for k in range(len(ids)):
-        for first in range(lo[ids[k]], hi[ids[k]], _AT_ONCE):
-            last = min(first + _AT_ONCE, hi[ids[k]])
+        for first in range(lo[ids[k]], hi[ids[k]], len(z)):
+            last = min(first + len(z), hi[ids[k]])
             times(rows, first, last, f[k], z)
             for r in range(first, last):
                 z[r - first] = c[r] * losses.slope(kind, shape, z[r - first], y[r])
@@ -73,9 +70,14 @@ def _descend(ids, kind, shape, rows, lo, hi, y, c, rho, b, f, step, steps, limit
 
 
 drop_stale_kernels(
-    [_values, gradients, _sparse_grams, gram.minimise, quasi_newton.minimise, _descend],
+    [_values, gradients, _sparse_grams, gram.minimise, newton_cg.minimise, quasi_newton.minimise, _descend],
     [*Path(__file__).parent.glob("*.py"), Path(losses.__file__), Path(jit.__file__)],
 )
+
+
+def _threads() -> int:
+    """One for each core, unless the usual variable of the compiler says otherwise."""
+    return int(os.environ.get("NUMBA_NUM_THREADS") or len(os.sched_getaffinity(0)))
 
 
 @cache
@@ -100,7 +102,13 @@ class RowStore:
         self.lo = self.hi - sizes
         self.sizes, self.rows, self.y, self.c = sizes, rows, y, c
         self.features = self.dimension = features
+        self.numbers = np.arange(len(sizes))  # what messages call the agents
         self._loss = loss
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled loops can solve by themselves: with `gram` and `quasi_newton`, as `minimise` does."""
+        return self.dimension < newton_cg.FEWEST_FEATURES
 
     @cached_property
     def data(self) -> tuple[Any, ...]:
@@ -109,6 +117,51 @@ class RowStore:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: v for name, v in self.__dict__.items() if name != "data"}  # an address is of one process only
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays in memory that several processes share are read-only: another type for the kernels, so copy them."""
+        self.__dict__.update({name: _own(value) for name, value in state.items()})
+
+    def only(self, ids: np.ndarray) -> RowStore:
+        """A store of these agents alone. The rows of agents that lie in a row are not copied."""
+        lo, hi, sizes = self.lo[ids], self.hi[ids], self.sizes[ids]
+        if np.array_equal(lo[1:], hi[:-1]):
+            places: Any = slice(int(lo[0]), int(hi[-1]))
+        else:
+            places = np.arange(sizes.sum()) + np.repeat(lo - (np.cumsum(sizes) - sizes), sizes)
+        rows = self._matrix[places]
+        if isinstance(self.rows, SparseRows):
+            rows = SparseRows(rows.data, rows.indices.astype(np.uint32), rows.indptr.astype(np.uint64))
+        store = type(self)(self._loss, rows, sizes, self.y[places], self.c[places], self.features)
+        store.numbers = self.numbers[ids]
+        return store
+
+    @classmethod
+    def joined(cls, stores: list[RowStore]) -> RowStore:
+        """The agents of several stores, all of each, in one store. Empties the list, and copies one part at a time."""
+        loss, features = stores[0]._loss, stores[0].features
+        y, c, sizes, numbers = (
+            np.concatenate([getattr(store, name) for store in stores]) for name in ("y", "c", "sizes", "numbers")
+        )
+        parts = [store.rows for store in stores]
+        stores.clear()
+        rows: Rows
+        if isinstance(parts[0], SparseRows):
+            counts = np.concatenate([np.diff(part.indptr) for part in parts])  # type: ignore[union-attr]
+            data, indices = ([getattr(part, name) for part in parts] for name in ("data", "indices"))
+            parts.clear()
+            ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
+            rows = SparseRows(_joined(data), _joined(indices), ends)
+        else:
+            rows = _joined(parts)  # type: ignore[arg-type]
+        store = cls(loss, rows, sizes, y, c, features)
+        store.numbers = numbers
+        return store
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the rows take."""
+        return sum(part.nbytes for part in (self.rows if isinstance(self.rows, SparseRows) else (self.rows,)))
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
         """The data term of each agent at its own row of f, (n,)."""
@@ -131,6 +184,24 @@ class RowStore:
             out[k] = X.T @ (self.c[r] * self._loss.slope(X @ f[k], self.y[r]))
         return out
 
+    def curved(self, ids: np.ndarray, f: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The data term's Hessian of each agent at its own row of f, times its row of v, (n, d)."""
+        out = np.empty((len(ids), self.dimension))
+        for k, i in enumerate(ids):
+            own = slice(self.lo[i], self.hi[i])
+            X = self._matrix[own]
+            out[k] = X.T @ (self.c[own] * self._loss.curvature(X @ f[k], self.y[own]) * (X @ v[k]))
+        return out
+
+    def weighted(self, c: float) -> RowStore:
+        """The same rows, each with the weight c."""
+        return type(self)(self._loss, self.rows, self.sizes, self.y, np.full(len(self.y), c), self.features)
+
+    def contents(self) -> Iterator[np.ndarray]:
+        """All that the data are, for a digest."""
+        yield from self.rows if isinstance(self.rows, SparseRows) else (self.rows,)
+        yield from (self.y, self.sizes)
+
     @cached_property
     def longest_rows(self) -> np.ndarray:
         """The norm of every agent's longest row, (n,)."""
@@ -145,6 +216,10 @@ class RowStore:
         sparse, rows = isinstance(self.rows, SparseRows), self._matrix
         own = (rows[self.lo[i] : self.hi[i]] for i in ids)
         return np.array([(X.T @ X).toarray() if sparse else X.T @ X for X in own])
+
+    def squares_times(self, v: np.ndarray) -> np.ndarray:
+        """sum_r x_r x_r^T v over all rows, (features,)."""
+        return np.asarray(self._matrix.T @ (self._matrix @ v))
 
     def largest_squares(self, ids: np.ndarray) -> np.ndarray:
         """The largest eigenvalue of sum_r x_r x_r^T over the rows of each agent, (n,), by the smaller of X X^T and
@@ -186,13 +261,16 @@ class RowStore:
             few = np.flatnonzero((first[ids] >= 0) & (rho > 0.0))
             self._share_out(few, ids, lambda k: gram.minimise(k, ids, first, grams, *self.data, rho, b, f, aims, norms))
             rest = np.flatnonzero(~(norms <= aims))  # or rho is so small that row space ran out of digits
-        blocked = quasi_newton.blocked(self.dimension)
-        self._share_out(rest, ids, lambda k: quasi_newton.minimise(k, ids, blocked, *self.data, rho, b, f, aims, norms))
+        if self.dimension >= newton_cg.FEWEST_FEATURES:
+            self._share_out(rest, ids, lambda k: newton_cg.minimise(k, ids, *self.data, rho, b, f, aims, norms))
+            rest = rest[~(norms[rest] <= aims[rest])]
+        if self.dimension <= quasi_newton.MOST_FEATURES:
+            self._share_out(rest, ids, lambda k: quasi_newton.minimise(k, ids, *self.data, rho, b, f, aims, norms))
         return norms
 
     def _share_out(self, places: np.ndarray, ids: np.ndarray, solve: Callable[[np.ndarray], None]) -> None:
         """Calls `solve` with shares of the places of a block, in several threads if there are several places."""
-        threads = len(os.sched_getaffinity(0)) if len(places) > 1 else len(places)
+        threads = _threads() if len(places) > 1 else len(places)
         if threads == 1:
             solve(places)
         elif threads > 1:  # hand out the agents with most rows first: the threads then finish together
@@ -216,6 +294,24 @@ class RowStore:
         return norms
 
 
+def _own(value: Any) -> Any:
+    """The same with arrays that may be written to."""
+    if isinstance(value, SparseRows):
+        return SparseRows(*map(_writable, value))
+    return _writable(value) if isinstance(value, np.ndarray) else value
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """One array behind the other; each is given up as soon as it is copied."""
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
+    at = 0
+    while parts:
+        part = parts.pop(0)
+        whole[at : at + len(part)] = part
+        at += len(part)
+    return whole
+
+
 def _writable(f: np.ndarray) -> np.ndarray:
     """The same, or a copy of an array that is read-only, since a copy costs less than one more kernel to compile. For
     the same reason no kernel gets an array with gaps."""
@@ -224,6 +320,8 @@ def _writable(f: np.ndarray) -> np.ndarray:
 
 def _largest_square(X: Any) -> float:
     if min(X.shape) > 500:
-        return float(scipy.sparse.linalg.svds(X, k=1, v0=np.ones(min(X.shape)), return_singular_vectors=False)[0] ** 2)
+        from scipy.sparse.linalg import svds  # 8 MB: only where it is used
+
+        return float(svds(X, k=1, v0=np.ones(min(X.shape)), return_singular_vectors=False)[0] ** 2)
     square = X @ X.T if X.shape[0] < X.shape[1] else X.T @ X
     return float(np.linalg.eigvalsh(square.toarray() if scipy.sparse.issparse(square) else square)[-1])

@@ -14,12 +14,11 @@ import numpy as np
 from tacit.core import losses
 from tacit.core.jit import entry, kernel
 from tacit.core.solvers.dense import all_finite, combine, dot, factorise, matvec, solve_factorised
-from tacit.core.solvers.linesearch import good_enough, next_trial
+from tacit.core.solvers.linesearch import MAX_TRIALS, good_enough, next_trial
 from tacit.core.solvers.rows import add_transposed_times, times
 
 MOST_ROWS = 256  # beyond which other solvers do better than a system of this size
 _MAX_ITERATIONS = 25  # then quasi_newton has a careful mode
-_MAX_TRIALS = 40
 
 
 @kernel
@@ -83,7 +82,7 @@ def minimise(places, ids, first, grams, kind, shape, rows, starts, ends, y, c, r
             matvec(G, q, u)
             slope_0, au, qu = dot(e, u), dot(a, u), dot(q, u)
             t, slope_t, below, slope_below, above, slope_above = 1.0, 0.0, 0.0, slope_0, -1.0, 0.0
-            for trial in range(_MAX_TRIALS):
+            for trial in range(MAX_TRIALS):
                 if trial > 0:
                     t, below, slope_below, above, slope_above = next_trial(
                         t, slope_t, below, slope_below, above, slope_above

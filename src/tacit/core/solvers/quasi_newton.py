@@ -4,7 +4,9 @@
 
 The Hessian is assembled once, at the start, from a fixed fraction of the rows (it only preconditions), and
 BFGS updates in their two-loop form carry the rest: more passes over the data than Newton's method takes, but each
-costs a fraction of the Hessian that it saves. Above `DENSE_LIMIT` features the Hessian's diagonal takes its place.
+costs a fraction of the Hessian that it saves. Far out, where few rows are curved, it is Newton's method with a Hessian
+of those rows at each step. Where there are so many features that newton_cg comes first, this stands
+behind it, up to MOST_FEATURES.
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ import numpy as np
 from tacit.core import losses
 from tacit.core.jit import entry, inlined, kernel
 from tacit.core.solvers.dense import all_finite, combine, dot, factorise, solve_factorised
-from tacit.core.solvers.linesearch import good_enough, next_trial
-from tacit.core.solvers.rows import add_transposed_times, add_weighted_diagonal, add_weighted_squares, times
+from tacit.core.solvers.linesearch import MAX_TRIALS, good_enough, near_root
+from tacit.core.solvers.rows import add_transposed_times, add_weighted_squares, times
 
-DENSE_LIMIT = 2000  # features up to which a d x d Hessian is built
+MOST_FEATURES = 2000  # with which a d x d Hessian can be built
 _ROWS_PER_FEATURE = 20  # rows that go into the Hessian, for each feature
 _MEMORY = 30  # BFGS pairs kept before the Hessian is built again, from all rows
 _CAREFUL_MEMORY = 1  # the same after the first time: where BFGS has failed, plain Newton should succeed
+_LEFT_OUT = 1e-3  # rows with a curvature below this fraction of the largest
 _MAX_ITERATIONS = 1000
-_MAX_TRIALS = 40
 _PATIENCE = 20  # careful steps that found neither a smaller value nor a smaller gradient: digits have run out
 
 
@@ -36,23 +38,34 @@ def gradient(kind, shape, rows, lo, hi, y, c, rho, b, f, z, s, g):  # type: igno
     return np.sqrt(dot(g, g))
 
 
+@kernel
+def curved_rows(kind, shape, y, c, lo, z, stride, smallest, kept, w):  # type: ignore[no-untyped-def]
+    """Which of every stride-th row are curved, relative to the most curved one; w gets their weighted curvatures.
+    Returns their number, and the mean curvature."""
+    total, weights, largest = 0.0, 0.0, 0.0
+    for r in range(0, len(z), stride):
+        w[r] = stride * c[lo + r] * losses.curvature(kind, shape, z[r], y[lo + r])
+        total += w[r]
+        weights += stride * c[lo + r]
+        largest = max(largest, w[r])
+    m = 0
+    for r in range(0, len(z), stride):
+        if w[r] > smallest * largest:
+            kept[m], w[m] = lo + r, w[r]
+            m += 1
+    return m, total / weights
+
+
 @inlined
-def _precondition(kind, shape, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least):  # type: ignore[no-untyped-def]
-    """Fills the lower triangle of H with the Hessian at the margins z (or `diagonal` with its diagonal).
+def _hessian(rows, kept, w, rho, H, least):  # type: ignore[no-untyped-def]
+    """Fills the lower triangle of H with the Hessian, from the kept rows.
 
     `least` is a curvature below which a step would leave the range of numbers.
     """
-    for r in range(0, hi - lo, stride):
-        w[r] = stride * c[lo + r] * losses.curvature(kind, shape, z[r], y[lo + r])
-    if not dense:
-        for j in range(len(diagonal)):
-            diagonal[j] = rho + least
-        add_weighted_diagonal(rows, lo, hi, w, diagonal)
-        return
     for i in range(H.shape[0]):
         for j in range(H.shape[0]):
             H[i, j] = 0.0
-    add_weighted_squares(rows, lo, hi, stride, w, H)
+    add_weighted_squares(rows, kept, w, H)
     trace = 0.0
     for j in range(H.shape[0]):
         trace += H[j, j]
@@ -63,40 +76,22 @@ def _precondition(kind, shape, rows, lo, hi, y, c, rho, z, w, stride, dense, H, 
 
 
 @inlined
-def _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha):  # type: ignore[no-untyped-def]
+def _direction(g, H, S, Y, sy, pairs, q, alpha):  # type: ignore[no-untyped-def]
     """q := -(BFGS inverse Hessian) g, by the two-loop recursion over the kept pairs."""
     combine(g, 0.0, g, q)
     for k in range(pairs - 1, -1, -1):
         alpha[k] = dot(S[k], q) / sy[k]
         combine(q, -alpha[k], Y[k], q)
-    if dense:
-        solve_factorised(H, q)
-    else:
-        for j in range(len(q)):
-            q[j] /= diagonal[j]
+    solve_factorised(H, q)
     for k in range(pairs):
         combine(q, alpha[k] - dot(Y[k], q) / sy[k], S[k], q)
     combine(q, -2.0, q, q)
 
 
 @inlined
-def _near_root(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0, slope_t):  # type: ignore[no-untyped-def]
-    """A step along q at which the slope is small enough, found from t = 1, where it is slope_t; u is X q."""
-    t, below, slope_below, above, slope_above = 1.0, 0.0, slope_0, -1.0, 0.0
-    for _ in range(_MAX_TRIALS):
-        t, below, slope_below, above, slope_above = next_trial(t, slope_t, below, slope_below, above, slope_above)
-        slope_t = bq + rho * (fq + t * qq)
-        for r in range(len(z)):
-            slope_t += c[lo + r] * losses.slope(kind, shape, z[r] + t * u[r], y[lo + r]) * u[r]
-        if good_enough(slope_t, slope_0):
-            break
-    return t
-
-
-@inlined
 def _armijo(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ignore[no-untyped-def]
     """The longest of the steps 1, 1/2, 1/4, ... that decreases the value as Armijo asks, and whether there is one."""
-    for trial in range(_MAX_TRIALS):
+    for trial in range(MAX_TRIALS):
         t = 0.5**trial
         change = t * bq + rho * (t * fq + t * t / 2.0 * qq)
         for r in range(len(z)):
@@ -108,13 +103,11 @@ def _armijo(kind, shape, y, c, lo, rho, z, u, bq, fq, qq, slope_0):  # type: ign
 
 
 @entry
-def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, linear, models, aims, norms):  # type: ignore[no-untyped-def]
+def minimise(places, ids, kind, shape, rows, starts, ends, y, c, rhos, linear, models, aims, norms):  # type: ignore[no-untyped-def]
     """For the listed places k of a block: moves models[k] to agent ids[k]'s minimiser, fills norms[k] with the norm of
-    the gradient there, which is to be aims[k] at most. `blocked` is what the function below says."""
+    the gradient there, which is to be aims[k] at most."""
     d = models.shape[1]
-    dense = d <= DENSE_LIMIT
-    H = np.empty((d, d)) if dense else np.empty((0, 0))
-    diagonal = np.empty(0) if dense else np.empty(d)
+    H = np.empty((d, d))
     g, g_new, q, f_new = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     S, Y = np.empty((_MEMORY, d)), np.empty((_MEMORY, d))
     sy, alpha = np.empty(_MEMORY), np.empty(_MEMORY)
@@ -122,28 +115,31 @@ def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, 
         lo, hi, rho, b, f = starts[ids[k]], ends[ids[k]], rhos[k], linear[k], models[k]
         n = hi - lo
         z, z_new, s, w = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+        kept = np.empty(n, dtype=np.int64)
 
         times(rows, lo, hi, f, z)
         norm = gradient(kind, shape, rows, lo, hi, y, c, rho, b, f, z, s, g)
         stride = n // (_ROWS_PER_FEATURE * d)
-        if stride < 1 or not dense:
+        if stride < 1:
             stride = 1
-        pairs, memory, careful = 0, 0, False  # full at once: the first iteration builds the Hessian
+        pairs, memory, careful, few = 0, 0, False, True  # full at once: the first iteration builds the Hessian
         least_norm, patience = norm, _PATIENCE
         for iteration in range(_MAX_ITERATIONS):
             # Half the aim leaves room for what rounding hides from us.
             if norm <= 0.5 * aims[k] or not np.isfinite(norm) or patience == 0:
                 break
             if pairs == memory:
-                careful = iteration > 0
+                careful = iteration > 0 and (iteration >= _MEMORY or not few)
                 least = 1e-8 * norm / (1.0 + np.sqrt(dot(f, f)))
-                _precondition(kind, shape, rows, lo, hi, y, c, rho, z, w, stride, dense, H, diagonal, least)
-                if blocked is not None:
-                    H[:, :] = np.linalg.cholesky(H)
-                elif dense:
-                    factorise(H)
-                pairs, stride, memory = 0, 1, _CAREFUL_MEMORY if careful and dense else _MEMORY
-            _direction(g, dense, H, diagonal, S, Y, sy, pairs, q, alpha)
+                smallest = 0.0 if careful else _LEFT_OUT
+                m, _ = curved_rows(kind, shape, y, c, lo, z, stride, smallest, kept, w)
+                few = 4 * stride * m <= n  # then the Hessian is cheap, even from all rows: Newton's method
+                if few and stride > 1:
+                    m, _ = curved_rows(kind, shape, y, c, lo, z, 1, smallest, kept, w)
+                _hessian(rows, kept[:m], w, rho, H, least)
+                factorise(H)
+                pairs, stride, memory = 0, 1, _CAREFUL_MEMORY if careful or few else _MEMORY
+            _direction(g, H, S, Y, sy, pairs, q, alpha)
 
             # Full step first; its margins are computed afresh, so that no rounding builds up over the iterations.
             t, found = 1.0, True
@@ -167,7 +163,7 @@ def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, 
                 if careful:
                     t, found = _armijo(kind, shape, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0)
                 else:
-                    t = _near_root(kind, shape, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t)
+                    t = near_root(kind, shape, y, c, lo, rho, z, z_new, bq, fq, qq, slope_0, slope_t, False)
 
             combine(f_new, -1.0, f, S[pairs])
             combine(g_new, -1.0, g, Y[pairs])
@@ -181,8 +177,3 @@ def minimise(places, ids, blocked, kind, shape, rows, starts, ends, y, c, rhos, 
             elif not found:
                 patience -= 1
         norms[k] = norm if all_finite(f) else np.inf
-
-
-def blocked(d: int) -> bool | None:
-    """Whether LAPACK's factorisation pays, which goes block by block. If not, None: numba then does not compile it."""
-    return True if 256 < d <= DENSE_LIMIT else None

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from numba import types
-from numba.extending import overload
 
-from tacit.core.jit import VECTORISED, vectorised
+from tacit.core.jit import PLAIN, VECTORISED, kernel, overload, vectorised
 
 
 class SparseRows(NamedTuple):
@@ -40,7 +38,9 @@ def stack(blocks: list[np.ndarray | scipy.sparse.sparray]) -> Rows:
     return SparseRows(csr.data, csr.indices.astype(np.uint32), csr.indptr.astype(np.uint64))
 
 
-def _is_sparse(rows: types.Type) -> bool:
+def _is_sparse(rows: Any) -> bool:
+    from numba import types
+
     return isinstance(rows, types.NamedTuple)
 
 
@@ -54,8 +54,13 @@ def add_transposed_times(rows, lo, hi, s, out):  # type: ignore[no-untyped-def]
     raise TypeError("compiled code only")
 
 
-def add_weighted_squares(rows, lo, hi, stride, w, out):  # type: ignore[no-untyped-def]
-    """Lower triangle of out += sum_r w[r - lo] x_r x_r^T over every stride-th row."""
+def add_weighted_squares(rows, kept, w, out):  # type: ignore[no-untyped-def]
+    """Lower triangle of out += sum_k w[k] x_r x_r^T over the rows r = kept[k]."""
+    raise TypeError("compiled code only")
+
+
+def add_squares_times(rows, kept, w, f, out):  # type: ignore[no-untyped-def]
+    """out += sum_k w[k] x_r (x_r.f) over the rows r = kept[k]: each is read twice in a row, from the cache."""
     raise TypeError("compiled code only")
 
 
@@ -64,10 +69,15 @@ def add_weighted_diagonal(rows, lo, hi, w, out):  # type: ignore[no-untyped-def]
     raise TypeError("compiled code only")
 
 
-_inlined: Any = {"nogil": True, "error_model": "numpy", "fastmath": VECTORISED}
+def stored(rows, lo, hi):  # type: ignore[no-untyped-def]
+    """How many numbers these rows have."""
+    raise TypeError("compiled code only")
 
 
-@overload(times, jit_options=_inlined)
+_vectorised: Any = {**PLAIN, "fastmath": VECTORISED}
+
+
+@overload(times, _vectorised)
 def _times(rows, lo, hi, f, out):  # type: ignore[no-untyped-def]
     if _is_sparse(rows):
 
@@ -90,7 +100,7 @@ def _times(rows, lo, hi, f, out):  # type: ignore[no-untyped-def]
     return impl
 
 
-@overload(add_transposed_times, jit_options=_inlined)
+@overload(add_transposed_times, _vectorised)
 def _add_transposed_times(rows, lo, hi, s, out):  # type: ignore[no-untyped-def]
     if _is_sparse(rows):
 
@@ -110,26 +120,26 @@ def _add_transposed_times(rows, lo, hi, s, out):  # type: ignore[no-untyped-def]
     return impl
 
 
-@overload(add_weighted_squares, jit_options=_inlined)
-def _add_weighted_squares(rows, lo, hi, stride, w, out):  # type: ignore[no-untyped-def]
+@overload(add_weighted_squares, _vectorised)
+def _add_weighted_squares(rows, kept, w, out):  # type: ignore[no-untyped-def]
     if _is_sparse(rows):
 
-        def impl(rows, lo, hi, stride, w, out):  # type: ignore[no-untyped-def]
-            for r in range(lo, hi, stride):
-                first = rows.indptr[r]
-                for a in range(first, rows.indptr[r + 1]):
-                    v, line = w[r - lo] * rows.data[a], out[rows.indices[a]]
+        def impl(rows, kept, w, out):  # type: ignore[no-untyped-def]
+            for k in range(len(kept)):
+                first = rows.indptr[kept[k]]
+                for a in range(first, rows.indptr[kept[k] + 1]):
+                    v, line = w[k] * rows.data[a], out[rows.indices[a]]
                     for b in range(first, a + np.uint64(1)):  # indices are sorted: the lower triangle
                         line[rows.indices[b]] += v * rows.data[b]
     else:
 
-        def impl(rows, lo, hi, stride, w, out):  # type: ignore[no-untyped-def]
-            d, n = rows.shape[1], (hi - lo + stride - 1) // stride
+        def impl(rows, kept, w, out):  # type: ignore[no-untyped-def]
+            n, d = len(kept), rows.shape[1]
             x, weighted, square = np.empty((n, d)), np.empty((n, d)), np.empty((d, d))
-            for r in range(n):
+            for k in range(n):
                 for j in range(d):
-                    x[r, j] = rows[lo + r * stride, j]
-                    weighted[r, j] = x[r, j] * w[r * stride]
+                    x[k, j] = rows[kept[k], j]
+                    weighted[k, j] = x[k, j] * w[k]
             np.dot(weighted.T, x, square)
             for i in range(d):
                 for j in range(d):
@@ -138,7 +148,33 @@ def _add_weighted_squares(rows, lo, hi, stride, w, out):  # type: ignore[no-unty
     return impl
 
 
-@overload(add_weighted_diagonal, jit_options=_inlined)
+@overload(add_squares_times, _vectorised)
+def _add_squares_times(rows, kept, w, f, out):  # type: ignore[no-untyped-def]
+    if _is_sparse(rows):
+
+        def impl(rows, kept, w, f, out):  # type: ignore[no-untyped-def]
+            for k in range(len(kept)):
+                first, last, v = rows.indptr[kept[k]], rows.indptr[kept[k] + 1], 0.0
+                for a in range(first, last):
+                    v += rows.data[a] * f[rows.indices[a]]
+                v *= w[k]
+                for a in range(first, last):
+                    out[rows.indices[a]] += v * rows.data[a]
+    else:
+
+        def impl(rows, kept, w, f, out):  # type: ignore[no-untyped-def]
+            for k in range(len(kept)):
+                x, v = rows[kept[k]], 0.0
+                for j in range(len(f)):
+                    v += x[j] * f[j]
+                v *= w[k]
+                for j in range(len(out)):
+                    out[j] += v * x[j]
+
+    return impl
+
+
+@overload(add_weighted_diagonal, _vectorised)
 def _add_weighted_diagonal(rows, lo, hi, w, out):  # type: ignore[no-untyped-def]
     if _is_sparse(rows):
 
@@ -154,6 +190,26 @@ def _add_weighted_diagonal(rows, lo, hi, w, out):  # type: ignore[no-untyped-def
                     out[j] += w[r - lo] * rows[r, j] ** 2
 
     return impl
+
+
+@overload(stored, _vectorised)
+def _stored(rows, lo, hi):  # type: ignore[no-untyped-def]
+    if _is_sparse(rows):
+
+        def impl(rows, lo, hi):  # type: ignore[no-untyped-def]
+            return np.int64(rows.indptr[hi] - rows.indptr[lo])
+    else:
+
+        def impl(rows, lo, hi):  # type: ignore[no-untyped-def]
+            return np.int64((hi - lo) * rows.shape[1])
+
+    return impl
+
+
+@kernel
+def at_once(d):  # type: ignore[no-untyped-def]
+    """How many rows a gradient reads twice in a row: the second time they are still in the cache, dense ones, too."""
+    return max(8, min(256, 32768 // d))
 
 
 @vectorised

@@ -14,8 +14,7 @@ from scipy.special import log_softmax, softmax
 from tacit.core.losses import Multinomial
 from tacit.core.solvers.block import RowStore
 from tacit.core.solvers.rows import Rows
-
-_NEWTON, _HALVINGS = 200, 40  # steps, and tries for each of them: far more than a convex problem takes
+from tacit.core.solvers.truncated_newton import descend, minimise
 
 
 class _Agent(NamedTuple):
@@ -46,49 +45,11 @@ class _Agent(NamedTuple):
         W = P * (U - (P * U).sum(axis=1, keepdims=True))
         return np.asarray((self.X.T @ (self.c * W)).T) + self.rho * V
 
-    def newton_step(self, G: np.ndarray, P: np.ndarray, norm: float) -> np.ndarray:
-        """-H^-1 G by conjugate gradients, the more exactly the nearer the end is."""
-        step, r = np.zeros_like(G), -G
-        q, rr = r.copy(), float((r * r).sum())
-        target = (min(0.1, norm**0.5) * norm) ** 2
-        for _ in range(2 * G.size):
-            if rr <= target:
-                break
-            Hq = self.curved(P, q)
-            curvature = float((q * Hq).sum())
-            if not curvature > 0:  # without l2 and far out, or where numbers are too small for their squares
-                break
-            alpha = rr / curvature
-            step += alpha * q
-            r -= alpha * Hq
-            last, rr = rr, float((r * r).sum())
-            q = r + (rr / last) * q
-        return step
-
-    def minimise(self, F: np.ndarray, tolerance: float) -> tuple[np.ndarray, float]:
-        """Newton's method; ends at the tolerance, or where no step makes the gradient shorter or the value less."""
-        G, P = self.gradient(F)
-        norm = float(np.linalg.norm(G))
-        for _ in range(_NEWTON):
-            if not norm > tolerance:
-                break
-            step, value, t = self.newton_step(G, P, norm), self.value(F), 1.0
-            slope = float((G * step).sum())
-            for _ in range(_HALVINGS):
-                new = F + t * step
-                G_new, P_new = self.gradient(new)
-                norm_new = float(np.linalg.norm(G_new))
-                if norm_new < norm / 2 or self.value(new) < value + 0.1 * t * slope:
-                    break
-                t /= 2
-            else:
-                break
-            F, G, P, norm = new, G_new, P_new, norm_new
-        return F, norm
-
 
 class ClassStore(RowStore):
     """As `RowStore`, for the multinomial loss."""
+
+    compiled = False
 
     def __init__(
         self, loss: Multinomial, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, features: int
@@ -119,10 +80,17 @@ class ClassStore(RowStore):
             out[k] = self._agent(i, rows=rows).gradient(self._model(f[k]))[0].ravel()
         return out
 
+    def curved(self, ids: np.ndarray, f: np.ndarray, v: np.ndarray) -> np.ndarray:
+        out = np.empty((len(ids), self.dimension))
+        for k, i in enumerate(ids):
+            agent = self._agent(i)
+            out[k] = agent.curved(agent.gradient(self._model(f[k]))[1], self._model(v[k])).ravel()
+        return out
+
     def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
         norms = np.empty(len(ids))
         for k, i in enumerate(ids):
-            F, norms[k] = self._agent(i, float(rho[k]), b[k]).minimise(self._model(f[k]), float(aims[k]))
+            F, norms[k] = minimise(self._agent(i, float(rho[k]), b[k]), self._model(f[k]), float(aims[k]))
             f[k] = F.ravel()
         return norms
 
@@ -138,13 +106,7 @@ class ClassStore(RowStore):
     ) -> np.ndarray:
         norms = np.empty(len(ids))
         for k, i in enumerate(ids):
-            agent = self._agent(i, float(rho[k]), b[k])
-            F = self._model(-b[k] / rho[k])
-            for _ in range(int(steps[k]) + 1):
-                G = agent.gradient(F)[0]
-                norms[k] = np.linalg.norm(G)
-                if norms[k] <= limit[k]:
-                    break
-                F = F - step[k] * G
+            agent, F = self._agent(i, float(rho[k]), b[k]), self._model(-b[k] / rho[k])
+            F, norms[k] = descend(agent, F, step[k], int(steps[k]), limit[k])
             f[k] = F.ravel()
         return norms

@@ -42,7 +42,8 @@ __all__ = [
     "mu_lower_bound",
 ]
 
-_BEFORE = {"audit_gaussian": "dvp --rounds 1", "audit_token": "pi-admm", "AUDITS": "NAME"}  # public in version 0.1.0
+# public in version 0.1.0
+_BEFORE = {"audit_gaussian": "dvp --rounds 1", "audit_token": "pi-admm", "AUDITS": "NAME"}  # a method  # nosec B105
 
 
 def __getattr__(name: str) -> Any:

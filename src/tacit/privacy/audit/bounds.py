@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import beta
+from scipy.special import betaincinv, ndtri
 
+from tacit.engines import Local, Workers
 from tacit.errors import InputError
 
 CONFIDENCE = 0.999
-Sampler = Callable[[int, int], np.ndarray]  # (which data set: 0 or 1, first tick) -> (samples,) of a statistic
+Sampler = Callable[[int, int], np.ndarray]  # (which data set: 0 or 1, which batch) -> (samples,) of a statistic
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One batch of runs on each of the two data sets."""
+
+    sample: Sampler
+
+    def __call__(self, batch: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.sample(0, batch), self.sample(1, batch)
+
+
+def seeded_bytes(seed: int, which: int, batch: int) -> Callable[[int], bytes]:
+    """The bits that the noise of a batch is made of. Each batch has its own, so it does not matter where it runs, or
+    which batch came before."""
+    return np.random.default_rng([seed, which, batch]).bytes
 
 
 @dataclass(frozen=True)
@@ -54,8 +71,8 @@ def epsilon_lower_bound(
     True
     """
     miss = (1 - confidence) / 2  # either of the two bounds may fail
-    least = (float(beta.ppf(miss, hits, samples - hits + 1)) if hits else 0.0) - delta
-    most = float(beta.ppf(1 - miss, others + 1, samples - others)) if others < samples else 1.0
+    least = (float(betaincinv(hits, samples - hits + 1, miss)) if hits else 0.0) - delta
+    most = float(betaincinv(others + 1, samples - others, 1 - miss)) if others < samples else 1.0
     return max(0.0, math.log(least / most)) if least > 0 else 0.0
 
 
@@ -65,13 +82,12 @@ def audit(
     batches: int,
     delta: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
+    workers: Workers | None = None,
 ) -> Audited:
     """Fixes the event on the first batches (a fifth), then tests it on fresh ones."""
-    pilots, drawn = max(1, batches // 5), []
-    for t in range(batches):
-        drawn.append((sample(0, t), sample(1, t)))
-        if progress is not None:
-            progress(t + 1, batches)
+    pilots = max(1, batches // 5)
+    with Local(1).open() if workers is None else nullcontext(workers) as at:
+        drawn = at.map(Pair(sample), range(batches), progress)
     pilot, (first, second) = (
         [np.concatenate(parts) for parts in zip(*some, strict=True)] for some in (drawn[:pilots], drawn[pilots:])
     )
@@ -117,7 +133,7 @@ def mu_lower_bound(wrong: int, guesses: int, confidence: float = CONFIDENCE) -> 
     """
     if wrong >= guesses:
         return 0.0
-    return max(0.0, -2 * float(ndtri(beta.ppf(confidence, wrong + 1, guesses - wrong))))
+    return max(0.0, -2 * float(ndtri(betaincinv(wrong + 1, guesses - wrong, confidence))))
 
 
 def batches_of(samples: int) -> tuple[int, int]:

@@ -20,14 +20,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from tacit.engines import Local, Workers
 from tacit.errors import number
 from tacit.privacy.audit.bounds import (
     CONFIDENCE,
     Audited,
+    Pair,
     best_event,
     check_samples,
     epsilon_lower_bound,
@@ -35,7 +39,7 @@ from tacit.privacy.audit.bounds import (
 )
 from tacit.privacy.closed_forms import gaussian_epsilon
 
-Transcripts = Callable[[int], np.ndarray]  # which data set, 0 or 1 -> (runs, numbers), one batch of fresh runs
+Transcripts = Callable[[int, int], np.ndarray]  # which data set, 0 or 1, and which batch -> (runs, numbers)
 Progress = Callable[[int, int], None]  # batches done, batches in all
 
 _FLOOR = 1e-10  # the least deviation that the discriminant believes, over the largest: beyond lie rounding errors
@@ -74,6 +78,15 @@ class Discriminant(NamedTuple):
         return np.asarray(((transcripts - self.centre) / self.unit) @ self.axes @ self.towards)
 
 
+@dataclass(frozen=True)
+class _Scores:
+    transcripts: Transcripts
+    discriminant: Discriminant
+
+    def __call__(self, which: int, batch: int) -> np.ndarray:
+        return self.discriminant.score(self.transcripts(which, batch))
+
+
 def audit_transcripts(
     transcripts: Transcripts,
     *,
@@ -84,44 +97,42 @@ def audit_transcripts(
     minutes: float | None = None,
     progress: Progress | None = None,
     against: str = "",
+    workers: Workers | None = None,
 ) -> Audited:
     """Fixes a guess on pilot runs and tests it on fresh ones.
 
-    transcripts  makes a batch of `size` runs on one of the two data sets
+    transcripts  makes a batch of `size` fresh runs on one of the two data sets
     epsilon      the claim, at delta; with delta = 0 it is not that of a Gaussian mechanism
     samples      fresh runs under each data set; a quarter as many go before
     minutes      or about how long it may take: the pilot runs show how many fresh runs fit in
     progress     is called with the number of batches done and of all
     against      who attacks, where the claim depends on it
+    workers      where the runs happen; by default in this process
     """
     check_samples(samples)
     if minutes is not None:
         number("minutes", minutes)
     tested = math.ceil(samples / size)
     pilots = max(1, math.ceil(tested * _PILOTS / (1 - _PILOTS)))
-    done, begin, batches = 0, time.monotonic(), []
+    begin, pairs, pilot_batch = time.monotonic(), [], Pair(transcripts)
 
-    def batch() -> tuple[np.ndarray, np.ndarray]:
-        nonlocal done
-        pair = transcripts(0), transcripts(1)
-        done += 1
-        if progress is not None:
-            progress(done, pilots + tested)
-        return pair
+    def told(before: int) -> Progress | None:
+        return None if progress is None else lambda k, of: progress(before + k, pilots + tested)
 
-    if minutes is None:
-        batches = [batch() for _ in range(pilots)]
-    else:
-        least = math.ceil(1000 / size)
-        while done < least or time.monotonic() - begin < 60 * minutes * _PILOTS:
-            batches.append(batch())
-        # Fixed before any of the fresh runs is made: to stop by what they show would spoil the confidence.
-        pilots, one = done, (time.monotonic() - begin) / done
-        tested = max(least, math.floor((60 * minutes - (time.monotonic() - begin)) / one))
-    pilot = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-    discriminant = Discriminant.fitted(*pilot)
-    threshold, negated = best_event(*(discriminant.score(each) for each in pilot), delta=delta)
-    fresh = [[discriminant.score(each) for each in batch()] for _ in range(tested)]
+    with Local(1).open() if workers is None else nullcontext(workers) as at:
+        if minutes is None:
+            pairs = at.map(pilot_batch, range(pilots), told(0))
+        else:
+            least = math.ceil(1000 / size)
+            while len(pairs) < least or time.monotonic() - begin < 60 * minutes * _PILOTS:
+                pairs += at.map(pilot_batch, range(len(pairs), len(pairs) + at.jobs), told(len(pairs)))
+            # Fixed before any of the fresh runs is made: to stop by what they show would spoil the confidence.
+            pilots, one = len(pairs), (time.monotonic() - begin) / len(pairs)
+            tested = max(least, math.floor((60 * minutes - (time.monotonic() - begin)) / one))
+        pilot = [np.concatenate(parts) for parts in zip(*pairs, strict=True)]
+        discriminant = Discriminant.fitted(*pilot)
+        threshold, negated = best_event(*(discriminant.score(each) for each in pilot), delta=delta)
+        fresh = at.map(Pair(_Scores(transcripts, discriminant)), range(pilots, pilots + tested), told(pilots))
     first, second = (np.concatenate(parts) for parts in zip(*fresh, strict=True))
     gaussian = delta > 0
     each = 1 - (1 - CONFIDENCE) / (2 if gaussian else 1)

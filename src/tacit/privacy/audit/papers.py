@@ -10,6 +10,7 @@ from tacit.algorithms import DualPerturbedADMM, IncrementalADMM, PrimalPerturbed
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
 from tacit.core.losses import Logistic
+from tacit.engines import Workers
 from tacit.errors import InputError, number
 from tacit.privacy.audit.bounds import Audited
 from tacit.privacy.audit.guess import Progress
@@ -41,6 +42,7 @@ def audit_dual_perturbed(
     samples: int = 40_000,
     minutes: float | None = None,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> Audited:
     """One step of DVP at alpha = epsilon. As printed, it has half the noise."""
     if as_printed and planted:
@@ -48,7 +50,14 @@ def audit_dual_perturbed(
     case = _step(lambda a: DualPerturbedADMM(penalty=_PENALTY, alpha=a, as_printed=as_printed), epsilon)
     source = _Open if as_printed else None
     return audit_run(
-        case, planted=planted, seed=seed, samples=samples, minutes=minutes, progress=progress, source=source
+        case,
+        planted=planted,
+        seed=seed,
+        samples=samples,
+        minutes=minutes,
+        progress=progress,
+        source=source,
+        workers=workers,
     )
 
 
@@ -60,10 +69,13 @@ def audit_primal_perturbed(
     samples: int = 40_000,
     minutes: float | None = None,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> Audited:
     """One step of PVP at alpha = epsilon."""
     case = _step(lambda a: PrimalPerturbedADMM(penalty=_PENALTY, alpha=a), epsilon)
-    return audit_run(case, planted=planted, seed=seed, samples=samples, minutes=minutes, progress=progress)
+    return audit_run(
+        case, planted=planted, seed=seed, samples=samples, minutes=minutes, progress=progress, workers=workers
+    )
 
 
 def audit_gaussian(epsilon: float, *, planted: bool = False, seed: int = 0, samples: int = 40_000) -> Audited:

@@ -25,8 +25,9 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
 from tacit.core.schedule import role
+from tacit.engines import Workers
 from tacit.exchange.listening import Listening
-from tacit.privacy.audit.bounds import Audited, check_samples
+from tacit.privacy.audit.bounds import Audited, check_samples, seeded_bytes
 from tacit.privacy.audit.guess import Progress, audit_transcripts
 from tacit.privacy.noise import LawName, Noise, SecureNoise
 from tacit.privacy.plan import Facts
@@ -96,8 +97,28 @@ class Case:
 class HalfTheNoise(SecureNoise):
     """A bug to catch."""
 
-    def _rounded(self, law: LawName, value: np.ndarray, base: np.ndarray, scale: float, step: float) -> np.ndarray:
+    def _rounded(
+        self, law: LawName, value: np.ndarray, base: np.ndarray, scale: np.ndarray, step: np.ndarray
+    ) -> np.ndarray:
         return super()._rounded(law, value, base, scale / 2, step)
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """Runs of a case, a batch at a time. A run has its own source of noise."""
+
+    case: Case
+    size: int
+    seed: int
+    source: Callable[..., Noise]
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        return [self.case.problem(which, self.size) for which in (0, 1)]
+
+    def __call__(self, which: int, batch: int) -> np.ndarray:
+        noise = self.source(random_bytes=seeded_bytes(self.seed, which, batch))
+        return self.case.transcripts(self.problems[which], noise)
 
 
 def audit_run(
@@ -108,25 +129,25 @@ def audit_run(
     samples: int = 40_000,
     minutes: float | None = None,
     progress: Progress | None = None,
-    source: Callable[[Callable[[int], bytes]], Noise] | None = None,
+    source: Callable[..., Noise] | None = None,
+    workers: Workers | None = None,
 ) -> Audited:
     """Runs the case with `SecureNoise` on both data sets and reports a lower bound on epsilon.
 
     planted   with a bug that the audit should catch: half the noise
     seed      of the bits that the noise is made of, so that an audit can be repeated
-    samples, minutes, progress   as in `audit_transcripts`
-    source    makes another noise from a source of bytes
+    samples, minutes, progress, workers   as in `audit_transcripts`
+    source    makes another noise, from `random_bytes`
     """
     check_samples(samples)
-    make = source or ((lambda b: HalfTheNoise(random_bytes=b)) if planted else (lambda b: SecureNoise(random_bytes=b)))
-    bits, size = np.random.default_rng(seed).bytes, min(_SIZE, samples // 5)
-    problems = [case.problem(which, size) for which in (0, 1)]
+    size = min(_SIZE, samples // 5)
     return audit_transcripts(
-        lambda which: case.transcripts(problems[which], make(bits)),  # a run has its own source of noise
+        _Batches(case, size, seed, source or (HalfTheNoise if planted else SecureNoise)),
         size=size,
         epsilon=case.epsilon,
         delta=case.delta,
         samples=samples,
         minutes=minutes,
         progress=progress,
+        workers=workers,
     )

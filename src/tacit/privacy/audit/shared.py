@@ -13,8 +13,7 @@ data set by a linear discriminant that pilot runs have fixed: it knows nothing a
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from itertools import count
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,11 @@ from tacit.core.losses import HuberHinge
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
+from tacit.engines import Workers
 from tacit.errors import InputError, whole
 from tacit.exchange.totals import SecretSharedTotals, TotalInbox
 from tacit.privacy.accounting import gaussian_steps
-from tacit.privacy.audit.bounds import Audited, check_samples
+from tacit.privacy.audit.bounds import Audited, check_samples, seeded_bytes
 from tacit.privacy.audit.guess import Progress, audit_transcripts
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import LawName, Noise, Scale, SecureNoise, SeededNoise
@@ -61,6 +61,7 @@ def audit_shared(
     samples: int = 40_000,
     minutes: float | None = None,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> Audited:
     """Some rounds of shared-descent at (epsilon, delta), against `colluders` of the members; by default the most that
     are fewer than half.
@@ -92,21 +93,8 @@ def audit_shared(
     if bug == "variance":
         assert algorithm.deviation is not None
         algorithm = replace(algorithm, deviation=algorithm.deviation * math.sqrt(1 - colluders / members))
-    bits, batches = np.random.default_rng(seed).bytes, count()
-
-    def transcripts(which: int) -> np.ndarray:
-        noise: Noise = SeededNoise(seed)
-        if bug == "share":
-            noise = _Forgotten(seed, runs.size)
-        elif bug == "rounding":
-            noise = _Coarse(seed)
-        elif bug is None and secure:
-            noise = SecureNoise(random_bytes=bits)
-        # Seeded streams of two batches, and of the two data sets, must not coincide.
-        return runs.seen(algorithm, noise, which, next(batches) * rounds)
-
     return audit_transcripts(
-        transcripts,
+        _Seen(runs, algorithm, seed, bug, secure),
         size=runs.size,
         epsilon=epsilon,
         delta=delta,
@@ -114,7 +102,30 @@ def audit_shared(
         minutes=minutes,
         progress=progress,
         against=f"{colluders} of the {members} members together",
+        workers=workers,
     )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the coalition sees, a batch of runs at a time."""
+
+    runs: Runs
+    algorithm: SummedGradientDescent
+    seed: int
+    bug: str | None
+    secure: bool
+
+    def __call__(self, which: int, batch: int) -> np.ndarray:
+        noise: Noise = SeededNoise(self.seed)
+        if self.bug == "share":
+            noise = _Forgotten(self.seed, self.runs.size)
+        elif self.bug == "rounding":
+            noise = _Coarse(self.seed)
+        elif self.bug is None and self.secure:
+            noise = SecureNoise(random_bytes=seeded_bytes(self.seed, which, batch))
+        # Seeded streams of two batches, and of the two data sets, must not coincide.
+        return self.runs.seen(self.algorithm, noise, which, (2 * batch + which) * self.runs.rounds)
 
 
 class Runs(Blocks):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
 from tacit.core.problem import Problem
-from tacit.privacy.audit.bounds import Audited, Sampler, audit, batches_of
+from tacit.engines import Workers
+from tacit.privacy.audit.bounds import Audited, audit, batches_of, seeded_bytes
 from tacit.privacy.audit.guess import Progress
 from tacit.privacy.events import Pure
 from tacit.privacy.laws import law_within
@@ -22,6 +27,7 @@ def audit_solver(
     seed: int = 0,
     samples: int = 40_000,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> Audited:
     """One minimiser of an objective with a noisy linear term, where the solver starts from a public point and stops at
     a gradient norm of 0.01.
@@ -32,9 +38,8 @@ def audit_solver(
     (0), which does not. A result inside the gap of one data set reveals the other.
     """
     size, batches = batches_of(samples)
-    bits = np.random.default_rng(seed).bytes
-    noise = Unmasked(random_bytes=bits) if planted else SecureNoise(random_bytes=bits)
-    return audit(one_minimiser(epsilon, _TOLERANCE, noise, size), epsilon, batches, progress=progress)
+    sample = OneMinimiser(epsilon, _TOLERANCE, size, seed, Unmasked if planted else SecureNoise)
+    return audit(sample, epsilon, batches, progress=progress, workers=workers)
 
 
 class Unmasked(SecureNoise):
@@ -44,28 +49,37 @@ class Unmasked(SecureNoise):
         return value
 
 
-def one_minimiser(epsilon: float, tolerance: float, noise: Noise, size: int) -> Sampler:
-    """1/distance from the start to the release of one minimiser that costs epsilon."""
-    problems = [
-        Problem([(np.array([[row]]), [1.0])] * size, scale=0.02, l2=0.01, tolerance=tolerance) for row in (1.0, 0.0)
-    ]
-    start, one = np.zeros((size, 1)), np.ones((size, 1))
-    law = law_within(problems[0], Pure(epsilon), weight=start, factor=one)
+@dataclass(frozen=True)
+class OneMinimiser:
+    """1/distance from the start to the release of one minimiser that costs epsilon, for a batch of runs."""
 
-    def sample(which: int, t: int) -> np.ndarray:
+    epsilon: float
+    tolerance: float
+    size: int
+    seed: int
+    source: Callable[..., Noise]
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """On either data set."""
+        return [
+            Problem([(np.array([[row]]), [1.0])] * self.size, scale=0.02, l2=0.01, tolerance=self.tolerance)
+            for row in (1.0, 0.0)
+        ]
+
+    def __call__(self, which: int, batch: int) -> np.ndarray:
+        start, one = np.zeros((self.size, 1)), np.ones((self.size, 1))
         release = objective_perturbed(
-            problems[which],
-            noise,
-            law,
+            self.problems[which],
+            self.source(random_bytes=seeded_bytes(self.seed, which, batch)),
+            law_within(self.problems[0], Pure(self.epsilon), weight=start, factor=one),
             linear=start,
             weight=start,
             centre=start,
             start=start,
             factor=one,
-            ids=np.arange(size),
-            t=2 * t + which,
+            ids=np.arange(self.size),
+            t=2 * batch + which,
         )
         moved = np.abs(release.value[:, 0])
         return np.divide(1, moved, out=np.zeros_like(moved), where=moved > 0)  # zero if it is the start itself
-
-    return sample

@@ -1,11 +1,13 @@
 """What a ledger consists of: rows, each of which holds the hash of the row before it.
 
-kind     run, tick   body
-cap      "", 0       epsilon, delta; when, who set it and why
-file     "", 0       a file of the population's records that was used first: when; digest, rows, cohorts
-run      run, 0      when; method and title; digest and cohorts of the records that it uses
-reserve  run, tick   the event that a release costs
-payload  run, tick   the bytes that leave
+The kinds of rows:
+
+    kind     run, tick   body
+    cap      "", 0       epsilon, delta; when, who set it and why
+    file     "", 0       a file of the population's records that was used first: when; digest, rows, cohorts
+    run      run, 0      when; method and title; digest and cohorts of the records that it uses
+    reserve  run, tick   the event that a release costs
+    payload  run, tick   the bytes that leave
 """
 
 from __future__ import annotations

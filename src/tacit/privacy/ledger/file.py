@@ -145,7 +145,8 @@ class LedgerFile:
     def rows_after(self, number: int) -> list[Entry]:
         """The rows after that number, all at one moment; without hashes, and payloads without their bytes."""
         body = "CASE kind WHEN 'payload' THEN x'' ELSE body END"
-        query = f"SELECT number, kind, run, tick, {body}, '', '' FROM entries WHERE number > ? ORDER BY number"
+        what = f"number, kind, run, tick, {body}, '', ''"
+        query = f"SELECT {what} FROM entries WHERE number > ? ORDER BY number"  # `what` is written here  # nosec B608
         return [Entry._make(row) for row in self.rows(query, number)]
 
     def find(self, kind: str, run: str, tick: int) -> Entry | None:

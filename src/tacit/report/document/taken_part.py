@@ -82,8 +82,8 @@ def _ledgers(participant: Participant) -> list[str]:
     if participant.books is None:
         return []
     for j in federation.graph.neighbours(participant.me):
-        name, certificate = federation.names[j], federation.members[j].certificate
-        shown = participant.books.of_run(certificate, federation.run)
+        name = federation.names[j]
+        shown = participant.books.of_run(federation.certificate(name), federation.run)
         if "newest" not in shown:
             found.append(f"{name} has shown no ledger.")
         if "before" in shown:

@@ -1,0 +1,190 @@
+"""Damage to a store is noticed: single bits that change, files that are lost, old copies, stores of another version.
+
+`TACIT_FLIPS=2000 pytest tests/agent/test_journal.py -k flipped` flips more bits, and prints what came of them.
+"""
+
+import os
+import random
+import re
+import shutil
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tacit.agent.heard import Chain
+from tacit.agent.store import Store, status
+from tacit.errors import Over, TacitError
+from tacit.privacy.events import Pure
+
+FLIPS = int(os.environ.get("TACIT_FLIPS", "60"))
+RUN, RNG = "ab" * 32, np.random.default_rng(3)
+BEATS = [
+    ("not started", {}),
+    ("computing", {"birch": 12.5, "cedar": None}),
+    ("waiting for birch", {"birch": 13.5, "cedar": 4.0}),
+]
+FILES = ("", "-wal", "-head", "-state0", "-state1")
+
+
+def opened(path):
+    return Store(path, RUN, "alder", 40)
+
+
+def spoken(store, tick):
+    state = {"f": np.full((1, 40), tick + 0.5), "dual": np.arange(40.0).reshape(1, 40) * tick}
+    message = random.Random(tick).randbytes(1200)
+    store.commit(tick, state, message, Pure(0.25), {"birch": Chain(tick, bytes(31) + bytes([tick]))})
+
+
+def content(path):
+    """All that can be read. Of the heartbeats, only the last is kept, and a -wal file that is damaged at its end may
+    show one before: each is a true one."""
+    with closing(opened(path)) as store:
+        tick, arrays = store.state()
+        parts = ("secret", "releases", "heard", "keys", "met", "failure", "without", "left_at", "absences")
+        found = {name: value() if callable(value := getattr(store, name)) else value for name in parts}
+        found |= {name: array.tolist() for name, array in arrays.items()}
+        found |= {"tick": tick, "messages": [store.message(t) for t in range(40)]}
+        found |= {"near": (store.finished_neighbours(), store.notified_neighbours())}
+    seen = status(path)
+    assert (seen.doing, seen.peers) in BEATS
+    return found | {"status": replace(seen, heartbeat=None, doing="", peers={})}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """The files that a process leaves when it is killed: part of its commits is in the -wal file alone."""
+    folder = tmp_path_factory.mktemp("killed")
+    path = folder / "alder.store"
+    store = opened(path)
+    for k in (0, 2):
+        store.keep_key(k, b"key%d" % k * 9)
+        store.keep_met({k: b"met%d" % k * 9})
+    for tick in range(25):
+        spoken(store, tick)
+        if tick == 14:
+            store.heartbeat(BEATS[1][1], BEATS[1][0])
+            store._journal._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.mark_finished("birch")
+    store.heartbeat(BEATS[2][1], BEATS[2][0])
+    copied = tmp_path_factory.mktemp("copied")
+    for part in FILES:
+        shutil.copy(f"{path}{part}", copied)
+    store.close()
+    return copied
+
+
+def restored(killed, folder):
+    folder.mkdir()
+    for part in FILES:
+        shutil.copy(killed / f"alder.store{part}", folder)
+    return folder / "alder.store"
+
+
+def outcome(path, before, after, where):
+    """What the store says about its damage; None if there is nothing to say about."""
+    try:
+        assert content(path) == before, where
+        with closing(opened(path)) as store:
+            spoken(store, 25)
+        assert content(path) == after, f"{where}, after a commit"
+    except TacitError as error:
+        return str(error)
+
+
+def test_no_flipped_bit_is_silent(killed, tmp_path, capsys):
+    """Either it is named in one line, or everything that is read, and read after one more commit, is as it was."""
+    sound = restored(killed, tmp_path / "sound")
+    before = content(sound)
+    with closing(opened(sound)) as store:
+        spoken(store, 25)
+    after = content(sound)
+    assert before != after
+    rng, seen = random.Random(8), Counter()
+    sizes = [(part, (killed / f"alder.store{part}").stat().st_size) for part in FILES]
+    for number in range(FLIPS):
+        path = restored(killed, tmp_path / str(number))
+        (part,) = rng.choices([part for part, _ in sizes], [size for _, size in sizes])
+        with open(f"{path}{part}", "r+b") as file:
+            at = rng.randrange(dict(sizes)[part])
+            file.seek(at)
+            (byte,) = file.read(1)
+            file.seek(at)
+            file.write(bytes([byte ^ (1 << rng.randrange(8))]))
+        named = outcome(path, before, after, f"{part} at {at}")
+        assert named is None or re.fullmatch(r".* (is damaged|is an old copy|cannot be used).*", named), named
+        seen[part or "main", "harmless" if named is None else "named"] += 1
+        shutil.rmtree(path.parent)
+    assert seen.total() == FLIPS
+    with capsys.disabled():
+        if FLIPS > 1000:
+            for (part, what), count in sorted(seen.items()):
+                print(f"\n{part}: {what} {count}", end="")
+
+
+@pytest.mark.parametrize("part", ["", "-wal", "-head", "-state0"])
+def test_a_file_that_is_lost_is_named(killed, tmp_path, part):
+    path = restored(killed, tmp_path / "here")
+    os.unlink(f"{path}{part}")
+    before = sorted(each.name for each in path.parent.iterdir())
+    with pytest.raises(Over, match=r"is lost|is damaged|is an old copy"):
+        opened(path)
+    # Nothing is made in its place that would hide the file when it is put back.
+    now = [each.name for each in sorted(path.parent.iterdir()) if each.stat().st_size and each.suffix != ".store-shm"]
+    assert now == before
+    shutil.copy(killed / f"alder.store{part}", path.parent)
+    assert content(path)["tick"] == 24
+
+
+def test_an_old_copy_is_named(killed, tmp_path):
+    path = restored(killed, tmp_path / "here")
+    with closing(opened(path)) as store:
+        spoken(store, 25)
+    shutil.copy(killed / "alder.store", path)  # as the checkpoint after tick 14 had it
+    with pytest.raises(Over, match=r"old copy, or its end is damaged: it has \d+ entries"):
+        opened(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM journal WHERE entry = 9",
+        "DELETE FROM journal WHERE entry > 60",
+        "UPDATE journal SET key = '30' WHERE entry = 9",
+        "UPDATE journal SET kind = 'met' WHERE kind = 'key'",
+        "UPDATE journal SET body = (SELECT body FROM journal WHERE kind = 'release' AND key = '3'), hashed ="
+        " (SELECT hashed FROM journal WHERE kind = 'release' AND key = '3') WHERE kind = 'release' AND key = '4'",
+    ],
+)
+def test_entries_cannot_be_dropped_renamed_or_exchanged(killed, tmp_path, change):
+    path = restored(killed, tmp_path / "here")
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert db.execute(change).rowcount > 0
+    with pytest.raises(Over, match=r"is damaged|is an old copy"):
+        opened(path)
+
+
+def test_damage_while_the_agent_runs_is_noticed_when_a_message_is_read(tmp_path):
+    with closing(opened(tmp_path / "alder.store")) as store:
+        spoken(store, 0)
+        with closing(sqlite3.connect(tmp_path / "alder.store", isolation_level=None)) as db:
+            db.execute("UPDATE journal SET body = zeroblob(1200) WHERE kind = 'release'")
+        with pytest.raises(Over, match="the release 0 does not fit its digest; nothing was sent"):
+            store.message(0)
+
+
+def test_a_store_of_the_former_version_is_refused_and_left_as_it_is(tmp_path):
+    path = tmp_path / "alder.store"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE run (run TEXT NOT NULL, member TEXT NOT NULL, rounds INTEGER NOT NULL)")
+        db.execute("CREATE TABLE releases (tick INTEGER PRIMARY KEY, message BLOB NOT NULL, event TEXT NOT NULL)")
+        db.commit()
+    raw = path.read_bytes()
+    for read in (opened, status):
+        with pytest.raises(Over, match=r"was written by tacit 0\.1: finish that run with that version"):
+            read(path)
+    assert path.read_bytes() == raw

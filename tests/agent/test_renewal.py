@@ -1,0 +1,581 @@
+"""A new key without a new run: what a renewal lets its member do, and what nobody can do with an old key or a lie."""
+
+import asyncio
+import base64
+import json
+import logging
+import shutil
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import agent_network
+import finished_run
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from finished_run import PRIVATE
+from test_absence import Witnesses, loop_of, participant_of
+from test_transport import Rehearsed, call
+
+from tacit.agent import absence, federation, identity, meeting, renewal, verdict
+from tacit.agent.books import Heads
+from tacit.agent.certificate import collected, examined
+from tacit.agent.delivery import _USE, Sums
+from tacit.agent.federation import Federation
+from tacit.agent.identity import Identity, canonical_certificate, fingerprint
+from tacit.agent.renewal import NEXT
+from tacit.agent.run_keys import signed_text
+from tacit.agent.store import Store
+from tacit.agent.succession import changes
+from tacit.agent.transport import Peer, Server
+from tacit.agent.wire import BadMessage
+from tacit.agent.wire_pb2 import Greeting, Key, Met, Question
+from tacit.errors import InputError, Over
+from tacit.exchange.keys import KeyPair
+from tacit.privacy import filters
+from tacit.privacy.ledger import Ledger
+
+identities, network = agent_network.identities, agent_network.network  # fixtures
+ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
+
+
+@pytest.fixture
+def renewed(identities, tmp_path):
+    """Makes a statement of a member, and its new identity. The folder that other tests use stays as it is."""
+
+    def make(name, overlap=0.0, of=None):
+        home = tmp_path / f"{name} {len(list(tmp_path.glob(f'{name} *')))}"
+        shutil.copytree(of or identities / name, home)
+        made = renewal.begin(home, 30, overlap)
+        new = Identity.load(home / NEXT)
+        renewal.finish(home, made)
+        return made, new, home
+
+    return make
+
+
+def knowing(agreed, *renewals, **changed):
+    """The federation of a member that has accepted these renewals."""
+    made = replace(agreed, renewals=renewals, **changed)
+    if "setting" in agreed.__dict__:  # of the test's own
+        made.__dict__["setting"] = agreed.setting
+    return made
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Lets days pass."""
+
+    class Clock(datetime):
+        moved = timedelta(0)
+
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + cls.moved
+
+    monkeypatch.setattr(federation, "datetime", Clock)
+    return Clock
+
+
+# The statement, and the chain
+
+
+def test_the_run_stays_the_same_run(network, renewed):
+    agreed = network("broadcast").federation
+    first, second, home = renewed("alder")
+    then, _, _ = renewed("alder", of=home)
+    after = knowing(agreed, then, first)  # in any order
+    assert after.run == agreed.run
+    assert after.parts == agreed.parts
+    assert Federation.from_toml(after.to_toml()).certificates("alder") == (
+        *(agreed.members[ALDER].certificate, second.certificate, then.new),
+    )
+    assert (agreed.renewed, len(after.renewed)) == (b"", 16)
+
+
+def test_what_counts_when(network, renewed):
+    agreed, now = network("broadcast").federation, datetime.now(UTC)
+    first, _, home = renewed("alder", overlap=10)
+    then, _, _ = renewed("alder", overlap=2, of=home)
+    after = knowing(agreed, first, then)
+
+    def counts(federation, day):
+        return [federation.certificates("alder").index(c) for c in federation.accepted("alder", now + timedelta(day))]
+
+    assert [counts(knowing(agreed, first), day) for day in (1, 9, 11)] == [[0, 1], [0, 1], [1]]
+    assert [counts(after, day) for day in (1, 3, 11)] == [[0, 1, 2], [2], [2]]  # the last word is the newest one
+    alder = replace(agreed.members[ALDER], certificate=first.new)
+    later = knowing(replace(agreed, members=(alder, *agreed.members[1:])), first, then)
+    assert counts(later, 1) == [1, 2]  # what came before the agreed certificate is history
+    assert counts(knowing(agreed, first, then, revoked=frozenset([fingerprint(then.old)])), 1) == []
+
+
+def test_a_next_version_without_renewals_says_so(network, renewed):
+    agreed = network("broadcast").federation
+    made, _, _ = renewed("alder")
+    before = knowing(agreed, made)
+    alder = replace(agreed.members[ALDER], certificate=made.new)
+    after = knowing(replace(agreed, members=(alder, *agreed.members[1:])), made)
+    assert changes(before, after) == []
+    (line,) = changes(before, replace(after, renewals=()))
+    assert line.startswith("renewals of alder are missing")
+
+
+def test_the_dates_of_a_revoked_member_do_not_matter(network, renewed, monkeypatch):
+    agreed = network("broadcast").federation
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(800)
+
+    monkeypatch.setattr(identity, "datetime", Clock)
+    with pytest.raises(InputError, match="the certificate of alder expired"):
+        agreed.check_dates()
+    agreed.refusing(fingerprint(member.certificate) for member in agreed.members).check_dates()
+
+
+def test_forged_statements(renewed, identities):
+    made, new, _ = renewed("alder", overlap=5)
+    birch, other = Identity.load(identities / "birch"), Identity.made("alder", 30)
+
+    def signed(who, old=made.old, new=made.new, until=made.until):
+        return base64.b64encode(who.sign(renewal._signed(old, new, until))).decode()
+
+    later = (made.ends + timedelta(1)).isoformat()
+    for changed, complaint in (
+        ({"signature": signed(birch)}, "is not signed with the old key"),  # by another member
+        ({"signature": signed(new)}, "is not signed with the old key"),
+        ({"signature": ""}, "is not signed with the old key"),
+        ({"new": other.certificate, "possession": signed(other, new=other.certificate)}, "with the old key"),
+        ({"possession": signed(other)}, "is not signed with the new key"),
+        ({"until": later}, "is not signed with the old key"),
+        ({"until": "soon"}, "until is a time in UTC"),
+        ({"until": "2999-01-01T00:00:00+00:00"}, "it expires before"),
+        ({"new": birch.certificate}, "is about a certificate of birch"),
+        ({"member": "birch"}, "is about a certificate of alder"),
+        ({"new": made.old}, "must have a new key"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            replace(made, **changed)
+    text = made.to_toml()
+    for one, two in (('"alder"', '"elm"'), ("until = ", "since = "), ("[[renewals]]", "[renewals]")):
+        path = Path(renewed("alder")[2]) / "statement"
+        path.write_text(text.replace(one, two, 1))
+        with pytest.raises(InputError):
+            renewal.read(path)
+
+
+def test_certificates_that_no_identity_has(network):
+    """TLS would let in whoever has a certificate signed by a key that may sign, and knows few curves."""
+    birch = network("broadcast").federation.members[BIRCH]
+    usage = x509.KeyUsage(True, *[False] * 4, True, *[False] * 3)  # with key_cert_sign
+    for curve, extensions, complaint in (
+        (ec.SECP256R1(), [], "may sign other certificates"),
+        (ec.SECP256R1(), [usage], "may sign other certificates"),
+        (ec.SECP256K1(), [], "has no elliptic-curve key"),
+    ):
+        key, now = ec.generate_private_key(curve), datetime.now(UTC)
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "birch")])
+        made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(30), extensions=[])
+        for each in extensions:
+            made = made.add_extension(each, critical=True)
+        with pytest.raises(InputError, match=complaint):
+            replace(birch, certificate=canonical_certificate(made.sign(key, hashes.SHA256())))
+    raw = x509.load_pem_x509_certificate(birch.certificate.encode()).public_bytes(serialization.Encoding.DER)
+    flipped = base64.encodebytes(raw[:-1] + bytes([raw[-1] ^ 1])).decode()
+    with pytest.raises(InputError, match="the certificate of birch is damaged"):
+        replace(birch, certificate=f"-----BEGIN CERTIFICATE-----\n{flipped}-----END CERTIFICATE-----\n")
+
+
+def test_statements_that_make_no_chain(network, renewed):
+    agreed = network("broadcast").federation
+    first, _, home = renewed("alder")
+    then, _, home = renewed("alder", of=home)
+    last, _, _ = renewed("alder", of=home)
+    fork, _, _ = renewed("alder")
+    for statements, complaint in (
+        ((first, fork), "two renewals of one certificate of alder"),  # somebody has copied the folder, or the key
+        ((first, first), "twice"),  # a replay
+        ((first, then, first), "twice"),
+        ((first, last), "not one chain"),
+        ((then,), "not one chain"),  # a replay of a statement that does not begin here
+    ):
+        with pytest.raises(InputError, match=complaint):
+            knowing(agreed, *statements)
+    with pytest.raises(InputError, match="alder, which is not a member"):
+        replace(agreed.without(["alder"]), agreed=None, renewals=(first,))
+    assert agreed.without(["birch"]).certificates("alder") == (first.old,)
+    assert knowing(agreed, first).without(["birch"]).accepted("alder") == (first.new,)
+
+
+def test_a_second_try_gives_the_same_statement_and_an_interrupted_change_can_be_finished(identities, tmp_path):
+    home = tmp_path / "alder"
+    shutil.copytree(identities / "alder", home)
+    before = Identity.load(home)
+    (home / "next.draft").mkdir()  # of a process that died before anybody saw the statement
+    (home / "next.draft" / "key.pem").write_text("half a k")
+    made = renewal.begin(home, 30, 1)
+    assert renewal.begin(home, 700, 50) == made == renewal.waiting(home)
+    assert Identity.load(home) == before
+    with pytest.raises(InputError, match="another renewal"):
+        renewal.finish(home, renewal.begin(_copy(identities, tmp_path), 30, 1))
+    (home / NEXT / "key.pem").replace(home / "elsewhere")
+    for damage in (lambda: None, lambda: (home / NEXT / "key.pem").write_text("half a k")):  # the old key stays
+        damage()
+        with pytest.raises(InputError, match="does not have the new key"):
+            renewal.finish(home, made)
+        assert Identity.load(home) == before
+    (home / NEXT / "key.pem").unlink()
+    (home / "elsewhere").replace(home / "key.pem")  # and no further
+    (home / "population.key").write_text(before.population_key.hex())
+    with pytest.raises(InputError, match="if a renewal was interrupted"):
+        Identity.load(home)
+    for _ in range(2):
+        renewal.finish(home, made)
+    after = Identity.load(home)
+    assert (after.certificate, after.population_key) == (made.new, before.population_key)
+    assert not (home / NEXT).exists()
+    (home / "population.key").write_text("lost")
+    with pytest.raises(InputError, match="damaged"):
+        Identity.load(home)
+
+
+def _copy(identities, tmp_path):
+    return Path(shutil.copytree(identities / "alder", tmp_path / "copy"))
+
+
+# In a run
+
+
+def test_a_renewal_in_the_middle_of_a_run(tmp_path, short_recipes):
+    """The run goes on where it was, has paid once, and its certificate holds: with the old key's report, too."""
+    identities, agreed = finished_run.agree(tmp_path, PRIVATE)
+    old = identities["alder"]
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(name, done):
+        if (name, done) == ("alder", 3):
+            raise StoppedError
+
+    def said():
+        path = tmp_path / f"alder.{agreed.run[:8]}.store"
+        with closing(Store(path, agreed.run, "alder", agreed.rounds)) as store:
+            return [message for _, message, _ in store.releases()]
+
+    with pytest.raises(StoppedError):
+        finished_run.live(tmp_path, agreed, identities, watch=stop)
+    before = said()
+    assert 0 < len(before) < agreed.rounds
+    made = renewal.begin(tmp_path / "alder", 30, 0)
+    renewal.finish(tmp_path / "alder", made)
+    after = knowing(agreed, made)
+    finished_run.live(tmp_path, after, identities | {"alder": Identity.load(tmp_path / "alder")})
+    assert said()[: len(before)] == before
+    assert after.run == agreed.run
+    for name in finished_run.NAMES:
+        with Ledger(tmp_path / f"{name}.ledger", cost=filters.epsilon) as ledger:
+            assert [run.run for run in ledger.runs()] == [agreed.run]
+    reports = [json.loads((tmp_path / f"{name}.report.json").read_text()) for name in finished_run.NAMES]
+    found = examined(collected(after, reports))
+    assert found.faults == []
+    plain = verdict.as_plain(found)
+    assert {each["name"]: each["fingerprint"] for each in plain["signed_by"]}["alder"] == fingerprint(made.new)
+    assert any("keys that it has renewed" in line for line in plain["believed"])
+    assert [str(fault) for fault in examined(collected(agreed, reports)).faults]  # without the statement
+
+    def by_the_old_key(**changed):
+        report = reports[0]["report"] | changed
+        signature = base64.b64encode(old.sign(finished_run.canonical(report))).decode()
+        return examined(collected(after, [{"report": report, "signature": signature}, *reports[1:]])).faults
+
+    (fault,) = by_the_old_key()
+    assert str(fault) == "reports.alder.signature: alder had renewed this certificate when the report was written"
+    assert by_the_old_key(written=(made.ends - timedelta(seconds=1)).isoformat()) == []  # the thief lies about the time
+
+
+def test_an_old_key_has_no_vote(network, identities, renewed):
+    """dogwood's neighbours are cedar and elm. Whoever has cedar's old key cannot help elm to have dogwood left out."""
+    net = network("going on")
+    agreed, by = net.federation, Witnesses(net.federation, identities)
+    made, new, _ = renewed("cedar")
+    still, _, _ = renewed("cedar", overlap=5)
+    false = by(CEDAR, DOGWOOD, 10)
+    true = absence.Absence(witness=CEDAR, absent=DOGWOOD, tick=10)
+    true.signature = new.sign(absence._signed(agreed, true))
+
+    def proven(statement, after):
+        async def asked():
+            participant = replace(participant_of(net, ALDER, identities), federation=after)
+            agent = loop_of(participant, tick=10)
+            agent.greeted("elm", by.greeting(ELM, by(ELM, DOGWOOD, 10), statement))
+            return agent.liveness.absences.proven("dogwood")
+
+        return asyncio.run(asked())
+
+    revoked = frozenset([fingerprint(made.new)])
+    assert [proven(false, knowing(agreed, *each)) for each in ((), (still,), (made,))] == [True, True, False]
+    assert [proven(true, after) for after in (knowing(agreed, made), knowing(agreed, made, revoked=revoked))] == [
+        *(True, False),
+    ]
+    with pytest.raises(BadMessage, match="cedar has not signed"):
+        proven(true, agreed)  # who has not got the statement cannot know
+    absence.check_left(
+        knowing(agreed, made), [], ["dogwood"], [each.SerializeToString() for each in (by(ELM, DOGWOOD, 10), false)]
+    )
+
+
+def test_why_a_run_was_left_is_told_with_the_new_key(network, identities, renewed):
+    """A member that comes late gets elm's statement from before its renewal, and can count it."""
+    net = network("going on")
+    agreed, by = net.federation, Witnesses(net.federation, identities)
+    made, new, _ = renewed("elm")
+    after = knowing(agreed, made)
+    statements = [by(i, DOGWOOD, 3) for i in (CEDAR, ELM)]
+
+    async def told():
+        elm = replace(participant_of(net, ELM, identities), federation=after, identity=new)
+        elm.store.go_on(["dogwood"], 3, [each.SerializeToString() for each in statements])
+        return list(loop_of(elm.present()).greeting("alder").absences)
+
+    found = {each.witness: absence.signed_with(after, each) for each in asyncio.run(told())}
+    assert found == {CEDAR: agreed.members[CEDAR].certificate, ELM: new.certificate}
+
+
+def test_an_old_key_cannot_stand_between_two_members(network, identities, renewed):
+    """alder and cedar are not neighbours: birch, which has stolen cedar's old key, hands on a key of its own."""
+    net = network("secret-shared")
+    made, new, _ = renewed("cedar")
+    alder, cedar = (participant_of(net, i, identities) for i in (ALDER, CEDAR))
+    after = knowing(alder.federation, made)
+    public, own = KeyPair().public, KeyPair().public
+    text, mine = (signed_text(cedar, _USE, CEDAR, each) for each in (own, public))
+    right, stale = (Key(member=CEDAR, public=own, signature=who.sign(text)) for who in (new, cedar.identity))
+    stolen = Key(member=CEDAR, public=public, signature=cedar.identity.sign(mine))
+    delivery = Sums(replace(alder, federation=after), {})
+    for key in (stolen, stale):
+        delivery.take_key(key)
+        assert CEDAR not in delivery._keys.known
+    delivery.take_key(right)
+    delivery.take_key(stolen)
+    assert delivery._keys.known[CEDAR].public == own
+
+
+def test_a_key_that_was_taken_before_a_renewal_is_handed_on_with_the_new_signature(network, identities, renewed):
+    net = network("secret-shared")
+    made, new, _ = renewed("cedar")
+    alder, cedar = (participant_of(net, i, identities) for i in (ALDER, CEDAR))
+    own = KeyPair().public
+    text = signed_text(cedar, _USE, CEDAR, own)
+    Sums(alder, {}).take_key(Key(member=CEDAR, public=own, signature=cedar.identity.sign(text)))
+    delivery = Sums(replace(alder, federation=knowing(alder.federation, made)), {})  # after a restart
+    newly = Key(member=CEDAR, public=own, signature=new.sign(text))
+    delivery.take_key(newly)
+    assert delivery._keys.known[CEDAR] == newly
+
+
+def test_a_member_that_comes_late_takes_what_was_signed_before(network, identities, renewed):
+    net = network("going on")
+    made, new, _ = renewed("cedar")
+    signed = meeting._signed(net.federation, CEDAR)
+
+    def known(who, after):
+        async def asked():
+            agent = loop_of(replace(participant_of(net, ALDER, identities), federation=after))
+            statement = Met(member=CEDAR, signature=who.sign(signed))
+            agent.greeted("birch", Greeting(name="birch", parts=after.parts, met=[statement]))
+            return CEDAR in agent._meeting._known
+
+        return asyncio.run(asked())
+
+    old, after = Identity.load(identities / "cedar"), knowing(net.federation, made)
+    refused = replace(after, revoked=frozenset([fingerprint(made.old)]))
+    assert not known(new, refused)  # first: what is known stays in the store
+    with pytest.raises(BadMessage, match="cedar has not signed"):
+        known(Identity.load(identities / "elm"), after)
+    assert known(old, after)
+
+
+def test_members_that_know_other_renewals_say_so_once(network, identities, renewed, caplog):
+    """Two statements of one key, each accepted by others: both sides see that something is wrong."""
+    net = network("broadcast")
+    made, _, _ = renewed("cedar")
+    fork, _, _ = renewed("cedar")
+    mine, theirs = knowing(net.federation, made), knowing(net.federation, fork)
+
+    async def greeted():
+        agent = loop_of(replace(participant_of(net, ALDER, identities), federation=mine))
+        for _ in range(3):
+            agent.greeted("birch", Greeting(name="birch", parts=theirs.parts, renewals=theirs.renewed))
+        agent.greeted("elm", Greeting(name="elm", parts=mine.parts, renewals=mine.renewed))
+        assert agent.greeting("elm").renewals == mine.renewed
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(greeted())
+    assert [record.message.split(":")[0] for record in caplog.records] == [
+        "birch has other renewals of certificates in its federation file than we have"
+    ]
+
+
+@pytest.mark.parametrize("chain", ["kept", "dropped", "longer"])
+def test_a_new_key_does_not_wipe_out_what_is_known_of_a_ledger(tmp_path, short_recipes, chain):
+    """alder puts an old copy of its ledger back, and renews its key to be somebody else; or writes a next version
+    without its renewal; or invents a certificate from before its first one."""
+    identities, agreed = finished_run.agree(tmp_path, PRIVATE)
+    shutil.copy(tmp_path / "alder.ledger", tmp_path / "old.ledger")
+    if chain == "dropped":  # the run was finished with the new key
+        made = renewal.begin(tmp_path / "alder", 30, 0)
+        old, new = Identity.load(tmp_path / "alder"), Identity.load(tmp_path / "alder" / NEXT)
+        new = replace(new, population_key=old.population_key)
+        finished_run.live(tmp_path, knowing(agreed, made), identities | {"alder": new})
+    else:
+        finished_run.live(tmp_path, agreed, identities)
+        made = renewal.begin(tmp_path / "alder", 30, 0)
+    tags = [Identity.load(tmp_path / "alder").population_key]
+    renewal.finish(tmp_path / "alder", made)
+    new = Identity.load(tmp_path / "alder")
+    assert [new.population_key] == tags
+    alder = replace(agreed.members[0], certificate=made.new)
+    renewals = {"kept": (made,), "dropped": (), "longer": (_invented(identities["alder"]), made)}[chain]
+    later = replace(agreed, title="next", members=(alder, *agreed.members[1:]), renewals=renewals)
+    with Ledger(tmp_path / "old.ledger", cost=filters.epsilon) as old, finished_run.ExitStack() as stack:
+        taking = finished_run._participant(
+            stack, tmp_path, later, identities | {"alder": new}, finished_run.SecureNoise, 0
+        )
+        birch = finished_run._participant(stack, tmp_path, later, identities, finished_run.SecureNoise, 1)
+        mine, theirs = Heads(replace(taking, ledger=old)), Heads(birch)
+        line = theirs.take("alder", Greeting(ledger=mine.own()))
+        assert line.startswith("alder shows an old copy of its ledger")
+        mine.take("birch", Greeting(seen=theirs.seen("alder")))  # which alder has signed
+        with pytest.raises(Exception, match="birch has seen"):
+            mine.require_current()
+
+
+def _invented(own):
+    """A renewal that leads to a member's first certificate."""
+    before, until = Identity.made(own.name, 30), datetime.now(UTC).isoformat(timespec="seconds")
+    text = renewal._signed(before.certificate, own.certificate, until)
+    signatures = (base64.b64encode(each.sign(text)).decode() for each in (before, own))
+    return renewal.Renewal(own.name, until, *signatures, before.certificate, own.certificate)
+
+
+# At the door
+
+
+def test_the_door_lets_both_keys_in_until_the_time_is_over(network, identities, renewed, clock):
+    """birch has renewed its certificate; alder's process goes on running. Somebody has the old key."""
+    agreed = network("broadcast").federation
+    made, new, _ = renewed("birch", overlap=5)
+    fork, thief, _ = renewed("birch", overlap=5)
+    alder, old = (Identity.load(identities / name) for name in ("alder", "birch"))
+    after, ask = knowing(agreed, made), Question(run=bytes.fromhex(agreed.run), sender=BIRCH)
+
+    async def codes(federation, days):
+        server = Server(federation, ALDER, alder, Rehearsed())
+        await server.start(agreed.members[ALDER].address)
+        try:
+            clock.moved = timedelta(days)
+            found = [await call(agreed, who, "Ask", ask) for who in (old, new, thief)]
+            return [each.code().name if isinstance(each, grpc.aio.AioRpcError) else "OK" for each in found]
+        finally:
+            clock.moved = timedelta(0)
+            await server.stop()
+
+    assert asyncio.run(codes(agreed, 0)) == ["OK", "UNAVAILABLE", "UNAVAILABLE"]
+    assert asyncio.run(codes(after, 0)) == ["OK", "OK", "UNAVAILABLE"]
+    assert asyncio.run(codes(after, 6)) == ["UNAUTHENTICATED", "OK", "UNAVAILABLE"]
+    birch, revoked = agreed.members[BIRCH].certificate, frozenset([fingerprint(made.old)])
+    assert birch == made.old == fork.old
+    assert asyncio.run(codes(replace(after, revoked=revoked), 0)) == ["UNAVAILABLE"] * 3
+
+
+def test_a_server_with_an_old_key_is_not_asked_any_longer(network, identities, renewed, clock):
+    agreed = network("broadcast").federation
+    made, new, _ = renewed("birch", overlap=5)
+    alder, old = (Identity.load(identities / name) for name in ("alder", "birch"))
+
+    async def asked(who, days):
+        server = grpc.aio.server()
+
+        async def answer(raw, context):
+            return b"an answer"
+
+        handlers = {"Ask": grpc.unary_unary_rpc_method_handler(answer)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
+        pair = [(who.key, who.certificate.encode())]
+        address = agreed.members[BIRCH].address
+        server.add_secure_port(address, grpc.ssl_server_credentials(pair, alder.certificate.encode(), True))
+        await server.start()
+        peer = Peer(knowing(agreed, made), ALDER, BIRCH, alder, lambda name: None)
+        found = []
+        for moved in (0, days):  # one process, while days pass
+            clock.moved = timedelta(moved)
+            try:
+                found.append((await peer._channel().unary_unary("/tacit.Agent/Ask")(b"", timeout=30)).decode())
+            except grpc.aio.AioRpcError as error:
+                found.append(error.code().name)
+        clock.moved = timedelta(0)
+        await peer.close()
+        await server.stop(0)
+        return found
+
+    assert asyncio.run(asked(old, 6)) == ["an answer", "UNAVAILABLE"]
+    assert asyncio.run(asked(new, 6)) == ["an answer", "an answer"]
+
+
+def test_a_run_with_a_revoked_member_stops_or_goes_on_without_it(network, identities):
+    refusing = frozenset([fingerprint(Identity.load(identities / "elm").certificate)])
+
+    def of(net, i=ALDER):
+        participant = participant_of(net, i, identities)
+        return replace(participant, federation=knowing(participant.federation, revoked=refusing))
+
+    for i in (ALDER, CEDAR):  # a neighbour of elm, and another member
+        with pytest.raises(Over, match=r"revoked here: elm\. This run cannot go on without them"):
+            of(network("broadcast", f"broadcast {i}"), i).check()
+    net = network("going on")
+    participant = of(net)
+    participant.check()
+    assert participant.federation.refused == ["elm"]
+    without = participant.without(["elm"])
+    without.check()
+    assert without.federation.refused == []
+    assert without.federation.run == net.federation.without(["elm"]).run  # the run of those who have only missed it
+    peer = Peer(participant.federation, ALDER, ELM, participant.identity, lambda name: None)
+    assert peer._channel() is None  # and so it is silent here, and alder signs in time that it is away
+    # Another member decides for itself.
+    assert participant_of(net, BIRCH, identities).federation.accepted("elm")
+    both = frozenset(fingerprint(Identity.load(identities / name).certificate) for name in ("birch", "elm"))
+    alone = replace(participant, federation=knowing(participant.federation, revoked=both))
+    with pytest.raises(Over, match="revoked here: birch, elm"):
+        alone.check()
+
+
+def test_an_agent_that_has_finished_does_not_stay_for_a_revoked_member(network, identities):
+    near = frozenset(fingerprint(Identity.load(identities / name).certificate) for name in ("birch", "elm"))
+    participant = participant_of(network("broadcast"), ALDER, identities)
+    refusing = replace(participant, federation=knowing(participant.federation, revoked=near))
+
+    async def leave():
+        async with asyncio.timeout(60):
+            await loop_of(refusing).leave(linger=600.0)
+
+    asyncio.run(leave())
+
+
+def test_an_identity_that_is_renewed_must_be_used(network, renewed, identities):
+    agreed, old = network("broadcast").federation, Identity.load(identities / "alder")
+    made, new, _ = renewed("alder")
+    still, _, _ = renewed("alder", overlap=5)
+    with pytest.raises(InputError, match="add the statement to the file"):
+        agreed.place("alder", new.certificate)
+    with pytest.raises(InputError, match="was renewed, and counts no more"):
+        knowing(agreed, made).place("alder", old.certificate)
+    assert knowing(agreed, made).place("alder", new.certificate) == ALDER
+    assert knowing(agreed, still).place("alder", old.certificate) == ALDER

@@ -1,0 +1,405 @@
+"""The agents that `chaos_runs.py` disturbs, the supervisor that starts them again, and what must hold in the end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from agent_worker import PROCESSES
+from chaos_agent import POINTS, Life, live
+from hostile import SCHEMA, D, new_ledger, plan_of
+from patience import waited
+from ports import free_ports
+
+from tacit.agent import backup, report
+from tacit.agent.certificate import collected, examined
+from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member
+from tacit.agent.identity import Identity
+from tacit.agent.method import PrivateMethod
+from tacit.agent.store import Store, check, status
+from tacit.agent.watching import store_name
+from tacit.agent.wire_pb2 import Message
+from tacit.errors import Over, TacitError
+from tacit.privacy import filters
+from tacit.privacy.ledger import Ledger
+
+PROCESSES.set_forkserver_preload(["chaos_warm", "chaos_agent"])
+METHODS = {
+    "broadcast": ("mr-admm", ROWS),
+    "token": ("pi-admm", ROWS),
+    "secret-shared": ("mr-admm", SUMS),
+    "shared noise": ("shared-descent", TOTALS),
+}
+PEOPLE = 60  # records of a member
+DAMAGED = re.compile(r"is damaged|is an old copy|cannot be used|is lost")
+DISK_FULL = re.compile(
+    r"full|too large|disk I/O error|nothing was (sent|written)|cannot be|could not be", re.IGNORECASE
+)
+NEVER = re.compile(r"Traceback|an error in the program|does not have that tick|is an old copy|is damaged|contradict")
+STALL = 150.0  # seconds without progress in which the agents could run
+TOLD = 15.0  # seconds to end after SIGTERM in which it could run: five, and ten for the disk of a busy machine
+AGAIN = 25.0  # seconds without progress after which agents that have ended are started again for the others
+_CHILDREN = threading.Lock()  # starting a child, multiprocessing looks after all others: one thread at a time
+
+
+class Violation(Exception):  # noqa: N818 (what the whole program looks for)
+    """Something is not as it must be."""
+
+
+def require(condition: bool, what: str) -> None:
+    if not condition:
+        raise Violation(what)
+
+
+def code(process: Any) -> int | None:
+    """The exit code of a process; None as long as it runs."""
+    with _CHILDREN:
+        return process.exitcode
+
+
+def killed(process: Any) -> None:
+    """Kills a process, and waits until it is gone."""
+    while code(process) is None:
+        process.kill()
+        time.sleep(0.005)
+
+
+def prepared(folder: Path, kind: str, agents: int) -> Federation:
+    """Keys, records, ledgers and the federation file."""
+    names, shape = [f"m{i:02d}" for i in range(agents)], np.random.default_rng(agents)
+    members = []
+    for name, port in zip(names, free_ports(agents), strict=True):
+        made = Identity.new(name, folder)
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*(f"x{k}" for k in range(D)), "ill"])
+            for row in shape.random((PEOPLE, D)).round(3):
+                writer.writerow([*row, "yes" if row.sum() > 1.5 else "no"])
+        new_ledger(folder / f"{name}.ledger", name, 10.0)
+        (folder / f"{name}.where").write_bytes(b"\0")
+        members.append(Member(name, f"127.0.0.1:{port}", PEOPLE, made.certificate))
+    ring = {(i, (i + 1) % agents) for i in range(agents)}
+    chords = {tuple(shape.choice(agents, 2, replace=False).tolist()) for _ in range(agents if agents > 4 else 0)}
+    edges = {(names[min(a, b)], names[max(a, b)]) for a, b in ring | chords}
+    method, exchange = METHODS[kind]
+    made = Federation(
+        f"chaos, {kind}",
+        tuple(members),
+        tuple(sorted(edges)),
+        PrivateMethod(method, 2.0, 1e-5),
+        1,
+        SCHEMA,
+        exchange,
+        colluders=int(exchange == TOTALS),
+    ).with_rounds()
+    (folder / "federation.toml").write_text(made.to_toml())
+    return made
+
+
+@dataclass
+class Agent:
+    """One member, over all its lives."""
+
+    name: str
+    store: Path
+    arguments: list[str]
+    process: Any = None
+    life: Life | None = None
+    number: int = 0
+    tick: int = -1  # as of the last look
+    cause: str = ""  # what was done to its present life from outside
+    told: tuple[float, float] = (0.0, 0.0)  # when it was told to end, and how long it had waited for a processor
+    rots: bool = False  # a bit of its store will flip as soon as it is down
+    last: str = ""  # at which point its next life ends
+    flipped: tuple[str, int, int] | None = None  # file, byte and bit
+    ended: bool = False  # by itself, with 0
+    done: bool = False  # it has been so once
+
+
+@dataclass
+class Run:
+    """The agents of one federation, and the supervisor that starts them."""
+
+    folder: Path
+    kind: str
+    agents: int
+    seed: int | None  # of the noise
+    liar: bool
+    plant: str = ""
+    chance: str = ""  # of what happens inside its lives; "": nothing
+    counts: Counter[str] = field(default_factory=Counter)
+    points: Counter[str] = field(default_factory=Counter)  # where agents were killed
+
+    def __post_init__(self) -> None:
+        self.federation = prepared(self.folder, self.kind, self.agents)
+        self.members = []
+        for name in self.federation.names:
+            words = {"federation": "federation.toml", "identity": name, "data": f"{name}.csv"}
+            words |= {"ledger": f"{name}.ledger", "out": f"{name}.json"}
+            options = [word for key, value in words.items() for word in (f"--{key}", value)]
+            self.members.append(Agent(name, self.folder / name / store_name(self.federation), options))
+        self.due: list[tuple[float, Callable[[], None]]] = []  # when, and what
+        self._moved, self._looked, self._again, self._lost = time.monotonic(), 0.0, 0.0, 0.0
+        self._before: tuple[Any, ...] = ()
+
+    # The supervisor
+
+    def start(self, agent: Agent, calm: bool = False) -> None:
+        agent.number += 1
+        (self.folder / f"{agent.name}.where").write_bytes(b"\0")
+        liar = self.liar and agent is self.members[0]
+        inside = {} if calm or agent.flipped or not self.chance else self._inside(agent)
+        if agent.last:
+            inside, agent.last = {"dies": (agent.last, 0)}, ""
+        pace = 0.03 if self.chance else 0.0
+        agent.life = Life(agent.number, agent.store, self.seed, pace, lies=liar, plant=self.plant, **inside)
+        agent.cause, agent.ended = "", False
+        arguments = (self.folder, agent.name, agent.life, agent.arguments)
+        agent.process = PROCESSES.Process(target=live, args=arguments, daemon=True)
+        with _CHILDREN:
+            agent.process.start()
+
+    def _inside(self, agent: Agent) -> dict[str, Any]:
+        """What will happen inside a life: drawn from its number alone."""
+        rng = random.Random(f"{self.chance}/{agent.name}/{agent.number}")
+        what = rng.choices(["", "dies", "slow", "full", "clock"], [10, 5, 4, 2, 2])[0]
+        self.counts[f"{what} inside"] += bool(what)
+        if what == "dies":
+            return {"dies": (rng.choice(POINTS[1:]), rng.choice([0, 0, 1, 2, 5]))}
+        if what == "slow":
+            return {"slow": rng.uniform(0.02, 0.15)}
+        if what == "full":
+            return {"full": (rng.uniform(0.0, 3.0), rng.randrange(60_000))}
+        if what == "clock":
+            days = rng.choice([-2.0, -0.03, 1.0, 400.0, 729.0, 800.0])
+            return {"clock": (days, rng.uniform(0.0, 4.0), rng.choice([-400.0, 0.0, 3000.0]))}
+        return {}
+
+    def step(self, seconds: float, calm: bool = False) -> None:
+        """Lets time pass; looks after agents that have ended, and does what is due."""
+        until = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            for each in [each for each in self.due if each[0] <= now]:
+                self.due.remove(each)
+                each[1]()
+            for agent in self.members:
+                if agent.ended:
+                    continue
+                if code(agent.process) is not None:
+                    self._supervise(agent, calm)
+                elif agent.cause == "told":
+                    at, lost = agent.told
+                    slow = now - at - (waited([agent.process.pid]) - lost) > TOLD
+                    require(not slow, f"{agent.name} does not end when it is told to:\n{self.log(agent)}")
+            self._look(calm)
+            if now >= until:
+                return
+            time.sleep(min(0.03, until - now))
+
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        self.due.append((time.monotonic() + seconds, what))
+
+    def _supervise(self, agent: Agent, calm: bool) -> None:
+        """What a supervisor does when an agent has ended; refuses an end that nothing explains."""
+        ended, life, text, where = code(agent.process), agent.life, self.log(agent), self.where(agent)
+        assert life is not None
+        explained, sound = False, agent.flipped is None
+        if ended == -signal.SIGKILL:
+            explained = agent.cause == "killed" or life.dies is not None
+            self.counts["kills"] += 1
+            self.counts["kills at a chosen point"] += agent.cause != "killed"
+            self.points[where] += 1
+        elif ended == 0:
+            explained = agent.ended = agent.done = True
+        elif agent.cause == "told" and (ended == 75 or (ended == -signal.SIGTERM and where == "loading")):
+            explained = True
+            self.counts["ended after SIGTERM"] += 1
+        elif agent.flipped is not None and where == "loading" and ended in (2, 78):
+            explained = bool(DAMAGED.search(text))
+            self.counts["flips that were named"] += 1
+            self._restore(agent)
+        elif life.full is not None and ended == 2:
+            explained = bool(DISK_FULL.search(text)) or not text.strip()
+            self.counts["ended because the disk was full"] += 1
+        elif life.clock is not None and ended == 2:
+            explained = "certificate of" in text and ("expired on" in text or "set the clock" in text)
+            self.counts["refused because of the clock"] += 1
+        if agent.flipped is not None and ended != 78 and where != "loading":
+            self.counts["flips without effect"] += 1
+            agent.flipped = None
+        if not explained:
+            raise Violation(f"{agent.name} ended with {ended} at {where!r}:\n{text[-3000:]}\n{life}")
+        if found := NEVER.search(text if sound else ""):
+            raise Violation(f"{agent.name} says {found[0]!r}:\n{text[-3000:]}")
+        if agent.rots and not agent.ended:
+            self._rot(agent)
+        agent.rots = False
+        if not agent.ended:
+            self.start(agent, calm)
+
+    def _rot(self, agent: Agent) -> None:
+        """Flips one bit of a store, of which there is a backup of the last commit."""
+        if agent.flipped is not None or agent.tick < 0 or (self.plant and self.counts["flips"]):
+            return
+        rng = random.Random(f"{self.chance}/{agent.name}/{agent.number}/bit")
+        file = self.folder / f"{agent.name}.backup"
+        file.unlink(missing_ok=True)
+        backup.write(agent.store, file)
+        parts = ["-state0", "-state1"] if self.plant else ["", "-wal", "-head", "-state0", "-state1"]
+        sizes = {part: Path(f"{agent.store}{part}") for part in parts}
+        sizes = {part: path.stat().st_size for part, path in sizes.items() if path.exists()}
+        part = rng.choice(sorted(part for part, size in sizes.items() if size))
+        at = rng.randrange(sizes[part])
+        if self.plant:  # in the first numbers of the state: what comes before them would not be silent
+            at = Path(f"{agent.store}{part}").read_bytes().index(b"\n") + 1 + at % 24
+        agent.flipped = (part, at, rng.randrange(8))
+        flip(agent.store, *agent.flipped)
+        self.counts["flips"] += 1
+
+    def _restore(self, agent: Agent) -> None:
+        """Puts the backup back, as docs/deploy.md says. If the head, whose number a bit has raised, forbids that, there
+        would have to be a new run; here the bit is flipped back."""
+        assert agent.flipped is not None
+        try:
+            backup.restore(self.folder / f"{agent.name}.backup", agent.store, self.federation.run, agent.name)
+        except Over as error:
+            require(agent.flipped[0] == "-head" and "is older than" in str(error), str(error))
+            flip(agent.store, *agent.flipped)
+            self.counts["flips of the head that forbid a backup"] += 1
+        agent.flipped = None
+
+    def _look(self, calm: bool) -> None:
+        """Refuses agents that do not get on."""
+        now = time.monotonic()
+        if now < self._looked + 0.5:
+            return
+        self._looked = now
+        for agent in self.members:
+            try:
+                agent.tick = status(agent.store).tick
+            except TacitError:  # not made yet; or a bit was flipped
+                continue
+        state = (*(agent.tick for agent in self.members), *(agent.done for agent in self.members))
+        running = [agent.process.pid for agent in self.members if not agent.ended]
+        if state != self._before or not calm:
+            self._before, self._moved, self._lost = state, now, waited(running)
+            return
+        ended = [agent for agent in self.members if agent.ended]
+        if now > max(self._moved, self._again) + AGAIN and ended and len(ended) < len(self.members):
+            self._again = now
+            for agent in ended:  # "if a neighbour comes back after that, start your agent again"
+                self.start(agent, calm=True)
+                self.counts["started again for a neighbour"] += 1
+        if now > self._moved + STALL + max(0.0, waited(running) - self._lost):
+            places = [f"{agent.name}: tick {agent.tick}, {self.where(agent)}" for agent in self.members]
+            raise Violation("no agent gets on:\n" + "\n".join([*places, *map(self.log, self.members)]))
+
+    def where(self, agent: Agent) -> str:
+        """The last point that the agent passed in its present or last life."""
+        return POINTS[(self.folder / f"{agent.name}.where").read_bytes()[0]]
+
+    def log(self, agent: Agent) -> str:
+        """Of its present or last life."""
+        path = self.folder / f"{agent.name}.{agent.number}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def finish(self, over: Callable[[], bool] = lambda: False) -> None:
+        """Until all agents have ended by themselves."""
+        while not (all(agent.ended for agent in self.members) or over()):
+            self.step(0.1, calm=True)
+
+    def stop(self) -> None:
+        for agent in self.members:
+            if agent.process is not None:
+                killed(agent.process)
+
+    # What has come of it
+
+    def rows(self) -> dict[tuple[int, int], bytes]:
+        """All that was said, by tick and agent."""
+        found = {}
+        for i, agent in enumerate(self.members):
+            for tick, raw, _ in self.releases(agent):
+                found[tick, i] = bytes(Message.FromString(raw).payload)
+        return found
+
+    def releases(self, agent: Agent) -> list[tuple[int, bytes, Any]]:
+        with closing(Store(agent.store, self.federation.run, agent.name, self.federation.rounds)) as store:
+            return store.releases()
+
+    def models(self) -> list[bytes]:
+        found = [json.loads((self.folder / f"{agent.name}.json").read_text())["weights"] for agent in self.members]
+        require(bool(np.isfinite(found).all()), "a model is not finite")
+        return [np.array(each, dtype=float).tobytes() for each in found]
+
+    def check(self) -> None:
+        """Everything but the comparison with the undisturbed run."""
+        for i, agent in enumerate(self.members):
+            who = agent.name
+            require(check(agent.store) is not None, f"{who} has no store")  # every digest
+            releases = self.releases(agent)
+            self._check_sent(agent, {tick: raw for tick, raw, _ in releases})
+            path = self.folder / f"{who}.ledger"
+            with Ledger(path, cost=filters.epsilon) as ledger:
+                ledger.verify()
+                paid = [((entry.run, entry.tick), entry.body) for entry in ledger.entries() if entry.kind == "reserve"]
+                stored = [(entry.tick, entry.body) for entry in ledger.entries() if entry.kind == "payload"]
+            planned = list(plan_of(self.federation, i).items())
+            require(paid == planned, f"the ledger of {who} is not as planned: {len(paid)} rows, not {len(planned)}")
+            said = [(tick, raw) for tick, raw, _ in releases]
+            require(stored == said, f"the ledger of {who} does not have what has left")
+            report.verified(self.folder / f"{who}.report.json", self.federation)
+        signed = [json.loads((self.folder / f"{agent.name}.report.json").read_text()) for agent in self.members]
+        model = json.loads((self.folder / f"{self.members[-1].name}.json").read_text())
+        with ExitStack() as stack:
+            paths = {agent.name: self.folder / f"{agent.name}.ledger" for agent in self.members}
+            books = {name: stack.enter_context(Ledger(path, cost=filters.epsilon)) for name, path in paths.items()}
+            faults = examined(collected(self.federation, signed), model, books).faults
+        # Seeded noise is not private, and the reports say so.
+        faults = [each for each in faults if self.seed is None or not each.where.endswith(".private")]
+        require(not faults, f"the certificate does not hold: {'; '.join(map(str, faults))}")
+
+    def _check_sent(self, agent: Agent, stored: dict[int, bytes]) -> None:
+        versions: dict[tuple[str, ...], set[str]] = {}
+        for line in (self.folder / f"{agent.name}.sent").read_text().splitlines():
+            tick, phase, sender, digest = line.split()
+            key = (tick,) if self.federation.exchange == ROWS else (tick, phase, sender)
+            versions.setdefault(key, set()).add(digest)
+        twice = [key for key, digests in versions.items() if len(digests) > 1]
+        require(not twice, f"{agent.name} has sent two versions of {twice}")
+        if self.federation.exchange == ROWS:
+            for (tick,), digests in versions.items():
+                there = int(tick) in stored and sha256(stored[int(tick)]).hexdigest()
+                require({there} == digests, f"{agent.name} has sent at tick {tick} what its store does not have")
+        self.counts["answers"] += sum(map(len, versions.values()))
+
+
+def flip(store: Path, part: str, at: int, bit: int) -> None:
+    """One bit of a file of a store."""
+    with open(f"{store}{part}", "r+b") as file:
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ (1 << bit)]))
+
+
+def send(process: Any, number: signal.Signals) -> None:
+    """Sends a signal to a process, if it runs."""
+    with suppress(ProcessLookupError):
+        if code(process) is None:
+            os.kill(process.pid, number)
