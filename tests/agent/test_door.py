@@ -113,7 +113,7 @@ async def opened(inside=None, handshake=10.0, files=8192, kind=Door):
         yield connect, refused
     finally:
         made.close()
-        made.leave()
+        await made.leave()
         server.close()
         for writer in writers:
             writer.close()
@@ -233,6 +233,23 @@ async def test_a_server_that_hangs_up_ends_the_connection():
         assert await asyncio.wait_for(reader.read(), 60) == b""
 
 
+@in_a_loop
+async def test_a_door_that_was_left_has_no_socket_open():
+    doors = []
+
+    def kept(*arguments):
+        doors.append(Door(*arguments))
+        return doors[0]
+
+    async with opened(kind=kept) as (connect, _):
+        for _ in range(3):
+            assert await answers(await connect())
+        sockets = [end.transport.get_extra_info("socket") for end in doors[0].ends]
+        assert len(sockets) == 6
+        await doors[0].leave()
+        assert {each.fileno() for each in sockets} == {-1}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a socket has no name without a file")
 @in_a_loop
 async def test_nobody_on_the_machine_can_guess_the_next_name():
@@ -254,7 +271,7 @@ async def test_a_name_with_many_addresses_has_few_shares(monkeypatch):
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up)
     await made._expect("alder.example")
     assert len(made._shares) == 1 + limits._ADDRESSES
-    made.leave()
+    await made.leave()
 
 
 def test_callers_from_many_addresses_fill_neither_log_nor_memory(caplog):

@@ -58,6 +58,7 @@ class Door:
         self._new = max(1, min(_NEW, files // _FILES))
         self._shares = {_STRANGERS: _Share()}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.ends: set[_End] = set()  # all that are open, on both sides
         self._way, self._file = str(self.inside), -1
 
     async def open(self, listen: str, neighbours: Iterable[str]) -> None:
@@ -98,13 +99,15 @@ class Door:
         """Lets nobody in any more; those who are in stay."""
         self._server.close()
 
-    def leave(self) -> None:
-        """Ends all connections."""
+    async def leave(self) -> None:
+        """Ends all connections, and returns when their sockets are closed."""
         for task in self._tasks:
             task.cancel()
-        for share in self._shares.values():
-            for caller in list(share.open):
-                caller.end()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for end in list(self.ends):
+            end.transport.abort()
+        while self.ends:  # a transport closes its socket in a later turn of the event loop
+            await asyncio.sleep(0)
         self._folder.cleanup()
         if self._file >= 0:
             os.close(self._file)
@@ -143,7 +146,7 @@ class Door:
                 # A name that nobody can guess: all users of the machine see it, and could take the next one.
                 way.bind(f"\0tacit-{secrets.token_hex(8)}-{caller.address}")
             await loop.sock_connect(way, self._way)
-            await loop.create_unix_connection(lambda: _Inside(caller), sock=way)
+            await loop.create_unix_connection(lambda: _Inside(self, caller), sock=way)
         except BaseException as error:
             way.close()
             caller.end()
@@ -183,6 +186,14 @@ class _End(asyncio.Protocol):
     transport: asyncio.Transport
     other: asyncio.Transport | None = None
 
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._door.ends.add(self)
+
     def data_received(self, data: bytes) -> None:
         assert self.other is not None
         self.other.write(data)
@@ -196,6 +207,7 @@ class _End(asyncio.Protocol):
             self.other.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._door.ends.discard(self)
         if self.other is not None:
             self.other.close()
 
@@ -206,16 +218,12 @@ class _Caller(_End):
     address = ""
     share: _Share | None = None
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        super().connection_made(transport)
         self.address = _plain(str(transport.get_extra_info("peername", ("",))[0]))
-        transport.pause_reading()  # until the way inside is open
+        self.transport.pause_reading()  # until the way inside is open
         if not self._door.admit(self):
-            transport.abort()
+            self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
@@ -234,15 +242,15 @@ class _Caller(_End):
 class _Inside(_End):
     """The end at the server inside."""
 
-    def __init__(self, caller: _Caller) -> None:
+    def __init__(self, door: Door, caller: _Caller) -> None:
+        super().__init__(door)
         self._caller = caller
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self.other, self._caller.other = self._caller.transport, transport
+        super().connection_made(transport)
+        self.other, self._caller.other = self._caller.transport, self.transport
         if self._caller.transport.is_closing():
-            transport.abort()
+            self.transport.abort()
         else:
             self._caller.transport.resume_reading()
 

@@ -193,8 +193,10 @@ class Server:
     async def stop(self) -> None:
         """Stops listening."""
         self._door.close()
-        await self._server.stop(grace=1.0)
-        self._door.leave()
+        try:
+            await self._server.stop(grace=1.0)
+        finally:
+            await self._door.leave()
 
     def _turned_away(self, address: str, why: str) -> None:
         self._refusals.warn(f"a caller at {address} {why}: refused", f"a caller {why}")
