@@ -64,6 +64,7 @@ def test_private_rounds_of_every_spectrum_are_solved(d, power, sparse, alone):
 @pytest.mark.parametrize("loss", [Squared(), HuberHinge(0.5), PseudoHuber(0.3), Logistic(offset=-1.0, weights=(1, 3))])
 def test_other_losses_are_solved(loss, alone):
     X, y, b = case(500, 300, 1.0, sparse=False)
+    b /= 10  # farther out, a gradient norm of 1e-9 is what rounding leaves of a pseudo-Huber loss on some processors
     problem = tacit.Problem([(X, y)], loss=loss, scale=1750.0, l2=0.02)
     f = problem.argmin(b, 0.0, 0.0)
     gradient = 3.5 * X.T @ loss.slope(X @ f[0], y) + 0.02 * f[0] + b

@@ -14,11 +14,10 @@ from tacit.engines import Engine, Local, Ray
 from tacit.errors import InputError, NotConnected, whole
 from tacit.files import writable
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
-from tacit.workflows.graphs import auto_graph
-from tacit.workflows.recipes import Reserve
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
+    from tacit.workflows.recipes import Reserve
 
 # How an event is written, and how its numbers are read.
 EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
@@ -159,6 +158,8 @@ def reserve(
             raise InputError(
                 f"{option} is about single rows, and members that share their noise see sums alone: leave out one"
             )
+    from tacit.workflows.recipes import Reserve  # slow to import
+
     return Reserve(colluders, dropouts)
 
 
@@ -178,6 +179,8 @@ def graph(text: str, agents: int, names: list[str], seed: int, reserve: Reserve 
     """auto, ring, star, path, complete, random:EDGES, or a CSV file with the columns `from` and `to` (agents by name).
     `reserve` is for auto, where members share their noise."""
     if text == "auto":
+        from tacit.workflows.graphs import auto_graph  # slow to import
+
         return auto_graph(agents, reserve)
     if text.startswith("random:") or not Path(text).suffix:
         try:

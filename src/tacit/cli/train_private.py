@@ -23,8 +23,9 @@ from tacit.privacy.ledger.statement import budget_of, in_figures
 from tacit.report.document import run as document
 from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
+from tacit.workflows.metrics import as_plain
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
-from tacit.workflows.training import as_plain, hold_out, train_privately
+from tacit.workflows.training import hold_out, train_privately
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile

@@ -357,11 +357,10 @@ def _blocks(rows: int) -> Iterator[slice]:
 def _matrix(position: np.ndarray, value: np.ndarray, dimension: int) -> np.ndarray | csr_array:
     """One row for each column of these: its values at its positions, which rise."""
     rows = value.shape[1]
-    ends = np.cumsum(np.count_nonzero(value, axis=0))
-    entries = int(ends[-1]) if rows else 0
+    entries = int(np.count_nonzero(value))
     if 2 * entries < rows * dimension:
         index = index_type(entries, dimension)
-        indptr = np.concatenate([[0], ends]).astype(index)
+        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(value, axis=0))]).astype(index)
         data, indices = np.empty(entries), np.empty(entries, dtype=index)
         for block in _blocks(rows):
             values, some = value[:, block].T, slice(indptr[block.start], indptr[min(block.stop, rows)])
@@ -372,8 +371,9 @@ def _matrix(position: np.ndarray, value: np.ndarray, dimension: int) -> np.ndarr
     for block in _blocks(rows):
         flat = dense[block].reshape(-1)
         begins = np.arange(0, len(flat), dimension)  # of the rows
-        for at, values in zip(position[:, block], value[:, block], strict=True):
-            flat[begins + at] += values  # no place comes twice; where a cell is missing, zero is added to the first one
+        # Where a cell is missing, there is a zero at position 0, which belongs to the first column: so that comes last.
+        for at, values in zip(position[::-1, block], value[::-1, block], strict=True):
+            flat[begins + at] = values
     return dense
 
 

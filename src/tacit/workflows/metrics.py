@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,11 @@ class Numbers:
 
 
 Metrics = TwoClasses | SeveralClasses | Numbers
+
+
+def as_plain(measured: Metrics | None) -> dict[str, Any]:
+    """Metrics for JSON: those of numbers have an `error`, too, which is the root mean square error."""
+    return {"error": None} if measured is None else {"error": measured.miss} | asdict(measured)
 
 
 def two_classes(

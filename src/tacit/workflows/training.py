@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from tacit.privacy.noise import Noise, SecureNoise
 from tacit.privacy.plan import plan
 from tacit.simulation.run import Run
 from tacit.simulation.simulate import simulate
-from tacit.workflows.metrics import Metrics
+from tacit.workflows.metrics import Metrics, as_plain
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import Recipe, Reserve, Setting
 from tacit.workflows.share import noisy_share, share_event
@@ -412,11 +412,6 @@ def as_json(trained: Trained) -> dict[str, Any]:
         "pooled": _plain(trained.pooled),
         "alone": [_plain(a) for a in trained.alone],
     }
-
-
-def as_plain(measured: Metrics | None) -> dict[str, Any]:
-    """Metrics for JSON: those of numbers have an `error`, too, which is the root mean square error."""
-    return {"error": None} if measured is None else {"error": measured.miss} | asdict(measured)
 
 
 def _plain(model: Evaluation) -> dict[str, Any]:
