@@ -16,7 +16,8 @@ DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 CASES :=
 
 # Agents of tests wait for each other most of the time: more workers than cores.
-WORKERS := --numprocesses 6 --dist worksteal -m "not cluster and not pages"
+SIDE_BY_SIDE := --numprocesses 8 --dist worksteal
+WORKERS := $(SIDE_BY_SIDE) -m "not cluster and not pages and not slow"
 
 # The files of the tests marked `cluster`.
 CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
@@ -24,7 +25,7 @@ CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos integrity fuzz reproduce lock sbom security clean
+.PHONY: help demo test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos integrity fuzz reproduce lock sbom security clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -67,16 +68,19 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 	rm -rf out/federation
 	$(BIN)/tacit federation demo --out out/federation
 
-test: $(READY)    ## the whole test suite, six tests at a time
+test: $(READY)    ## the test suite, eight tests at a time
 	$(BIN)/python -m pytest $(WORKERS)
 	$(BIN)/python -m pytest -m cluster $(CLUSTERS)
+
+test-slow: $(READY)  ## kills at random moments, audits, figures of the papers, types: two minutes; CI runs them, too
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
 test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are allowed
 	$(LOWEST)/bin/python -m pytest $(WORKERS)
 	$(LOWEST)/bin/python -m pytest -m cluster $(CLUSTERS)
 
 test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy machine: more than an hour; see docs/test-hard.md
-	PYTEST_ADDOPTS="$(WORKERS)" $(HARD)/bin/python tools/test_hard.py $(CASES)
+	PYTEST_ADDOPTS='$(WORKERS)' $(HARD)/bin/python tools/test_hard.py $(CASES)
 
 test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
 	$(FLOWER)/bin/python -m pytest tests/agent/test_loop.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import os
 import subprocess
 import sys
@@ -65,6 +66,12 @@ def pytest_collection_modifyitems(items):
     rest = [item for item in items if rank[item] == len(SLOW)]
     share = -(-len(rest) // workers)  # of neighbours: they have fixtures in common
     items[:] = [item for w in range(workers) for item in (*slow[w::workers], *rest[w * share : (w + 1) * share])]
+
+
+def pytest_collection_finish():
+    """All tests are there for good: the garbage collector need not look at them, and all modules, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 SIZES = (7, 40, 23, 61, 12)  # fewer and more rows than features: both solvers take part

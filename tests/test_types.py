@@ -39,6 +39,7 @@ def test_the_consumers_script_runs(capsys):
     assert "Problem(5 agents, 40000 rows" in said
 
 
+@pytest.mark.slow
 def test_mypy_strict_finds_nothing(scripts):
     """Errors inside tacit are silenced, as mypy silences those of any installed package."""
     kept = ROOT / ".mypy_cache" / "consumer"  # the next run reads there what has not changed since
@@ -54,6 +55,7 @@ def test_mypy_strict_finds_nothing(scripts):
     assert checked.stdout == "Success: no issues found in 2 source files\n", checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(PYRIGHT is None, reason="pyright is not installed: make types")
 def test_pyright_finds_nothing(scripts):
     (scripts / "pyrightconfig.json").write_text(

@@ -149,6 +149,7 @@ class Deaths:
             raise Crash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("method", [EXACT, ExactMethod("i-admm", 5.0, 0.5, "logistic")], ids=["all", "token"])
 def test_crashes_do_not_make_digests_disagree(tmp_path, monkeypatch, method, seed):
@@ -262,6 +263,7 @@ def test_each_field_of_a_report_that_is_forged_is_named(request, kind):
         assert names_it(faults, field(path)) or moved, (path, said(faults))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [None, True, -1, 0.5, 10**400, "", [], {}, [[]], "\ud800\x1b[2J", 1e308])
 def test_a_report_with_values_of_another_kind_is_refused_on_lines_of_their_own(private, value):
     report = private.certificate()["reports"][0]["report"]

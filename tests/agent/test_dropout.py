@@ -78,6 +78,7 @@ def assert_went_on(net, absent):
     return start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_member_is_killed_for_good_at_a_random_tick(network, seed):
     net, rng = network(KIND), random.Random(seed)

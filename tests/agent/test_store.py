@@ -71,6 +71,7 @@ def test_what_leaves_before_it_is_committed_is_caught(network):
     assert max(net.versions().values()) == 2
 
 
+@pytest.mark.slow
 def test_agents_that_are_killed_at_random_moments_of_the_run(network):
     """Between two deaths everybody gets at least one tick further."""
     net, rng = network("recycled, long"), random.Random(5)
@@ -91,6 +92,7 @@ def test_agents_that_are_killed_at_random_moments_of_the_run(network):
     assert_as_simulated(net)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["token", "secret-shared"])
 def test_agents_that_are_killed_as_soon_as_they_come_back(network, kind):
     net, rng = network(kind), random.Random(6)

@@ -94,6 +94,7 @@ def test_a_member_that_dies_at_every_point_of_its_way(network, kind):
     assert_as_simulated(net)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["totals", "totals, ring"])
 def test_members_that_are_killed_at_random_moments(network, kind):
     """Several at once, too. Between two deaths everybody gets at least one tick further."""

@@ -158,6 +158,7 @@ def test_one_agent_alone(tacit, patients):
     assert "Warning" not in err
 
 
+@pytest.mark.slow
 def test_demo(tacit, tmp_path, monkeypatch, short_recipes):
     demo = import_module("tacit.cli.demo")
     compare = demo.compare_all

@@ -38,6 +38,7 @@ def lab():
     return Lab(TINY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, capsys):
     claims = run(paper, list(PAPERS[paper]), TINY, tmp_path / "new" / "folder", "tacit reproduce x")

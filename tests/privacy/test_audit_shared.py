@@ -96,6 +96,7 @@ def test_the_audited_method_claims_what_is_said(colluders):
     assert b.tolist() == [0.5 + 1 / (2 * half), 0, 0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("colluders", [1, 2])
 def test_the_audit_is_sharp_and_passes_what_ships(colluders):
     found = audit_shared(1.0, colluders=colluders, secure=False, seed=colluders)
@@ -113,6 +114,7 @@ def test_the_audit_of_secure_noise():
     assert found.lower > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bug", "members", "colluders"), [("share", 5, 2), ("variance", 5, 2), ("rounding", 5, 1), ("share", 9, 6)]
 )

@@ -62,6 +62,7 @@ def faults(folder):
     return found
 
 
+@pytest.mark.slow
 def test_200_kills_at_random_moments(tmp_path):
     with open_ledger(tmp_path) as ledger:
         ledger.set_cap(Cap(1e6, 1e-6))
@@ -88,6 +89,7 @@ def behind(folder):
     return found, read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", [False, True])
 def test_a_copy_of_the_file_alone_is_never_behind_what_has_left(tmp_path, planted):
     with open_ledger(tmp_path) as ledger:

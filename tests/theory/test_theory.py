@@ -586,6 +586,7 @@ def test_corollaries_11_14_and_15():
         assert samples.pvp_output(**PVP | {"alpha": alpha}, as_printed=as_printed) == max(both)
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_docs():
     page = Path(__file__).parents[2] / "docs" / "theory.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
