@@ -6,17 +6,23 @@ import json
 import re
 import shlex
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from patients import SCHEMA
 from ports import free_ports
 
-from tacit.agent import identity, renewal
+from tacit import files
+from tacit.agent import identity, renewal, revocation
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, fingerprint
 from tacit.agent.renewal import NEXT
+from tacit.cli import federation_keys
 
 ROWS = {"alder": 4, "birch": 4, "cedar": 4}
 
@@ -197,6 +203,58 @@ def test_what_is_not_accepted(sites, tacit, monkeypatch):
     monkeypatch.setattr(identity, "datetime", Later)
     code, _, err = tacit("federation", "accept", "federation.toml", "alder.toml")
     assert (code, "the certificate of alder expired" in err) == (2, True)
+
+
+def at_the_same_time(monkeypatch, module, *commands):
+    """Runs functions in threads. Each waits, before it replaces a file, until the other one is as far, or for a second:
+    it has read the file by then, and if both have, one of the changes is lost."""
+    both, really = threading.Barrier(len(commands)), module.replacing
+
+    def late(path):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1.0)
+        return really(path)
+
+    monkeypatch.setattr(module, "replacing", late)
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(command) for command in commands]:
+            done.result()
+
+
+def test_two_statements_that_are_accepted_at_the_same_time(sites, tacit, monkeypatch):
+    home = sites("cedar")
+    for name in ("alder", "birch"):
+        shutil.copytree(home.parent / name, name)
+        assert tacit("federation", "renew", "federation.toml", "--identity", name)[0] == 0
+    file = Path("federation.toml").absolute()
+    accepted = (partial(federation_keys.accept, file, Path(f"{name}.renewal.toml")) for name in ("alder", "birch"))
+    at_the_same_time(monkeypatch, federation_keys, *accepted)
+    assert {each.member for each in Federation.load(file).renewals} == {"alder", "birch"}
+    assert {path.name for path in home.iterdir()} == {
+        *("alder", "birch", "cedar", "schema.toml", "federation.toml", "alder.renewal.toml", "birch.renewal.toml")
+    }
+
+
+def test_two_members_that_are_revoked_at_the_same_time(sites, monkeypatch):
+    home = sites("cedar") / "cedar"
+    known = {name: Federation.load(Path("federation.toml")).certificates(name) for name in ("alder", "birch")}
+    at_the_same_time(monkeypatch, files, *(partial(revocation.revoke, home, *each, "x") for each in known.items()))
+    assert len(revocation.revoked(home)) == 2
+
+
+def test_two_renewals_of_one_key_at_the_same_time_are_one(sites, monkeypatch):
+    home, both = sites("alder") / "alder", threading.Barrier(2)
+
+    def late(name, days):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1.0)  # each has seen that there is no new key yet
+        return made(name, days)
+
+    made = Identity.made
+    monkeypatch.setattr(Identity, "made", late)
+    with ThreadPoolExecutor() as threads:
+        found = [threads.submit(renewal.begin, home, 30, 1) for _ in range(2)]
+        assert found[0].result() == found[1].result() == renewal.waiting(home)
 
 
 def test_whom_one_can_revoke(sites, tacit):

@@ -60,7 +60,7 @@ from tacit.agent.identity import (
 from tacit.data import schema_toml
 from tacit.data.text import read_text
 from tacit.errors import InputError
-from tacit.files import sync_folder, write_private
+from tacit.files import alone, sync_folder, write_private
 
 _DOMAIN = b"tacit: my certificate is renewed"
 NEXT = "next"  # the folder of the new key, until it takes the place of the old one
@@ -154,6 +154,11 @@ class Chain(NamedTuple):
 def begin(home: Path, days: int, overlap: float) -> Renewal:
     """Makes the new key in a folder of its own, and the statement. A second time it gives the same statement: another
     one would look as if somebody else had the key."""
+    with alone(home / NEXT):
+        return _begin(home, days, overlap)
+
+
+def _begin(home: Path, days: int, overlap: float) -> Renewal:
     waiting = home / NEXT / _STATEMENT
     if (home / NEXT).exists():
         return read(waiting)
@@ -194,6 +199,11 @@ def waiting(home: Path) -> Renewal | None:
 
 def finish(home: Path, renewal: Renewal) -> None:
     """Puts the new key into the place of the old one, which is gone then. If it is interrupted, do it again."""
+    with alone(home / NEXT):
+        _finish(home, renewal)
+
+
+def _finish(home: Path, renewal: Renewal) -> None:
     coming = home / NEXT
     try:
         if not coming.exists():
