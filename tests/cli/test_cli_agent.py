@@ -191,6 +191,7 @@ def agreed(tacit, *more, rows=None):
         f"{name},127.0.0.1:{7441 + k},{(rows or ROWS)[name]},{name}/certificate.pem" for k, name in enumerate(ROWS)
     ]
     options = [word for member in members for word in ("--member", member)]
+    Path("federation.toml").unlink(missing_ok=True)  # of another case
     return tacit(
         "federation", "new", "--title", "spring", "--schema", "schema.toml", *options, "--out", "federation.toml", *more
     )

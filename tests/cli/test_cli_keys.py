@@ -140,6 +140,7 @@ def test_a_false_predecessor(sites, tacit):
     Path("federation.toml").write_text(text.replace('title = "spring"', 'title = "winter"'))
     code, _, err = tacit(*show)
     assert (code, "names another predecessor" in err) == (2, True)
+    Path("autumn.toml").unlink()
     named = ["0" * 63 + "1" if word == "federation.toml" else word for word in words]
     code, out, err = tacit(*named)
     assert (code, "the next version of the run 0000000000000000" in out) == (0, True), err
@@ -280,17 +281,29 @@ def test_the_doctor_names_the_command_in_time(sites, tacit, tmp_path):
     assert "renew it: tacit federation renew federation.toml --identity alder" in doctor(tacit)["certificates", "warn"]
 
 
-def test_a_file_with_renewals_is_not_written_over(sites, tacit):
+def test_a_file_that_says_something_else_is_not_overwritten(sites, tacit):
+    """One with renewals, or one that was agreed upon with other settings. The same content is no mistake."""
     at = sites("alder")
-    assert tacit("federation", "renew", "federation.toml", "--identity", "alder")[0] == 0
-    assert tacit("federation", "accept", "federation.toml", "alder.renewal.toml", "--identity", "alder")[0] == 0
+    for name in ("birch", "cedar"):
+        shutil.copytree(f"../{name}", name)
     before = (at / "federation.toml").read_bytes()
     members = [
         word
         for each in Federation.load(at / "federation.toml").members
-        for word in ("--member", f"{each.name},{each.address},{each.rows},alder/certificate.pem")
+        for word in ("--member", f"{each.name},{each.address},{each.rows},{each.name}/certificate.pem")
     ]
-    made = ("--title", "spring", "--schema", "schema.toml", "--graph", "ring", *members, "--out", "federation.toml")
-    code, _, err = tacit("federation", "new", *made)
-    assert (code, "has renewals of keys, which would be lost" in err) == (2, True)
+    made = ("federation", "new", "--title", "spring", "--schema", "schema.toml", "--graph", "ring", *members)
+    assert tacit(*made)[0] == 0
     assert (at / "federation.toml").read_bytes() == before
+    complaint = "federation.toml exists, and says something else"
+    code, out, err = tacit(*made, "--rounds", 5)
+    assert (code, out, complaint in err, err.count("\n")) == (2, "", True, 1), err
+    assert (at / "federation.toml").read_bytes() == before
+    assert tacit("federation", "renew", "federation.toml", "--identity", "alder")[0] == 0
+    assert tacit("federation", "accept", "federation.toml", "alder.renewal.toml")[0] == 0
+    after = (at / "federation.toml").read_bytes()
+    code, _, err = tacit(*made)
+    assert (code, complaint in err) == (2, True), err
+    assert (at / "federation.toml").read_bytes() == after != before
+    (at / "federation.toml").unlink()
+    assert tacit(*made, "--rounds", 5)[0] == 0
