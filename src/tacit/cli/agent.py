@@ -107,9 +107,9 @@ def run(
     folders = [str(identity), *(str(each.parent) for path in paths for each in (path, path.resolve()))]
     write = outside.above_the_bar() if log_format == Format.TEXT else None
     with (
+        stopping.outside_of_the_loop(),
         logs.kept(log_format, log_level, progress, folders, write) as lines,
         outside.ending_in_the_log(),
-        stopping.before(),
         ExitStack() as opened,  # what a cluster holds of the records
     ):
         if patience is not None:
