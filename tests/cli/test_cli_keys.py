@@ -107,10 +107,10 @@ def test_the_steps_of_the_docs(sites, tacit):
     assert doctor(tacit)["certificates", "ok"]
     code, out, err = tacit(*revoke)
     assert (code, "this run cannot go on without it" in out) == (0, True), err
-    assert "birch is revoked here" in doctor(tacit)["revoked", "fail"]
+    assert "birch is refused: it is revoked here" in doctor(tacit)["refused", "fail"]
     given = ("--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv", "--exact")
     code, out, err = tacit("agent", "run", *given)
-    assert (code, "revoked here: birch. This run cannot go on without them" in err) == (78, True), err
+    assert (code, "refused here: birch (it is revoked here). This run cannot go on" in err) == (78, True), err
     # The next version
     shutil.copytree(home.parent / "cedar", home / "cedar")
     code, out, err = tacit(*succeed)

@@ -208,7 +208,7 @@ def _participant(
     agreed, own = Federation.load(federation).refusing(revoked(identity)), Identity.load(identity)
     me = agreed.place(own.name, own.certificate)
     progress.enter(own.name, agreed.run, agreed.rounds)
-    agreed.check_dates()
+    agreed = agreed.as_of_now(own.name)
     for name in namesakes(identity, agreed):
         log.warning(f"{name} was revoked here with another certificate; this federation file lets it in with a new one")
     private = isinstance(agreed.method, PrivateMethod)
