@@ -333,6 +333,17 @@ def test_a_second_try_gives_the_same_statement_and_an_interrupted_change_can_be_
         Identity.load(home)
 
 
+def test_a_clock_that_is_far_off_renews_nothing(identities, tmp_path, monkeypatch):
+    """The statement would say that the old key counted no more when it signed its reports; or the key is too old."""
+    home = _copy(identities, tmp_path)
+    for days, complaint in ((-2, "set the clock"), (800, "too late to renew it")):
+        for module in (identity, renewal):
+            monkeypatch.setattr(module, "datetime", _clock(days))
+        with pytest.raises(InputError, match=complaint):
+            renewal.begin(home, 30, 7)
+    assert not (home / NEXT).exists()
+
+
 def _copy(identities, tmp_path):
     return Path(shutil.copytree(identities / "alder", tmp_path / "copy"))
 
@@ -386,6 +397,26 @@ def test_a_renewal_in_the_middle_of_a_run(tmp_path, short_recipes):
     (fault,) = by_the_old_key()
     assert str(fault) == "reports.alder.signature: alder had renewed this certificate when the report was written"
     assert by_the_old_key(written=(made.ends - timedelta(seconds=1)).isoformat()) == []  # the thief lies about the time
+
+
+def test_a_time_in_the_past_voids_no_more_than_the_members_own_report(tmp_path, short_recipes):
+    """And only where the file has the statement, until the member signs again."""
+    identities, agreed = finished_run.agree(tmp_path, PRIVATE)
+    finished_run.live(tmp_path, agreed, identities)
+    reports = [json.loads((tmp_path / f"{name}.report.json").read_text()) for name in finished_run.NAMES]
+    before = collected(agreed, reports)
+    old, new = identities["alder"], Identity.made("alder", 30)
+    until = (datetime.now(UTC) - timedelta(minutes=30)).isoformat(timespec="seconds")
+    text = renewal._signed(old.certificate, new.certificate, until)
+    signatures = (base64.b64encode(each.sign(text)).decode() for each in (old, new))
+    after = knowing(agreed, renewal.Renewal("alder", until, *signatures, old.certificate, new.certificate))
+    (fault,) = examined(collected(after, reports)).faults
+    assert str(fault).startswith("reports.alder.signature: alder had renewed this certificate")
+    assert examined(before).faults == []
+    finished_run.live(tmp_path, after, identities | {"alder": replace(new, population_key=old.population_key)})
+    again = [json.loads((tmp_path / f"{name}.report.json").read_text()) for name in finished_run.NAMES]
+    assert examined(collected(after, again)).faults == []
+    assert examined(collected(after, again)).signers["alder"] == new.certificate
 
 
 def test_an_old_key_has_no_vote(network, identities, renewed):

@@ -148,9 +148,9 @@ def test_a_false_predecessor(sites, tacit):
     assert (code, "0123" in err) == (2, True)
 
 
-def statement(old, new):
+def statement(old, new, ago=timedelta(0)):
     """A renewal, made by hand."""
-    until = datetime.now(UTC).isoformat(timespec="seconds")
+    until = (datetime.now(UTC) - ago).isoformat(timespec="seconds")
     signed = renewal._signed(old.certificate, new.certificate, until)
     signatures = (base64.b64encode(each.sign(signed)).decode() for each in (old, new))
     return renewal.Renewal(old.name, until, *signatures, old.certificate, new.certificate).to_toml()
@@ -204,6 +204,15 @@ def test_what_is_not_accepted(sites, tacit, monkeypatch):
     monkeypatch.setattr(identity, "datetime", Later)
     code, _, err = tacit("federation", "accept", "federation.toml", "alder.toml")
     assert (code, "the certificate of alder expired" in err) == (2, True)
+
+
+def test_a_time_that_is_over_is_said(sites, tacit):
+    sites("alder")
+    made = statement(Identity.load(Path("alder")), Identity.made("alder", 30), ago=timedelta(minutes=30))
+    Path("alder.toml").write_text(made)
+    code, out, _ = tacit("federation", "accept", "federation.toml", "alder.toml")
+    (until,) = re.findall('until = "(.*)"', made)
+    assert (code, f"the old one counts no more, since {until}: a report that it has signed after" in out) == (0, True)
 
 
 def at_the_same_time(monkeypatch, module, *commands):

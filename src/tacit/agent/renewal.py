@@ -30,6 +30,14 @@ shown again is in the chain already, and leads nowhere new. Two statements for o
 never makes two (`begin` gives the same one again), so somebody else has the key. Whoever steals a key *before* its
 renewal can renew it, too. A statement does not show which of the two is the member: so people compare the fingerprint
 by another way before they accept it, and revoke the member if in doubt (`tacit.agent.revocation`).
+
+**A time that is too early.** A member that writes its statement by hand can choose an `until` in the past. Reports that
+its old key has signed since then are void, if they are checked with a file that has the statement. A report says itself
+when it was written, so nobody can tell an honest one from one that a thief has signed later. The others cannot refuse
+such a statement by the clock: a renewal without overlap is accepted after its `until`, too. But the member does no more
+harm than by handing in no report. A certificate of a run that was made before has the file as it was, and holds. The
+member repairs its report by starting its agent again, which signs with the new key. `tacit federation accept` says if
+`until` is over.
 """
 
 from __future__ import annotations
@@ -49,6 +57,7 @@ from tacit.agent.identity import (
     POPULATION_KEY,
     Identity,
     canonical_certificate,
+    check_dates,
     check_name,
     common_name,
     expiry,
@@ -163,13 +172,9 @@ def _begin(home: Path, days: int, overlap: float) -> Renewal:
     if (home / NEXT).exists():
         return read(waiting)
     old = Identity.load(home)
-    last = expiry(read_certificate(old.certificate, "the certificate"))
-    now = datetime.now(UTC).replace(microsecond=0)
-    if now > last:
-        raise InputError(
-            f"the certificate of {old.name} has expired, and can sign no renewal: make a new identity, and agree on a "
-            "new version of the federation (tacit federation new --predecessor)"
-        )
+    certificate = read_certificate(old.certificate, "the certificate")
+    check_dates(certificate)  # also by a clock that is far behind: `until` would lie before what the old key has signed
+    last, now = expiry(certificate), datetime.now(UTC).replace(microsecond=0)
     if not 0 <= overlap <= _LONGEST:
         raise InputError(f"the old certificate counts for 0 to {_LONGEST} more days, not {overlap:g}")
     until = min(now + timedelta(days=overlap), last).isoformat(timespec="seconds")

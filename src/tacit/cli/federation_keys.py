@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,9 +92,12 @@ def accept(
     if identity is not None:
         renewal.finish(identity, made)
         compare = f": its key is in {identity} now"
+    until = f"the old one counts until {made.until}"
+    if made.ends <= datetime.now(UTC):
+        until = f"the old one counts no more, since {made.until}: a report that it has signed after that time is void"
     for line in (
         f"{made.member}: the new certificate has the SHA-256 {fingerprint(made.new)}{compare}",
-        f"the old one counts until {made.until}",
+        until,
         f"the run is still {run[:16]}: start your agent again",
     ):
         screen.print(line, markup=False, soft_wrap=True, highlight=False)
