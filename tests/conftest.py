@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gc
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -110,8 +111,13 @@ def tacit_command(monkeypatch, capsys, tmp_path):
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", ["tacit", *map(str, args)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
+        signals = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            with pytest.raises(SystemExit) as stop:
+                cli.main()
+        finally:
+            for number, handler in signals.items():  # this process does not end with the command
+                signal.signal(number, handler)
         captured = capsys.readouterr()
         return stop.value.code or 0, captured.out, captured.err
 

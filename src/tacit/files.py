@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 
@@ -80,6 +80,29 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(f"{path} could not be written: {error.strerror or error}; the old file is unchanged") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Inside this context no other process changes this file, if it does so in the same context: it waits. For a change
+    that depends on what the file says. The lock is on the folder, so it leaves nothing behind. Do not nest it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, alone(Path(folder) / "x.txt"):
+    ...     (Path(folder) / "x.txt").exists()
+    False
+    """
+    import fcntl  # only some systems have it; on others the rest of this module works
+
+    folder = None
+    try:
+        with suppress(OSError):  # no such folder, which whoever reads the file will say; or a disk that knows no locks
+            folder = os.open(Path(path).resolve().parent, os.O_RDONLY)
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        if folder is not None:
+            os.close(folder)
 
 
 def sync_folder(folder: Path) -> None:

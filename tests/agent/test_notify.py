@@ -60,9 +60,9 @@ def test_work_that_is_cancelled_without_a_signal_ends_in_a_line(supervisor):
         stopping.run(cancelled(), lambda: "in round 1", print)
 
 
-def test_a_signal_before_the_event_loop_runs():
+def test_a_signal_outside_of_the_event_loop():
     before = stopping.signal.getsignal(stopping.signal.SIGTERM)
-    with pytest.raises(NotNow, match="stopped by SIGTERM before it began"), stopping.before():
+    with pytest.raises(NotNow, match="stopped by SIGTERM; nothing is lost"), stopping.outside_of_the_loop():
         stopping.signal.raise_signal(stopping.signal.SIGTERM)
     assert stopping.signal.getsignal(stopping.signal.SIGTERM) is before
 

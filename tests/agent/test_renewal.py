@@ -127,16 +127,104 @@ def test_a_next_version_without_renewals_says_so(network, renewed):
 
 def test_the_dates_of_a_revoked_member_do_not_matter(network, renewed, monkeypatch):
     agreed = network("broadcast").federation
+    monkeypatch.setattr(identity, "datetime", _clock(800))
+    with pytest.raises(InputError, match="the certificate of alder expired"):
+        agreed.as_of_now("alder")
+    refusing = agreed.refusing(fingerprint(member.certificate) for member in agreed.members)
+    assert refusing.as_of_now("alder") is refusing
 
+
+def _clock(days):
     class Clock(datetime):
         @classmethod
         def now(cls, tz=None):
-            return datetime.now(tz) + timedelta(800)
+            return datetime.now(tz) + timedelta(days)
 
-    monkeypatch.setattr(identity, "datetime", Clock)
-    with pytest.raises(InputError, match="the certificate of alder expired"):
-        agreed.check_dates()
-    agreed.refusing(fingerprint(member.certificate) for member in agreed.members).check_dates()
+    return Clock
+
+
+def _expired(name, monkeypatch):
+    """An identity whose certificate expired yesterday."""
+    monkeypatch.setattr(identity, "datetime", _clock(-3))
+    made = Identity.made(name, 2)
+    monkeypatch.setattr(identity, "datetime", datetime)
+    return made
+
+
+def _with(agreed, late):
+    """A federation with this identity of a member."""
+    members = (replace(each, certificate=late.certificate) for each in agreed.members if each.name == late.name)
+    return knowing(agreed, members=(*members, *(each for each in agreed.members if each.name != late.name)))
+
+
+def test_a_member_whose_certificate_has_expired_stops_only_itself(network, identities, monkeypatch):
+    """If the others may go on without it. It is refused everywhere, as a member that is revoked."""
+    net, late = network("going on"), _expired("cedar", monkeypatch)
+    agreed = _with(net.federation, late)
+    complaint = "the certificate of cedar expired .* too late to renew it .*tacit federation renew.*: cedar makes a new"
+    with pytest.raises(InputError, match=complaint):
+        agreed.as_of_now("cedar")
+    with pytest.raises(InputError, match=complaint):
+        replace(agreed, go_on_after=0.0).as_of_now("alder")
+    monkeypatch.setattr(identity, "datetime", _clock(-5))
+    with pytest.raises(InputError, match="set the clock"):
+        agreed.as_of_now("alder")
+    monkeypatch.setattr(identity, "datetime", datetime)
+    today = agreed.as_of_now("alder")
+    assert today.refused == {"cedar": "its certificate has expired"}
+    assert today.run == agreed.run
+    assert [len(today.accepted(name)) for name in today.names] == [1, 1, 0, 1, 1]
+    assert today.without(["cedar"]).refused == {}
+    assert today.without(["elm"]).accepted("cedar") == ()
+    participant = replace(participant_of(net, ALDER, identities), federation=today)
+    participant.check()
+    for name in ("birch", "elm"):  # alder's neighbours
+        alone = replace(today, expired=frozenset(["birch", "elm"]) - {name})
+        replace(participant, federation=alone).check()
+    with pytest.raises(Over, match=r"birch \(its certificate has expired\), elm .*cannot go on"):
+        replace(participant, federation=replace(today, expired=frozenset(["birch", "elm"]))).check()
+
+
+def test_the_signature_of_a_member_whose_certificate_has_expired_does_not_count(network, identities, monkeypatch):
+    """dogwood's neighbours are cedar and elm: cedar, which is too late, cannot help to have it left out, and has not
+    met anybody."""
+    net, late = network("going on"), _expired("cedar", monkeypatch)
+    agreed = _with(net.federation, late)
+    by = Witnesses(agreed, identities)
+    vote = absence.Absence(witness=CEDAR, absent=DOGWOOD, tick=10)
+    vote.signature = late.sign(absence._signed(agreed, vote))
+
+    def counts(after):
+        async def asked():
+            agent = loop_of(replace(participant_of(net, ALDER, identities), federation=after), tick=10)
+            met = Met(member=CEDAR, signature=late.sign(meeting._signed(after, CEDAR)))
+            greeting = by.greeting(ELM, by(ELM, DOGWOOD, 10), vote)
+            greeting.met.append(met)
+            agent.greeted("elm", greeting)
+            return agent.liveness.absences.proven("dogwood"), CEDAR in agent._meeting._known
+
+        return asyncio.run(asked())
+
+    assert counts(agreed.as_of_now("alder")) == (False, False)
+    assert counts(agreed) == (True, True)  # of an agent that has been running since before
+
+
+def test_a_certificate_that_has_expired_does_not_get_in(network, identities, monkeypatch):
+    net, late = network("going on"), _expired("birch", monkeypatch)
+    agreed, alder = _with(net.federation, late), Identity.load(identities / "alder")
+    ask = Question(run=bytes.fromhex(agreed.run), sender=BIRCH)
+
+    async def code(federation):
+        server = Server(federation, ALDER, alder, Rehearsed())
+        await server.start(agreed.members[ALDER].address)
+        try:
+            return (await call(agreed, late, "Ask", ask)).code()
+        finally:
+            await server.stop()
+
+    for known in (agreed, agreed.as_of_now("alder")):  # TLS looks at the dates, too
+        assert asyncio.run(code(known)) == grpc.StatusCode.UNAVAILABLE
+    assert Peer(agreed.as_of_now("alder"), ALDER, BIRCH, alder, lambda name: None)._channel() is None
 
 
 def test_forged_statements(renewed, identities):
@@ -245,6 +333,17 @@ def test_a_second_try_gives_the_same_statement_and_an_interrupted_change_can_be_
         Identity.load(home)
 
 
+def test_a_clock_that_is_far_off_renews_nothing(identities, tmp_path, monkeypatch):
+    """The statement would say that the old key counted no more when it signed its reports; or the key is too old."""
+    home = _copy(identities, tmp_path)
+    for days, complaint in ((-2, "set the clock"), (800, "too late to renew it")):
+        for module in (identity, renewal):
+            monkeypatch.setattr(module, "datetime", _clock(days))
+        with pytest.raises(InputError, match=complaint):
+            renewal.begin(home, 30, 7)
+    assert not (home / NEXT).exists()
+
+
 def _copy(identities, tmp_path):
     return Path(shutil.copytree(identities / "alder", tmp_path / "copy"))
 
@@ -298,6 +397,26 @@ def test_a_renewal_in_the_middle_of_a_run(tmp_path, short_recipes):
     (fault,) = by_the_old_key()
     assert str(fault) == "reports.alder.signature: alder had renewed this certificate when the report was written"
     assert by_the_old_key(written=(made.ends - timedelta(seconds=1)).isoformat()) == []  # the thief lies about the time
+
+
+def test_a_time_in_the_past_voids_no_more_than_the_members_own_report(tmp_path, short_recipes):
+    """And only where the file has the statement, until the member signs again."""
+    identities, agreed = finished_run.agree(tmp_path, PRIVATE)
+    finished_run.live(tmp_path, agreed, identities)
+    reports = [json.loads((tmp_path / f"{name}.report.json").read_text()) for name in finished_run.NAMES]
+    before = collected(agreed, reports)
+    old, new = identities["alder"], Identity.made("alder", 30)
+    until = (datetime.now(UTC) - timedelta(minutes=30)).isoformat(timespec="seconds")
+    text = renewal._signed(old.certificate, new.certificate, until)
+    signatures = (base64.b64encode(each.sign(text)).decode() for each in (old, new))
+    after = knowing(agreed, renewal.Renewal("alder", until, *signatures, old.certificate, new.certificate))
+    (fault,) = examined(collected(after, reports)).faults
+    assert str(fault).startswith("reports.alder.signature: alder had renewed this certificate")
+    assert examined(before).faults == []
+    finished_run.live(tmp_path, after, identities | {"alder": replace(new, population_key=old.population_key)})
+    again = [json.loads((tmp_path / f"{name}.report.json").read_text()) for name in finished_run.NAMES]
+    assert examined(collected(after, again)).faults == []
+    assert examined(collected(after, again)).signers["alder"] == new.certificate
 
 
 def test_an_old_key_has_no_vote(network, identities, renewed):
@@ -537,15 +656,15 @@ def test_a_run_with_a_revoked_member_stops_or_goes_on_without_it(network, identi
         return replace(participant, federation=knowing(participant.federation, revoked=refusing))
 
     for i in (ALDER, CEDAR):  # a neighbour of elm, and another member
-        with pytest.raises(Over, match=r"revoked here: elm\. This run cannot go on without them"):
+        with pytest.raises(Over, match=r"refused here: elm \(it is revoked here\)\. This run cannot go on"):
             of(network("broadcast", f"broadcast {i}"), i).check()
     net = network("going on")
     participant = of(net)
     participant.check()
-    assert participant.federation.refused == ["elm"]
+    assert list(participant.federation.refused) == ["elm"]
     without = participant.without(["elm"])
     without.check()
-    assert without.federation.refused == []
+    assert without.federation.refused == {}
     assert without.federation.run == net.federation.without(["elm"]).run  # the run of those who have only missed it
     peer = Peer(participant.federation, ALDER, ELM, participant.identity, lambda name: None)
     assert peer._channel() is None  # and so it is silent here, and alder signs in time that it is away
@@ -553,7 +672,7 @@ def test_a_run_with_a_revoked_member_stops_or_goes_on_without_it(network, identi
     assert participant_of(net, BIRCH, identities).federation.accepted("elm")
     both = frozenset(fingerprint(Identity.load(identities / name).certificate) for name in ("birch", "elm"))
     alone = replace(participant, federation=knowing(participant.federation, revoked=both))
-    with pytest.raises(Over, match="revoked here: birch, elm"):
+    with pytest.raises(Over, match=r"refused here: birch \(.*\), elm"):
         alone.check()
 
 

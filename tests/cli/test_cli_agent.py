@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -191,6 +192,7 @@ def agreed(tacit, *more, rows=None):
         f"{name},127.0.0.1:{7441 + k},{(rows or ROWS)[name]},{name}/certificate.pem" for k, name in enumerate(ROWS)
     ]
     options = [word for member in members for word in ("--member", member)]
+    Path("federation.toml").unlink(missing_ok=True)  # of another case
     return tacit(
         "federation", "new", "--title", "spring", "--schema", "schema.toml", *options, "--out", "federation.toml", *more
     )
@@ -319,6 +321,26 @@ def test_names_keys_and_dates(hospitals, tacit, monkeypatch):
     made = Identity.new("alder", hospitals, days=1)
     assert made.certificate != Path("old/certificate.pem").read_text()
     assert "the certificate of alder in the federation file is not that of the identity" in tacit(*start)[2]
+
+
+def test_one_expired_certificate_stops_all_only_if_the_run_needs_it(hospitals, tacit, monkeypatch):
+    shutil.rmtree("cedar")
+    monkeypatch.setattr(identity, "datetime", _clock(timedelta(days=-3)))
+    Identity.new("cedar", hospitals, days=2)
+    monkeypatch.setattr(identity, "datetime", datetime)
+    start = ("--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
+    run = ("agent", "run", *start, "--exact", "--listen", "127.0.0.1:0", "--patience", 0.2)
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    code, _, err = tacit(*run)
+    assert (code, "the certificate of cedar expired on" in err, "tacit federation renew" in err) == (2, True, True), err
+    assert agreed(tacit, "--rounds", 5, "--go-on-after", 60)[0] == 0
+    code, _, err = tacit(*run)
+    assert (code, "waiting for birch, cedar for 0.2 s" in err) == (75, True), err
+    assert "this agent refuses cedar, because its certificate has expired, and goes on without it" in err
+    found = json.loads(tacit("agent", "doctor", *start, "--json")[1])
+    assert [(each["what"], each["level"]) for each in found if "cedar" in each["text"]] == [
+        *(("certificates", "warn"), ("refused", "warn"))  # and it is not called
+    ]
 
 
 def _clock(off):

@@ -105,8 +105,8 @@ def test_check_knows_plans_and_federations(tacit, tmp_path):
         members += ["--member", f"{name},127.0.0.1:{7441 + k},{(k + 1) * 1000},{name}/certificate.pem"]
     new = ("federation", "new", "--title", "spring", "--schema", "schema.toml", *members, "--delta", 1e-5)
     for total, fits in ((0.9, True), (1.1, False)):
-        assert tacit(*new, "--epsilon", total)[0] == 0
-        check = ("ledger", "check", "p.ledger", "--federation", "federation.toml", "--member", "birch")
+        assert tacit(*new, "--epsilon", total, "--out", f"{total}.toml")[0] == 0
+        check = ("ledger", "check", "p.ledger", "--federation", f"{total}.toml", "--member", "birch")
         code, out, err = tacit(*check, "--json")
         assert (code, json.loads(out)["fits"]) == (0 if fits else 1, fits), err
         assert json.loads(out)["would"] == pytest.approx(total, rel=2e-2)

@@ -6,17 +6,23 @@ import json
 import re
 import shlex
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from patients import SCHEMA
 from ports import free_ports
 
-from tacit.agent import identity, renewal
+from tacit import files
+from tacit.agent import identity, renewal, revocation
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, fingerprint
 from tacit.agent.renewal import NEXT
+from tacit.cli import federation_keys
 
 ROWS = {"alder": 4, "birch": 4, "cedar": 4}
 
@@ -101,10 +107,10 @@ def test_the_steps_of_the_docs(sites, tacit):
     assert doctor(tacit)["certificates", "ok"]
     code, out, err = tacit(*revoke)
     assert (code, "this run cannot go on without it" in out) == (0, True), err
-    assert "birch is revoked here" in doctor(tacit)["revoked", "fail"]
+    assert "birch is refused: it is revoked here" in doctor(tacit)["refused", "fail"]
     given = ("--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv", "--exact")
     code, out, err = tacit("agent", "run", *given)
-    assert (code, "revoked here: birch. This run cannot go on without them" in err) == (78, True), err
+    assert (code, "refused here: birch (it is revoked here). This run cannot go on" in err) == (78, True), err
     # The next version
     shutil.copytree(home.parent / "cedar", home / "cedar")
     code, out, err = tacit(*succeed)
@@ -134,6 +140,7 @@ def test_a_false_predecessor(sites, tacit):
     Path("federation.toml").write_text(text.replace('title = "spring"', 'title = "winter"'))
     code, _, err = tacit(*show)
     assert (code, "names another predecessor" in err) == (2, True)
+    Path("autumn.toml").unlink()
     named = ["0" * 63 + "1" if word == "federation.toml" else word for word in words]
     code, out, err = tacit(*named)
     assert (code, "the next version of the run 0000000000000000" in out) == (0, True), err
@@ -141,9 +148,9 @@ def test_a_false_predecessor(sites, tacit):
     assert (code, "0123" in err) == (2, True)
 
 
-def statement(old, new):
+def statement(old, new, ago=timedelta(0)):
     """A renewal, made by hand."""
-    until = datetime.now(UTC).isoformat(timespec="seconds")
+    until = (datetime.now(UTC) - ago).isoformat(timespec="seconds")
     signed = renewal._signed(old.certificate, new.certificate, until)
     signatures = (base64.b64encode(each.sign(signed)).decode() for each in (old, new))
     return renewal.Renewal(old.name, until, *signatures, old.certificate, new.certificate).to_toml()
@@ -199,6 +206,67 @@ def test_what_is_not_accepted(sites, tacit, monkeypatch):
     assert (code, "the certificate of alder expired" in err) == (2, True)
 
 
+def test_a_time_that_is_over_is_said(sites, tacit):
+    sites("alder")
+    made = statement(Identity.load(Path("alder")), Identity.made("alder", 30), ago=timedelta(minutes=30))
+    Path("alder.toml").write_text(made)
+    code, out, _ = tacit("federation", "accept", "federation.toml", "alder.toml")
+    (until,) = re.findall('until = "(.*)"', made)
+    assert (code, f"the old one counts no more, since {until}: a report that it has signed after" in out) == (0, True)
+
+
+def at_the_same_time(monkeypatch, module, *commands):
+    """Runs functions in threads. Each waits, before it replaces a file, until the other one is as far, or for a second:
+    it has read the file by then, and if both have, one of the changes is lost."""
+    both, really = threading.Barrier(len(commands)), module.replacing
+
+    def late(path):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1.0)
+        return really(path)
+
+    monkeypatch.setattr(module, "replacing", late)
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(command) for command in commands]:
+            done.result()
+
+
+def test_two_statements_that_are_accepted_at_the_same_time(sites, tacit, monkeypatch):
+    home = sites("cedar")
+    for name in ("alder", "birch"):
+        shutil.copytree(home.parent / name, name)
+        assert tacit("federation", "renew", "federation.toml", "--identity", name)[0] == 0
+    file = Path("federation.toml").absolute()
+    accepted = (partial(federation_keys.accept, file, Path(f"{name}.renewal.toml")) for name in ("alder", "birch"))
+    at_the_same_time(monkeypatch, federation_keys, *accepted)
+    assert {each.member for each in Federation.load(file).renewals} == {"alder", "birch"}
+    assert {path.name for path in home.iterdir()} == {
+        *("alder", "birch", "cedar", "schema.toml", "federation.toml", "alder.renewal.toml", "birch.renewal.toml")
+    }
+
+
+def test_two_members_that_are_revoked_at_the_same_time(sites, monkeypatch):
+    home = sites("cedar") / "cedar"
+    known = {name: Federation.load(Path("federation.toml")).certificates(name) for name in ("alder", "birch")}
+    at_the_same_time(monkeypatch, files, *(partial(revocation.revoke, home, *each, "x") for each in known.items()))
+    assert len(revocation.revoked(home)) == 2
+
+
+def test_two_renewals_of_one_key_at_the_same_time_are_one(sites, monkeypatch):
+    home, both = sites("alder") / "alder", threading.Barrier(2)
+
+    def late(name, days):
+        with suppress(threading.BrokenBarrierError):
+            both.wait(1.0)  # each has seen that there is no new key yet
+        return made(name, days)
+
+    made = Identity.made
+    monkeypatch.setattr(Identity, "made", late)
+    with ThreadPoolExecutor() as threads:
+        found = [threads.submit(renewal.begin, home, 30, 1) for _ in range(2)]
+        assert found[0].result() == found[1].result() == renewal.waiting(home)
+
+
 def test_whom_one_can_revoke(sites, tacit):
     sites("alder")
     for member, complaint in (("alder", "you cannot revoke yourself"), ("mallory", "mallory is not a member")):
@@ -222,17 +290,29 @@ def test_the_doctor_names_the_command_in_time(sites, tacit, tmp_path):
     assert "renew it: tacit federation renew federation.toml --identity alder" in doctor(tacit)["certificates", "warn"]
 
 
-def test_a_file_with_renewals_is_not_written_over(sites, tacit):
+def test_a_file_that_says_something_else_is_not_overwritten(sites, tacit):
+    """One with renewals, or one that was agreed upon with other settings. The same content is no mistake."""
     at = sites("alder")
-    assert tacit("federation", "renew", "federation.toml", "--identity", "alder")[0] == 0
-    assert tacit("federation", "accept", "federation.toml", "alder.renewal.toml", "--identity", "alder")[0] == 0
+    for name in ("birch", "cedar"):
+        shutil.copytree(f"../{name}", name)
     before = (at / "federation.toml").read_bytes()
     members = [
         word
         for each in Federation.load(at / "federation.toml").members
-        for word in ("--member", f"{each.name},{each.address},{each.rows},alder/certificate.pem")
+        for word in ("--member", f"{each.name},{each.address},{each.rows},{each.name}/certificate.pem")
     ]
-    made = ("--title", "spring", "--schema", "schema.toml", "--graph", "ring", *members, "--out", "federation.toml")
-    code, _, err = tacit("federation", "new", *made)
-    assert (code, "has renewals of keys, which would be lost" in err) == (2, True)
+    made = ("federation", "new", "--title", "spring", "--schema", "schema.toml", "--graph", "ring", *members)
+    assert tacit(*made)[0] == 0
     assert (at / "federation.toml").read_bytes() == before
+    complaint = "federation.toml exists, and says something else"
+    code, out, err = tacit(*made, "--rounds", 5)
+    assert (code, out, complaint in err, err.count("\n")) == (2, "", True, 1), err
+    assert (at / "federation.toml").read_bytes() == before
+    assert tacit("federation", "renew", "federation.toml", "--identity", "alder")[0] == 0
+    assert tacit("federation", "accept", "federation.toml", "alder.renewal.toml")[0] == 0
+    after = (at / "federation.toml").read_bytes()
+    code, _, err = tacit(*made)
+    assert (code, complaint in err) == (2, True), err
+    assert (at / "federation.toml").read_bytes() == after != before
+    (at / "federation.toml").unlink()
+    assert tacit(*made, "--rounds", 5)[0] == 0

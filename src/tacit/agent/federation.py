@@ -24,6 +24,7 @@ from tacit.agent.identity import (
     check_own_signature,
     common_name,
     fingerprint,
+    has_expired,
     read_certificate,
     signed_by,
 )
@@ -97,6 +98,9 @@ class Federation:
     predecessor: str = ""  # the run of the version before this one, if there is one
     renewals: tuple[Renewal, ...] = ()  # new certificates of members: no part of the agreement
     revoked: frozenset[str] = field(default=frozenset(), repr=False)  # fingerprints: what this member alone refuses
+    expired: frozenset[str] = field(
+        default=frozenset(), repr=False
+    )  # members that were too late when this agent started
     agreed: Federation | None = None  # what the file says, if some of its members are absent: see `without`
 
     def __post_init__(self) -> None:
@@ -202,8 +206,9 @@ class Federation:
         return self._chains[name].certificates
 
     def accepted(self, name: str, at: datetime | None = None) -> tuple[str, ...]:
-        """The certificates with which a member may speak now, or at another time; none if the member is revoked."""
-        return () if name in self._revoked_names else self._chains[name].accepted(at or datetime.now(UTC))
+        """The certificates with which a member may speak now, or at another time; none if the member is
+        refused."""
+        return () if name in self._refused_names else self._chains[name].accepted(at or datetime.now(UTC))
 
     def signer(self, name: str, text: bytes, signature: bytes) -> str | None:
         """The certificate with which a member has signed a text; None if it has not signed it."""
@@ -214,15 +219,18 @@ class Federation:
         return replace(self, revoked=frozenset(revoked))
 
     @cached_property
-    def _revoked_names(self) -> frozenset[str]:
-        """The members of whose chain one certificate is refused: a renewal does not help."""
+    def _refused_names(self) -> frozenset[str]:
+        """The members of whose chain one certificate is revoked (a renewal does not help), and those that were too late
+        for a renewal."""
         chains = self._chains if self.revoked else ()
-        return frozenset(n for n in chains if not self.revoked.isdisjoint(map(fingerprint, self.certificates(n))))
+        revoked = (n for n in chains if not self.revoked.isdisjoint(map(fingerprint, self.certificates(n))))
+        return self.expired.union(revoked)
 
     @property
-    def refused(self) -> list[str]:
-        """The members of this run that are revoked."""
-        return [name for name in self.names if name in self._revoked_names]
+    def refused(self) -> dict[str, str]:
+        """The members of this run that this agent refuses, and why."""
+        why = {True: "its certificate has expired", False: "it is revoked here"}
+        return {name: why[name in self.expired] for name in self.names if name in self._refused_names}
 
     @cached_property
     def renewed(self) -> bytes:
@@ -443,10 +451,21 @@ class Federation:
             )
         return self.names.index(name)
 
-    def check_dates(self) -> None:
-        """Refuses members whose last certificate is not valid now; of a revoked one, none is used."""
-        for name in sorted(set(self.names) - self._revoked_names):
-            check_dates(read_certificate(self.certificates(name)[-1], f"the certificate of {name}"))
+    def as_of_now(self, own: str) -> Federation:
+        """The same for an agent of this member that starts now. Refuses a file in which a member's last certificate is
+        not valid; of a revoked member, none is used.
+
+        Where the others may go on without a member, one whose certificate has expired stops nobody: it is refused as a
+        revoked one is, and so it is away. An expired certificate can sign no renewal, so this stays so.
+        """
+        dated = {
+            name: read_certificate(self.certificates(name)[-1], f"the certificate of {name}") for name in self.names
+        }
+        late = {name for name, each in dated.items() if has_expired(each)} if self.go_on_after else set()
+        late -= {own, *self.refused}
+        for name in sorted(set(self.names) - late - set(self.refused)):
+            check_dates(dated[name])
+        return replace(self, expired=self.expired | late) if late else self
 
     def to_toml(self) -> str:
         """The text of the file."""

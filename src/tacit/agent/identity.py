@@ -199,13 +199,20 @@ def expiry(certificate: x509.Certificate) -> datetime:
     return certificate.not_valid_after_utc
 
 
+def has_expired(certificate: x509.Certificate) -> bool:
+    """Whether a certificate is valid no more."""
+    return datetime.now(UTC) > expiry(certificate)
+
+
 def check_dates(certificate: x509.Certificate, now: datetime | None = None) -> None:
     """Refuses a certificate that has expired, or that this machine's clock has not reached yet."""
     now = datetime.now(UTC) if now is None else now
     name = common_name(certificate)
     if now > expiry(certificate):
         raise InputError(
-            f"the certificate of {name} expired on {expiry(certificate):%Y-%m-%d %H:%M} UTC; make a new one"
+            f"the certificate of {name} expired on {expiry(certificate):%Y-%m-%d %H:%M} UTC, and it is too late to "
+            f"renew it (tacit federation renew): {name} makes a new identity (tacit identity new), and all agree on a "
+            "new version of the federation (tacit federation new --predecessor)"
         )
     if now < certificate.not_valid_before_utc:
         raise InputError(

@@ -109,9 +109,9 @@ class Participant:
 
     def check(self) -> None:
         """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that needs a
-        member that is revoked, that the ledger does not allow, that has failed, or whose store is lost."""
+        member that is refused here, that the ledger does not allow, that has failed, or whose store is lost."""
         check_sums(self.federation)
-        self._check_revoked()
+        self._check_refused()
         (run, events), ledger = self.paid, self.ledger
         if ledger is None:
             return
@@ -131,8 +131,8 @@ class Participant:
                 "all of them: put the newest copy of that file back, or agree on a new run under another title"
             )
 
-    def _check_revoked(self) -> None:
-        """Refuses a run that needs a member that is revoked here, unless the others may go on without it."""
+    def _check_refused(self) -> None:
+        """Refuses a run that needs a member that is refused here, unless the others may go on without it."""
         federation, refused = self.federation, self.federation.refused
         near = [federation.names[j] for j in federation.graph.neighbours(self.me)]
         saved = self.store.state()
@@ -140,8 +140,8 @@ class Participant:
             return  # an agent that has heard everything needs nobody, and others may need it
         if not (federation.go_on_after and set(near) - set(refused)):
             raise Over(
-                f"revoked here: {', '.join(refused)}. This run cannot go on without them: agree on a new version of "
-                "the federation (tacit federation new --predecessor)"
+                f"refused here: {', '.join(f'{name} ({why})' for name, why in refused.items())}. This run cannot go on "
+                "without them: agree on a new version of the federation (tacit federation new --predecessor)"
             )
 
     def without(self, names: Iterable[str]) -> Participant:

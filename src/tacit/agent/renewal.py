@@ -30,6 +30,14 @@ shown again is in the chain already, and leads nowhere new. Two statements for o
 never makes two (`begin` gives the same one again), so somebody else has the key. Whoever steals a key *before* its
 renewal can renew it, too. A statement does not show which of the two is the member: so people compare the fingerprint
 by another way before they accept it, and revoke the member if in doubt (`tacit.agent.revocation`).
+
+**A time that is too early.** A member that writes its statement by hand can choose an `until` in the past. Reports that
+its old key has signed since then are void, if they are checked with a file that has the statement. A report says itself
+when it was written, so nobody can tell an honest one from one that a thief has signed later. The others cannot refuse
+such a statement by the clock: a renewal without overlap is accepted after its `until`, too. But the member does no more
+harm than by handing in no report. A certificate of a run that was made before has the file as it was, and holds. The
+member repairs its report by starting its agent again, which signs with the new key. `tacit federation accept` says if
+`until` is over.
 """
 
 from __future__ import annotations
@@ -49,6 +57,7 @@ from tacit.agent.identity import (
     POPULATION_KEY,
     Identity,
     canonical_certificate,
+    check_dates,
     check_name,
     common_name,
     expiry,
@@ -60,7 +69,7 @@ from tacit.agent.identity import (
 from tacit.data import schema_toml
 from tacit.data.text import read_text
 from tacit.errors import InputError
-from tacit.files import sync_folder, write_private
+from tacit.files import alone, sync_folder, write_private
 
 _DOMAIN = b"tacit: my certificate is renewed"
 NEXT = "next"  # the folder of the new key, until it takes the place of the old one
@@ -154,17 +163,18 @@ class Chain(NamedTuple):
 def begin(home: Path, days: int, overlap: float) -> Renewal:
     """Makes the new key in a folder of its own, and the statement. A second time it gives the same statement: another
     one would look as if somebody else had the key."""
+    with alone(home / NEXT):
+        return _begin(home, days, overlap)
+
+
+def _begin(home: Path, days: int, overlap: float) -> Renewal:
     waiting = home / NEXT / _STATEMENT
     if (home / NEXT).exists():
         return read(waiting)
     old = Identity.load(home)
-    last = expiry(read_certificate(old.certificate, "the certificate"))
-    now = datetime.now(UTC).replace(microsecond=0)
-    if now > last:
-        raise InputError(
-            f"the certificate of {old.name} has expired, and can sign no renewal: make a new identity, and agree on a "
-            "new version of the federation (tacit federation new --predecessor)"
-        )
+    certificate = read_certificate(old.certificate, "the certificate")
+    check_dates(certificate)  # also by a clock that is far behind: `until` would lie before what the old key has signed
+    last, now = expiry(certificate), datetime.now(UTC).replace(microsecond=0)
     if not 0 <= overlap <= _LONGEST:
         raise InputError(f"the old certificate counts for 0 to {_LONGEST} more days, not {overlap:g}")
     until = min(now + timedelta(days=overlap), last).isoformat(timespec="seconds")
@@ -194,6 +204,11 @@ def waiting(home: Path) -> Renewal | None:
 
 def finish(home: Path, renewal: Renewal) -> None:
     """Puts the new key into the place of the old one, which is gone then. If it is interrupted, do it again."""
+    with alone(home / NEXT):
+        _finish(home, renewal)
+
+
+def _finish(home: Path, renewal: Renewal) -> None:
     coming = home / NEXT
     try:
         if not coming.exists():

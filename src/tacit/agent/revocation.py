@@ -24,7 +24,7 @@ from tacit.agent.documents import DIGEST, TEXT, TIME
 from tacit.agent.federation import Federation
 from tacit.agent.identity import fingerprint
 from tacit.errors import InputError
-from tacit.files import write_private
+from tacit.files import alone, write_private
 
 _FILE = "revoked.json"
 _SHAPE = {"revoked": [{"name": TEXT, "certificate": DIGEST, "when": TIME, "why": TEXT}]}
@@ -43,15 +43,16 @@ def namesakes(home: Path, federation: Federation) -> list[str]:
 
 def revoke(home: Path, name: str, certificates: Iterable[str], why: str) -> None:
     """Adds a member, with all certificates of its chain."""
-    listed = _read(home)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    known = {each["certificate"] for each in listed}
-    listed += [
-        {"name": name, "certificate": each, "when": now, "why": why}
-        for each in map(fingerprint, certificates)
-        if each not in known
-    ]
-    write_private(home / _FILE, json.dumps({"revoked": listed}, indent=1) + "\n")
+    with alone(home / _FILE):  # two operators may revoke two members at the same time
+        listed = _read(home)
+        known = {each["certificate"] for each in listed}
+        listed += [
+            {"name": name, "certificate": each, "when": now, "why": why}
+            for each in map(fingerprint, certificates)
+            if each not in known
+        ]
+        write_private(home / _FILE, json.dumps({"revoked": listed}, indent=1) + "\n")
 
 
 def _read(home: Path) -> list[dict[str, Any]]:

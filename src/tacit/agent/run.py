@@ -83,9 +83,9 @@ async def _take_part(
     """In this run, until it is finished or left."""
     participant.check()
     federation, me, identity = participant.federation, participant.me, participant.identity
-    for name in federation.refused:
+    for name, why in federation.refused.items():
         log.warning(
-            f"{name} is revoked here: this agent refuses it, and goes on without it once enough of its neighbours have "
+            f"this agent refuses {name}, because {why}, and goes on without it once enough of its neighbours have "
             "signed that it is away"
         )
     loop = AgentLoop(participant, watch, progress)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -11,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from tacit import __version__
-from tacit.errors import TacitError
+from tacit.errors import NotNow, TacitError
 
 # `tacit --help` shows these: the first paragraph of the help of each command. A test compares them.
 COMMANDS = {
@@ -80,9 +83,28 @@ def _root(
 
 def main() -> None:
     """The entry point. An expected error is one line on standard error and its exit code, never a traceback."""
+    agent = sys.argv[1:3] == ["agent", "run"]
+    if agent:
+        _on_signals(_stop)  # until `tacit.agent.stopping` takes over, and after it
     try:
         app()
     except TacitError as error:
         message = " ".join(str(error).split())
         print(f"tacit: error: {message}", file=sys.stderr)
         sys.exit(error.exit_code)
+    finally:
+        if agent:
+            _on_signals(signal.SIG_IGN)  # the exit code is decided; Python's own end would forget any other handler
+
+
+def _on_signals(handler: Any) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)
+
+
+def _stop(number: int, frame: object) -> None:
+    """Ends an agent that is being loaded. Not by an error: in the middle of an import, others could catch it."""
+    line = f"tacit: error: stopped by {signal.Signals(number).name}; nothing is lost: start it again\n"
+    with suppress(OSError):
+        os.write(2, line.encode())
+    os._exit(NotNow.exit_code)

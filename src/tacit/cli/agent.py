@@ -107,9 +107,9 @@ def run(
     folders = [str(identity), *(str(each.parent) for path in paths for each in (path, path.resolve()))]
     write = outside.above_the_bar() if log_format == Format.TEXT else None
     with (
+        stopping.outside_of_the_loop(),
         logs.kept(log_format, log_level, progress, folders, write) as lines,
         outside.ending_in_the_log(),
-        stopping.before(),
         ExitStack() as opened,  # what a cluster holds of the records
     ):
         if patience is not None:
@@ -208,7 +208,7 @@ def _participant(
     agreed, own = Federation.load(federation).refusing(revoked(identity)), Identity.load(identity)
     me = agreed.place(own.name, own.certificate)
     progress.enter(own.name, agreed.run, agreed.rounds)
-    agreed.check_dates()
+    agreed = agreed.as_of_now(own.name)
     for name in namesakes(identity, agreed):
         log.warning(f"{name} was revoked here with another certificate; this federation file lets it in with a new one")
     private = isinstance(agreed.method, PrivateMethod)

@@ -59,14 +59,15 @@ def examined(
     from tacit.agent.revocation import revoked
 
     found: list[Finding] = []
-    agreed = _tried(found, "federation", lambda: Federation.load(federation).refusing(revoked(identity)))
+    written = _tried(found, "federation", lambda: Federation.load(federation).refusing(revoked(identity)))
     own = _tried(found, "identity", lambda: Identity.load(identity))
     table = _tried(found, "data", lambda: read_for_a_log(data))
-    if agreed is None or own is None:
+    if written is None or own is None:
         return found
-    me = _tried(found, "identity", lambda: agreed.place(own.name, own.certificate))
+    me = _tried(found, "identity", lambda: written.place(own.name, own.certificate))
     if me is None:
         return found
+    agreed = _as_of_now(written, own.name)
     path = identity / f"{agreed.run[:16]}.store" if store is None else store
     near = [agreed.members[j] for j in agreed.graph.neighbours(me)]
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
@@ -74,7 +75,7 @@ def examined(
         "identity": lambda: iter([Finding("identity", OK, f"{own.name}, in {identity}")]),
         "certificates": lambda: _certificates(agreed, own.name, federation, identity),
         "renewal": lambda: _renewal(agreed, near, federation, identity),
-        "revoked": lambda: _revoked(agreed, identity),
+        "refused": lambda: _refused(agreed, identity),
         "data": lambda: _data(agreed, me, table),
         "ledger": lambda: _ledger(agreed, me, ledger, identity, table),
         "store": lambda: _store(path, agreed, own.name, ledger),
@@ -89,6 +90,13 @@ def examined(
     alive = any(each.what == "store" and "runs now" in each.text for each in found)
     found.append(_port(listen or agreed.members[me].address, alive))
     return found
+
+
+def _as_of_now(written: Federation, own: str) -> Federation:
+    try:
+        return written.as_of_now(own)
+    except TacitError:
+        return written  # `_certificates` says whose date is wrong
 
 
 def _tried(found: list[Finding], what: str, act: Callable[[], T]) -> T | None:
@@ -108,7 +116,8 @@ def _federation(agreed: Federation) -> Iterator[Finding]:
 
 
 def _certificates(agreed: Federation, own: str, file: Path, home: Path) -> Iterator[Finding]:
-    """The last one of every member: agents refuse a file in which one has expired."""
+    """The last one of every member: agents refuse a file in which one has expired, unless they may go on without that
+    member."""
     from tacit.agent.identity import check_dates, expiry, read_certificate
 
     for name in agreed.names:
@@ -116,7 +125,7 @@ def _certificates(agreed: Federation, own: str, file: Path, home: Path) -> Itera
         try:
             check_dates(certificate)
         except TacitError as error:
-            yield Finding("certificates", FAIL, f"{error}; a new one needs a new federation file")
+            yield Finding("certificates", WARN if name in agreed.expired else FAIL, str(error))
             continue
         until = expiry(certificate)
         soon, text = until - datetime.now(UTC) < _SOON, f"{name}: valid until {until:%Y-%m-%d %H:%M} UTC"
@@ -148,16 +157,16 @@ def _renewal(agreed: Federation, near: list[Member], file: Path, home: Path) -> 
         yield Finding("renewal", OK if let_in else WARN, f"{member.name} {text}")
 
 
-def _revoked(agreed: Federation, home: Path) -> Iterator[Finding]:
+def _refused(agreed: Federation, home: Path) -> Iterator[Finding]:
     from tacit.agent.revocation import namesakes
 
     for name in namesakes(home, agreed):
-        yield Finding("revoked", WARN, f"{name} was revoked here with another certificate; this file lets it in again")
-    for name in agreed.refused:
+        yield Finding("refused", WARN, f"{name} was revoked here with another certificate; this file lets it in again")
+    for name, why in agreed.refused.items():
         what = "the run goes on without it if enough of its neighbours sign that it is away"
         if not agreed.go_on_after:
             what = "the run cannot go on without it: agree on a new version of the federation"
-        yield Finding("revoked", WARN if agreed.go_on_after else FAIL, f"{name} is revoked here; {what}")
+        yield Finding("refused", WARN if agreed.go_on_after else FAIL, f"{name} is refused: {why}; {what}")
 
 
 def _data(agreed: Federation, me: int, table: Table | None) -> Iterator[Finding]:

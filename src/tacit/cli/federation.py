@@ -15,7 +15,7 @@ from tacit.cli.federation_keys import File, accept, renew, revoke
 from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
-from tacit.files import replacing, writable
+from tacit.files import alone, replacing, writable
 from tacit.workflows.exact import ALGORITHMS, usual_penalty
 from tacit.workflows.losses import LOSSES, exact_loss, usual
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
@@ -56,6 +56,8 @@ _PREDECESSOR = (
     "the name of its run (64 digits, from a report or a model), if this tacit cannot read the file."
 )
 
+_OUT = "The file to write. A file that exists and says something else is not overwritten."
+
 
 @app.command()
 def new(
@@ -78,7 +80,7 @@ def new(
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
     predecessor: Annotated[str | None, typer.Option(help=_PREDECESSOR, show_default=False)] = None,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("federation.toml"),
+    out: Annotated[Path, typer.Option(help=_OUT)] = Path("federation.toml"),
 ) -> None:
     """Write the federation file: members, edges, method, rounds, schema, privacy. Every member gets the same file.
 
@@ -101,8 +103,6 @@ def new(
     before = None if predecessor is None or DIGEST.fits(predecessor) else Federation.load(Path(predecessor))
     read = [] if before is None or predecessor is None else [predecessor]
     writable(out, [schema, *read, *(text.split(",")[-1] for text in member)])
-    if out.exists() and b"[[renewals]]" in out.read_bytes():
-        raise InputError(f"{out} has renewals of keys, which would be lost; choose another --out")
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
     called = [each.name for each in members]
     graph = graph or ("ring" if reserve is None else "auto")
@@ -136,8 +136,15 @@ def new(
         renewals=() if before is None else kept_renewals(before, members),
     ).with_rounds()
     check_sums(made)
-    with replacing(out) as draft:
-        draft.write_text(made.to_toml(), encoding="utf-8")
+    text = made.to_toml()
+    with alone(out):
+        if out.exists() and read_text(out) != text:
+            raise InputError(
+                f"{out} exists, and says something else: members may have agreed on it, or added renewals of keys; "
+                "name another file (--out), or delete it first"
+            )
+        with replacing(out) as draft:
+            draft.write_text(text, encoding="utf-8")
     _tell(made)
     for line in [] if before is None else changes(before, made):
         screen.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +13,10 @@ from tacit.cli.console import err
 from tacit.cli.console import out as screen
 from tacit.data.text import read_text
 from tacit.errors import InputError
-from tacit.files import replacing, writable
+from tacit.files import alone, replacing, writable
+
+if TYPE_CHECKING:
+    from tacit.agent.renewal import Renewal
 
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
 _OVERLAP = (
@@ -79,38 +83,52 @@ def accept(
     """
     names.require_agent()
     from tacit.agent import renewal
-    from tacit.agent.federation import Federation
-    from tacit.agent.identity import check_dates, fingerprint, read_certificate
+    from tacit.agent.identity import fingerprint
 
-    agreed, made = Federation.load(file), renewal.read(statement)
-    if made.member not in agreed.names:
-        raise InputError(f"{made.member} is not a member of {file.name}")
-    known = [each.until for each in agreed.renewals if (each.old, each.new) == (made.old, made.new)]
-    if known and known != [made.until]:
-        raise InputError(
-            f"{file.name} has this renewal with another time: by it the old certificate counts until {known[0]}"
-        )
-    if not known:
-        check_dates(read_certificate(made.old, "the old certificate"))  # a key that has expired renews nothing
-        check_dates(read_certificate(made.new, "the new certificate"))  # with it in the file no agent could start
-        text = read_text(file).rstrip("\n") + "\n\n" + made.to_toml()
-        after = Federation.from_toml(text, file.name)  # refuses what is not one chain
-        if made.old != agreed.certificates(made.member)[-1]:
-            raise InputError(f"{file.name} has the new certificate of {made.member} already: this tells it nothing new")
-        assert after.run == agreed.run
-        with replacing(file) as draft:
-            draft.write_text(text, encoding="utf-8")
+    made = renewal.read(statement)
+    with alone(file):  # of two statements that are accepted at the same time, none is lost
+        run, known = _add(file, made)
     compare = f": compare it with {made.member}"
     if identity is not None:
         renewal.finish(identity, made)
         compare = f": its key is in {identity} now"
+    until = f"the old one counts until {made.until}"
+    if made.ends <= datetime.now(UTC):
+        until = f"the old one counts no more, since {made.until}: a report that it has signed after that time is void"
     for line in (
         f"{made.member}: the new certificate has the SHA-256 {fingerprint(made.new)}{compare}",
-        f"the old one counts until {made.until}",
-        f"the run is still {agreed.run[:16]}: start your agent again",
+        until,
+        f"the run is still {run[:16]}: start your agent again",
     ):
         screen.print(line, markup=False, soft_wrap=True, highlight=False)
     err.print(f"{file} has it already" if known else f"wrote {file}", markup=False, soft_wrap=True)
+
+
+def _add(file: Path, made: Renewal) -> tuple[str, bool]:
+    """Adds a renewal to the file; gives the name of the run, and whether the file had the renewal already."""
+    from tacit.agent.federation import Federation
+    from tacit.agent.identity import check_dates, read_certificate
+
+    agreed = Federation.load(file)
+    if made.member not in agreed.names:
+        raise InputError(f"{made.member} is not a member of {file.name}")
+    known = [each.until for each in agreed.renewals if (each.old, each.new) == (made.old, made.new)]
+    if known == [made.until]:
+        return agreed.run, True
+    if known:
+        raise InputError(
+            f"{file.name} has this renewal with another time: by it the old certificate counts until {known[0]}"
+        )
+    check_dates(read_certificate(made.old, "the old certificate"))  # a key that has expired renews nothing
+    check_dates(read_certificate(made.new, "the new certificate"))  # with it in the file no agent could start
+    text = read_text(file).rstrip("\n") + "\n\n" + made.to_toml()
+    after = Federation.from_toml(text, file.name)  # refuses what is not one chain
+    if made.old != agreed.certificates(made.member)[-1]:
+        raise InputError(f"{file.name} has the new certificate of {made.member} already: this tells it nothing new")
+    assert after.run == agreed.run
+    with replacing(file) as draft:
+        draft.write_text(text, encoding="utf-8")
+    return agreed.run, False
 
 
 def revoke(
