@@ -76,6 +76,18 @@ def test_the_problem_is_that_of_all_records(name):
             np.testing.assert_allclose(x, whole.argmin(linear=b, weight=weight, centre=f), atol=1e-7)
 
 
+def test_two_problems_over_the_same_records_do_not_change_each_other():
+    """A release by one of them would else have the noise for the weights of the other."""
+    parts, f = make_parts(SIZES), np.ones((1, 15))
+    with Records.opened(Here(shards=2), reads(parts)) as records:
+        first = records.problem(loss=Logistic(), scale=1.0)
+        before = first.gradient(f)
+        second = records.problem(loss=HuberHinge(), scale=10.0)
+        assert (first.gradient(f) == before).all()
+        whole = tacit.Problem([pooled(parts)], loss=HuberHinge(), scale=10.0)
+        np.testing.assert_allclose(second.gradient(f), whole.gradient(f), rtol=1e-12)
+
+
 def test_the_number_of_processes_changes_no_bit():
     parts, models = make_parts(SIZES), []
     for processes in (1, 2, 3, 9):

@@ -3,6 +3,7 @@
 import ctypes
 import ctypes.util
 import os
+import pickle
 import platform
 import struct
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
+from tacit.errors import InputError
 from tacit.privacy import exact_noise, fast_noise, head_tail, noise
 from tacit.privacy.head_tail import LOG_ERROR, TURN_ERROR, Pair, Words
 from tacit.privacy.noise import SecureNoise
@@ -255,6 +257,17 @@ def test_a_bound_that_is_too_small_is_found_out(monkeypatch, law):
 
     monkeypatch.setitem(fast_noise._LAWS, law, short)
     assert not same(*both_ways(monkeypatch, law, *near_ties(law, 1, 600, deltas(600, 1, 2, 24), seed=7), seed=7))
+
+
+def test_a_source_with_a_state_is_not_copied():
+    """Two copies would give the same noise."""
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="two copies could give the same noise"):
+        pickle.dumps(SecureNoise(random_bytes=rng.bytes))
+    copied = pickle.loads(pickle.dumps(SecureNoise(grid=2.0**-20)))
+    assert copied.grid == 2.0**-20
+    rows = [each.draw("gaussian", 1.0, 4, np.arange(2), 0) for each in (copied, copied, SecureNoise())]
+    assert len({row.tobytes() for row in rows}) == 3
 
 
 @pytest.mark.parametrize("law", ["spherical", "gaussian", "laplace"])

@@ -36,6 +36,12 @@ def test_a_method_for_one_holder_of_all_records_says_so():
         RECIPES["dp-admm"].setting(SIZES, 6, RING, EPSILON, DELTA)
 
 
+def test_a_method_that_would_take_millions_of_rounds_is_refused_before_it_is_planned():
+    """The plan alone would take hours, for everybody who reads a file with these numbers."""
+    with pytest.raises(InputError, match=r"takes 80,\d+,\d+ rounds, and 100,000 are allowed"):
+        RECIPES["gradient-descent"].setting([10**7] * 5, 6, RING, 1000.0, DELTA)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_agent_spends_more_than_the_budget_and_hardly_less(name):
     sizes, graph = _members(name)

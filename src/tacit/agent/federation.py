@@ -38,7 +38,7 @@ from tacit.data.public import require_public
 from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
 from tacit.exchange.listening import check_robust
-from tacit.privacy.events import Event
+from tacit.privacy.events import MOST_ROUNDS, Event
 from tacit.privacy.plan import Facts, plan
 from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import exact_loss
@@ -46,7 +46,6 @@ from tacit.workflows.recipes import RECIPES, Calibration, Reserve, Setting
 
 ROWS, SUMS, TOTALS = "rows", "secret-shared sums", "secret-shared totals"  # what members learn about each other
 NONE = "none"  # no robust listening
-MOST_ROUNDS = 100_000  # a reader of a file must be able to make its plan
 # The radius where exact values are exchanged. Numbers and labels are scaled to public bounds, so no model of them lies
 # farther out, unless l2 is below 1e-9. Double precision has enough digits for what lies within.
 EXACT_RADIUS = 2.0**16

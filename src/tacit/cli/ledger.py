@@ -20,6 +20,7 @@ from tacit.cli.console import out as screen
 from tacit.cli.options import Json
 from tacit.errors import InputError
 from tacit.files import writable, write_private
+from tacit.privacy.events import MOST_ROUNDS
 
 if TYPE_CHECKING:
     from tacit.agent.books import Books
@@ -61,7 +62,6 @@ Who = Annotated[str | None, typer.Option(help="Who sets the cap; by default the 
 _EVENT = f"What a round releases: {'; '.join(form for _, _, form in names.EVENTS.values())}. May be repeated."
 Events = Annotated[list[str] | None, typer.Option("--event", help=_EVENT, show_default=False)]
 Rounds = Annotated[int | None, typer.Option(help="With --event: how many rounds the run has.")]
-MOST_ROUNDS = 100_000  # the accountant's work grows with the rounds
 
 
 @app.command()

@@ -10,8 +10,8 @@ A private step rests on that norm and on public facts, not on how the minimiser 
 hold for sums in any order (`tacit.core.rounding`). So an agent with records in parts gives the same guarantee.
 
 Everything asked of the parts is a function of the records and of what is sent. If a process is lost, another one reads
-its parts again and answers the same question: no number changes, and no noise is drawn twice. If it cannot read them,
-or reads something else than the first one, the run ends.
+its parts again and answers the same question: no noise is drawn twice, and on machines that are alike no number
+changes. If it cannot read them, or reads something else than the first one, the run ends.
 """
 
 from __future__ import annotations
@@ -147,18 +147,25 @@ class Records:
     def problem(
         self, *, loss: Loss, scale: float = 1.0, l2: float = 0.0, tolerance: float = 1e-9, radius: float = RADIUS
     ) -> Problem:
-        """The objective of one agent that has all these records; the last one that was made can be used."""
-        from ray import cloudpickle
+        """The objective of one agent that has all these records."""
+        store = MappedStore(self, loss, scale)
+        self._use(store.used)  # labels that do not fit the loss are refused now
+        return Problem.over(store, loss=loss, scale=scale, l2=l2, tolerance=tolerance, radius=radius)
 
-        used = cloudpickle.dumps(loss), float(scale) / len(self)
-        self._all("use", [used] * len(self._shares))
-        self._used = used
-        return Problem.over(MappedStore(self, loss), loss=loss, scale=scale, l2=l2, tolerance=tolerance, radius=radius)
-
-    def ask(self, question: str, *arguments: np.ndarray, each: Sequence[Any] = ()) -> list[Any]:
-        """What each part answers, in the order of the parts."""
+    def ask(
+        self, used: tuple[bytes, float], question: str, *arguments: np.ndarray, each: Sequence[Any] = ()
+    ) -> list[Any]:
+        """What each part answers with this loss and weight of a record, in the order of the parts. Problems with others
+        over the same records do not get into each other's way: they take turns."""
+        self._use(used)
         own = [[each[k] for k in share] if len(each) else [] for share in self._shares]
         return list(chain.from_iterable(self._all("ask", [(question, arguments, more) for more in own])))
+
+    def _use(self, used: tuple[bytes, float]) -> None:
+        if used != self._used:
+            self._used = None  # if this fails in the middle, all are told again
+            self._all("use", [used] * len(self._shares))
+            self._used = used
 
     def _reads(self, k: int) -> bytes:
         from ray import cloudpickle
@@ -198,18 +205,18 @@ class Records:
 class _Objective(NamedTuple):
     """The data term + rho/2 ||f||^2 + b.f"""
 
-    records: Records
+    store: MappedStore
     rho: float
     b: np.ndarray
 
     def value(self, f: np.ndarray) -> float:
-        return total(self.records.ask("values", f)) + self.rho / 2 * float(f @ f) + float(self.b @ f)
+        return total(self.store.ask("values", f)) + self.rho / 2 * float(f @ f) + float(self.b @ f)
 
     def gradient(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return total(self.records.ask("gradients", f)) + self.rho * f + self.b, f
+        return total(self.store.ask("gradients", f)) + self.rho * f + self.b, f
 
     def curved(self, f: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return total(self.records.ask("curved", f, v)) + self.rho * v
+        return total(self.store.ask("curved", f, v)) + self.rho * v
 
 
 class MappedStore(RowStore):
@@ -217,55 +224,62 @@ class MappedStore(RowStore):
 
     compiled = False
 
-    def __init__(self, records: Records, loss: Loss) -> None:
+    def __init__(self, records: Records, loss: Loss, scale: float) -> None:
+        from ray import cloudpickle
+
         self._records, self._loss = records, loss
+        self.used = cloudpickle.dumps(loss), float(scale) / len(records)
         self.sizes, self.numbers = np.array([len(records)]), np.arange(1)
         self.features = records.features
         self.dimension = getattr(loss, "classes", 1) * self.features
 
+    def ask(self, question: str, *arguments: np.ndarray, each: Sequence[Any] = ()) -> list[Any]:
+        """See `Records.ask`."""
+        return self._records.ask(self.used, question, *arguments, each=each)
+
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.array([total(self._records.ask("values", row)) for row in f])
+        return np.array([total(self.ask("values", row)) for row in f])
 
     def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.array([total(self._records.ask("gradients", row)) for row in f])
+        return np.array([total(self.ask("gradients", row)) for row in f])
 
     def gradients_of(self, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         cuts = np.cumsum(self._records.sizes)[:-1]
         return np.array(
             [
-                total(self._records.ask("gradients_of", row, each=np.split(own[: len(self._records)], cuts)))
+                total(self.ask("gradients_of", row, each=np.split(own[: len(self._records)], cuts)))
                 for row, own in zip(f, chosen, strict=True)
             ]
         )
 
     def curved(self, ids: np.ndarray, f: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return np.array([total(self._records.ask("curved", *rows)) for rows in zip(f, v, strict=True)])
+        return np.array([total(self.ask("curved", *rows)) for rows in zip(f, v, strict=True)])
 
     def squares(self, ids: np.ndarray) -> np.ndarray:
-        return np.array([total(self._records.ask("squares")) for _ in ids])
+        return np.array([total(self.ask("squares")) for _ in ids])
 
     def largest_squares(self, ids: np.ndarray) -> np.ndarray:
         d = self.features
         if d <= _SMALL:
             return np.array([np.linalg.eigvalsh(square)[-1] for square in self.squares(ids)])
         product = scipy.sparse.linalg.LinearOperator(
-            (d, d), matvec=lambda v: total(self._records.ask("squares_times", np.ravel(v))), dtype=float
+            (d, d), matvec=lambda v: total(self.ask("squares_times", np.ravel(v))), dtype=float
         )
         largest = scipy.sparse.linalg.eigsh(product, k=1, which="LA", v0=np.ones(d), return_eigenvectors=False)[0]
         return np.full(len(ids), float(largest))
 
     @property
     def longest_rows(self) -> np.ndarray:
-        return np.array([max(self._records.ask("longest"))])
+        return np.array([max(self.ask("longest"))])
 
     def contents(self) -> Iterator[np.ndarray]:
-        yield from (np.frombuffer(found, dtype=np.uint8) for found in self._records.ask("digest"))
+        yield from (np.frombuffer(found, dtype=np.uint8) for found in self.ask("digest"))
 
     def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
         norms = np.empty(len(ids))
         for k in range(len(ids)):
             # To half of it, which leaves room for the rounding of a check.
-            f[k], norms[k] = minimise(_Objective(self._records, float(rho[k]), b[k]), f[k], float(aims[k]) / 2)
+            f[k], norms[k] = minimise(_Objective(self, float(rho[k]), b[k]), f[k], float(aims[k]) / 2)
         return norms
 
     def descend(
@@ -280,7 +294,7 @@ class MappedStore(RowStore):
     ) -> np.ndarray:
         norms = np.empty(len(ids))
         for k in range(len(ids)):
-            objective = _Objective(self._records, float(rho[k]), b[k])
+            objective = _Objective(self, float(rho[k]), b[k])
             f[k], norms[k] = descend(objective, -b[k] / rho[k], step[k], int(steps[k]), limit[k])
         return norms
 

@@ -34,6 +34,8 @@ __all__ = [
     "to_plain",
 ]
 
+MOST_ROUNDS = 100_000  # of a run: the work of whoever makes its plan, and of the accountant, grows with them
+
 
 @dataclass(frozen=True)
 class Free:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
+
+from tacit.privacy.precision import precision
 
 END = 2**53  # the grid has so many steps to either side
 
@@ -20,7 +22,7 @@ def rounded(
 ) -> np.ndarray | None:
     """(d,) round((base + value + Z) / step) * step, no further than the grid's end; None if the bits do not decide
     it."""
-    with ctx.workprec(bits + 32):
+    with precision(bits + 32):
         half = arb((1, -bits - 1))
         uniforms = [arb(arb((2 * word + 1, -bits - 1)), half) for word in words]  # the words and all beyond
         unit, middle, grid = arb(scale) / arb(step), arb(0.5), arb(step)

@@ -21,10 +21,13 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb
+
+from tacit.privacy.precision import precision
 
 _TABLE = 4096  # entries; 12 bits
 _ONE = np.ones(2)
+_SURE = 2.0**-100  # an entry of a table is known better than this, which is nothing beside the errors of a pair
 
 
 class Pair(NamedTuple):
@@ -227,7 +230,7 @@ class _Circle(NamedTuple):
 @functools.cache
 def _logarithms() -> _Logarithms:
     inverse = np.round(2.0**14 / (1 + (np.arange(_TABLE) + 0.5) / _TABLE)) / 2.0**14
-    with ctx.workprec(128):
+    with precision(128):
         log = _pairs([arb(c).log() for c in inverse.tolist()], 38)
         log2 = _pairs([arb(2).log()], 38)
     return _Logarithms(inverse, log.head, log.tail, Pair(log2.head[0], log2.tail[0]))
@@ -235,7 +238,7 @@ def _logarithms() -> _Logarithms:
 
 @functools.cache
 def _circle() -> _Circle:
-    with ctx.workprec(128):
+    with precision(128):
         points = [(arb(2 * j + 1) / _TABLE).sin_cos_pi() for j in range(_TABLE)]
         turn = _pairs([2 * arb.pi()], 23)
         return _Circle(
@@ -247,5 +250,9 @@ def _circle() -> _Circle:
 
 def _pairs(exact: list[arb], bits: int) -> Pair:
     """Each number as the nearest multiple of 2^-bits, and the rest as a double."""
-    heads = [float((x * 2**bits + arb(0.5)).floor().unique_fmpz()) * 2.0**-bits for x in exact]
-    return Pair(np.array(heads), np.array([float(x - arb(h)) for x, h in zip(exact, heads, strict=True)]))
+    whole = [(x * 2**bits + arb(0.5)).floor().unique_fmpz() for x in exact]
+    heads = [float(n) * 2.0**-bits for n in whole if n is not None]
+    tails = [x - arb(h) for x, h in zip(exact, heads, strict=False)]
+    if len(heads) < len(exact) or max(float(tail.rad()) for tail in tails) > _SURE:
+        raise RuntimeError("another library has changed the precision of flint in another thread: draw noise alone")
+    return Pair(np.array(heads), np.array([float(tail) for tail in tails]))

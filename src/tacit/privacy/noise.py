@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.random import Philox, SeedSequence
@@ -210,6 +210,9 @@ class SecureNoise:
 
     How long a draw takes depends on the bits and on the value: a row that is left open takes longer. This is not
     protected.
+
+    Other bytes than the operating system's (`random_bytes`) are for tests. A source that has a state would give the
+    same noise to two processes: it cannot be sent to another one, and must not be used after a fork.
     """
 
     private = True
@@ -222,6 +225,11 @@ class SecureNoise:
         if not (grid > 0 and math.frexp(grid)[0] == 0.5):
             raise InputError(f"the grid is a power of two, so that its points are doubles; not {grid}")
         self.grid, self._random_bytes, self._bits = grid, random_bytes, bits
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._random_bytes is not os.urandom:
+            raise InputError("noise from a source of its own cannot be copied: two copies could give the same noise")
+        return SecureNoise, (self.grid, os.urandom, self._bits)
 
     def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
         """See `Noise`. The probability is the multiple of 2^-64 at or below the rate."""

@@ -60,7 +60,7 @@ from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
 from tacit.data.columns import Classes, Label, Multiclass, Target
 from tacit.errors import InputError, whole
 from tacit.privacy.accounting import gaussian_steps, totals
-from tacit.privacy.events import Event, Gaussian
+from tacit.privacy.events import MOST_ROUNDS, Event, Gaussian
 from tacit.privacy.plan import Facts, largest_budget, plan
 from tacit.simulation.spent import shared as alike
 from tacit.workflows import composite_pace
@@ -284,6 +284,11 @@ class Recipe:
                 )
             level = replace(level, deviation=given.deviation)
         make, rounds, l2 = self.build(self, level, graph)
+        if rounds > MOST_ROUNDS:
+            raise InputError(
+                f"with this budget and so many records the method takes {rounds:,} rounds, and {MOST_ROUNDS:,} are "
+                "allowed: lower epsilon, or train without privacy"
+            )
         scale = rows / rows.mean()  # every row has the same weight: scale_i/B_i is the same for all agents
         radius = self.radius(level, scale) if radius is None else radius
         facts = Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=l2, radius=radius)
