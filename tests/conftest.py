@@ -14,6 +14,8 @@ from pathlib import Path
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes import the same modules: each is compiled once
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy comes: threads of BLAS fight over the small cases of tests
 os.environ.setdefault("TACIT_JOBS", "1")  # commands run in the process of their test, unless it says otherwise
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what it runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else Ctrl-C would end no process of a test
 import numpy as np
 import pytest
 import scipy.sparse
