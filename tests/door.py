@@ -132,14 +132,16 @@ def measured(federation, server, folder, outsiders):
     return {"outsiders": outsiders, "still open": kept, "seconds": waited, "MB before": before, "MB": peak}
 
 
-def _flood(address, source, until):
-    """Handshakes without a certificate, one after the other; how many, and how many of them were let in."""
+def _flood(address, source, seconds):
+    """Handshakes without a certificate, one after the other, for so long and until one was let in; how many, and how
+    many of them were let in."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     host, port = address.split(":")
     tried = let_in = 0
-    while time.time() < until:
+    until = time.monotonic() + seconds
+    while (now := time.monotonic()) < until or (not let_in and now < until + 60):
         tried += 1
         with contextlib.suppress(OSError):
             there = socket.create_connection((host, int(port)), timeout=10, source_address=(source, 0))
@@ -150,11 +152,11 @@ def _flood(address, source, until):
 
 def flooded(federation, server, folder, seconds, source, processes=2):
     """What a member finds while outsiders begin handshakes as fast as they can."""
-    address, until, before = federation.members[0].address, time.time() + seconds, memory(server.pid)
-    arguments = [sys.executable, __file__, "flood", address, source, str(until)]
+    address, before = federation.members[0].address, memory(server.pid)
+    arguments = [sys.executable, __file__, "flood", address, source, str(seconds)]
     outsiders = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     waited = []
-    while time.time() < until - seconds / 4:
+    while not waited or any(outsider.poll() is None for outsider in outsiders):
         waited.append(greeted(federation, folder))
         if waited[-1] is None:
             break

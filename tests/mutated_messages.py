@@ -485,7 +485,9 @@ class Honest:
         me = self.federation.names.index(name)
         if charged(self.folder / f"{name}.ledger") != plan_of(self.federation, me):
             found.append(f"the ledger of {name} is not as planned")
-        found += [f"{name} says {n} times: {kind}" for kind, n in self.kinds(name).items() if n > 1]
+        # Handshakes that do not end in time, as on a busy machine, are the business of `tacit.agent.handshakes`.
+        repeated = {kind: n for kind, n in self.kinds(name).items() if n > 1 and not kind.startswith("a caller at ")}
+        found += [f"{name} says {n} times: {kind}" for kind, n in repeated.items()]
         if life.exitcode == 0:
             model = json.loads((self.folder / f"{name}.json").read_text())
             if not np.isfinite(model["weights"]).all():

@@ -11,6 +11,7 @@ import time
 from datetime import datetime
 
 import pytest
+from grpc._cython import cygrpc
 
 from tacit.agent.logs import Format, Formatter, Level, Lines, kept, log
 from tacit.agent.progress import Progress
@@ -84,10 +85,11 @@ def test_of_an_unexpected_error_only_kind_and_place(progress):
     assert known == "column 'age' is missing"
 
 
-def test_a_task_that_was_cancelled_is_no_news(progress):
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), cygrpc.ExecuteBatchError("the caller has gone")])
+def test_what_was_cancelled_is_no_news(progress, error):
     written = []
     with kept(Format.TEXT, Level.INFO, progress, [], written.append):
-        logging.getLogger("asyncio").error("never retrieved", exc_info=asyncio.CancelledError())
+        logging.getLogger("asyncio").error("never retrieved", exc_info=error)
         log.info("goes on")
     assert [line.rsplit(": ", 1)[1] for line in written] == ["goes on"]
 

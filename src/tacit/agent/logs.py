@@ -106,8 +106,8 @@ class Lines(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Puts one line in the queue. A task that was cancelled is no news."""
-        if record.exc_info and record.exc_info[0] and issubclass(record.exc_info[0], CancelledError):
+        """Puts one line in the queue, if it is news."""
+        if record.exc_info and record.exc_info[0] and _is_no_news(record.exc_info[0]):
             return
         try:
             self._waiting.put_nowait(self.format(record))
@@ -161,9 +161,14 @@ def _failed_thread(failed: threading.ExceptHookArgs) -> None:
     log.critical("", exc_info=(failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback))
 
 
+def _is_no_news(kind: type[BaseException]) -> bool:
+    """A task that was cancelled; or a caller that was gone before gRPC could answer (gRPC is not imported here)."""
+    return issubclass(kind, CancelledError) or kind.__name__ == "ExecuteBatchError"
+
+
 def _failed_end(usual: Callable[[Any], object], failed: Any) -> None:
-    """A call of gRPC that is dropped when the agent ends was cancelled, which is no news."""
-    if not issubclass(failed.exc_type, CancelledError):
+    """A call of gRPC that is dropped when the agent ends was cancelled."""
+    if not _is_no_news(failed.exc_type):
         usual(failed)
 
 
