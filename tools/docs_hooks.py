@@ -25,7 +25,6 @@ import reference
 
 ROOT = reference.ROOT
 DOCS = ROOT / "docs"
-_LISTS = ("tutorials/index.md", "how-to/index.md")  # pages that end with a list of their section
 _LINK = re.compile(r"(?<=\]\()[^)\s#:]+(?=[)#])")
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', flags=re.DOTALL)
 
@@ -80,7 +79,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> str:
-    """Leads links from and to files outside docs/ to where they are in the site; lists the pages of some sections."""
+    """Leads links from and to files outside docs/ to where they are in the site."""
     here = page.file.src_uri
     source = _FROM.get(here, DOCS / here)
 
@@ -89,13 +88,7 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Files) -> st
         path = _TO.get(target) or (str(target.relative_to(DOCS)) if target.is_relative_to(DOCS) else None)
         return link[0] if path is None else os.path.relpath(path, Path(here).parent)
 
-    listed = page.parent.children if here in _LISTS and page.parent else []
-    rest = [
-        f"- [{each.title}]({os.path.relpath(each.file.src_uri, Path(here).parent)})"
-        for each in listed[1:]
-        if each.is_page
-    ]
-    return "\n".join([_LINK.sub(moved, markdown), *rest])
+    return _LINK.sub(moved, markdown)
 
 
 def on_page_content(content: str, page: Page, config: Any, files: Files) -> str:
