@@ -24,6 +24,8 @@ import tacit
 from tacit import cli
 from tacit.workflows.recipes import RECIPES
 
+gc.set_threshold(50_000)  # thousands of tests and modules are there for good: look through them less often
+
 
 def pytest_sessionstart(session):
     """Compiles the kernels once, before several workers would each do so."""
@@ -69,12 +71,6 @@ def pytest_collection_modifyitems(items):
     rest = [item for item in items if rank[item] == len(SLOW)]
     share = -(-len(rest) // workers)  # of neighbours: they have fixtures in common
     items[:] = [item for w in range(workers) for item in (*slow[w::workers], *rest[w * share : (w + 1) * share])]
-
-
-def pytest_collection_finish():
-    """All tests are there for good: the garbage collector need not look at them, and all modules, again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 SIZES = (7, 40, 23, 61, 12)  # fewer and more rows than features: both solvers take part
