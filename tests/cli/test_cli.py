@@ -270,3 +270,19 @@ def test_digits_are_those_of_python():
     edges = [0.0, -0.0, 5e-7, 2.5e-6, 999.9999994, 999.9999995, 999.9999996, 1e3, 1e300, np.inf, -np.inf, np.nan]
     values = np.concatenate([drawn, ties, -ties, exact, np.round(drawn, 6), edges])
     assert _digits(values) == [f"{value:.6f}" for value in values.tolist()]
+
+
+def test_a_schema_that_is_there_is_not_overwritten(tacit, patients, tmp_path):
+    draft = ("schema", patients, "--label", "died", "--out", "schema.toml")
+    assert [tacit(*draft)[0] for _ in range(2)] == [0, 0]  # the same once more
+    by_hand = (tmp_path / "schema.toml").read_text().replace("drafted = true\n", "")
+    (tmp_path / "schema.toml").write_text(by_hand)
+    code, _, err = tacit(*draft)
+    assert (code, err.count("\n"), "name another file with --out" in err) == (2, 1, True)
+    assert (tmp_path / "schema.toml").read_text() == by_hand
+
+
+def test_only_their_owner_may_read_predictions(tacit, patients, tmp_path):
+    assert tacit("train", patients, "--label", "died", "--site", "hospital", "--rounds", 5)[0] == 0
+    assert tacit("predict", "model.json", patients)[0] == 0
+    assert (tmp_path / "predictions.csv").stat().st_mode & 0o777 == 0o600

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -78,6 +78,16 @@ def tell_written(*files: Path | None) -> None:
 
 
 @contextmanager
+def if_stopped(facts: Callable[[], str]) -> Iterator[None]:
+    """Adds what was done until then, and what was not, to the line that Ctrl-C leaves (`tacit.cli`)."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(facts())
+        raise
+
+
+@contextmanager
 def rounds_bar(total: int) -> Iterator[Progress]:
     """A progress bar over rounds; it disappears when the work is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -107,9 +117,5 @@ def work_bar() -> Iterator[Tell]:
 
     try:
         yield tell
-    except KeyboardInterrupt:
-        end()
-        err.print("stopped")
-        raise
     finally:
         end()

@@ -38,6 +38,7 @@ _WEIGHT = (
     "How much a negative and a positive record count: two numbers such as 1,5; or `balanced`, from the positive share. "
     "A private run needs as many times more noise as the larger of them. By default what the schema says."
 )
+_TOTAL_DELTA = "With --epsilon: the total delta for every record; far below 1/rows (1e-5)."
 _ALLOW_DELTA = "Allow a delta of one over the rows or more, and say why: a model file keeps the reason."
 _LEDGER = "With --epsilon: pay from this ledger before any noise is drawn, or be refused by its cap."
 _COLLUDERS = (
@@ -103,6 +104,7 @@ Holdout = Annotated[float, Option(help="The share of every agent's rows that is 
 Epsilon = Annotated[float, Option(help="The total epsilon for every record.")]
 Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
 Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
+TotalDelta = Annotated[float | None, Option("--delta", help=_TOTAL_DELTA, show_default=False)]
 AllowDelta = Annotated[str | None, Option(help=_ALLOW_DELTA, metavar="WHY", show_default=False)]
 LedgerFile = Annotated[Path | None, Option("--ledger", help=_LEDGER, show_default=False)]
 Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]

@@ -41,12 +41,18 @@ def schema(
         sites = Sites(site, tuple(sorted(table.strings(site)[there].distinct()[0])))
         drafted = replace(drafted, sites=sites)
         notes.append(f"sites in column {site!r}: {', '.join(sites.names)}; list all that take part")
-    tell(notes)
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     text = comments + drafted.to_toml()
     if out is None:
+        tell(notes)
         typer.echo(text, nl=False)
     else:
+        if out.exists() and out.read_bytes() != text.encode():
+            raise InputError(
+                f"{out} is there already and says something else, perhaps by hand; name another file with --out, or "
+                "move that one"
+            )
+        tell(notes)
         with replacing(out) as draft:
             draft.write_text(text, encoding="utf-8")
         typer.echo(f"{out}: {drafted.dimension} features from {len(drafted.columns)} columns", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -142,6 +143,26 @@ def _opened(path: Path | None) -> AbstractContextManager[Ledger | None]:
     from tacit.privacy.filters import epsilon  # slow to import
 
     return Ledger(path, cost=epsilon)
+
+
+def outcome(ledger: Path | None, out: Path) -> Callable[[], str]:
+    """What a run did until it was stopped, as its files know it: the ledger pays all or nothing, and a model is written
+    as a whole."""
+
+    def found() -> tuple[int, int | None]:
+        with _opened(ledger) as opened:
+            rows = 0 if opened is None else opened.head().rows
+        return rows, out.stat().st_ino if out.exists() else None  # a file that is replaced has a new number
+
+    before = found()
+
+    def told() -> str:
+        rows, model = found()
+        paid = f"{ledger} has paid this run's epsilon and keeps it" if rows != before[0] else "nothing was spent"
+        written = f"{out} was written" if model != before[1] else "no model was written"
+        return written if ledger is None else f"{paid}; {written}"
+
+    return told
 
 
 def show_liars(liars: Hostile | None) -> None:
