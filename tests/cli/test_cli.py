@@ -272,6 +272,13 @@ def test_digits_are_those_of_python():
     assert _digits(values) == [f"{value:.6f}" for value in values.tolist()]
 
 
+def test_sites_that_differ_by_case_are_noted(tacit, patients, tmp_path):
+    text = (tmp_path / patients).read_text().replace("birch", "Alder")
+    (tmp_path / patients).write_text(text)
+    _, _, err = tacit("schema", patients, "--label", "died", "--site", "hospital")
+    assert "sites in column 'hospital': 'Alder' and 'alder' differ only by case or blanks" in err
+
+
 def test_a_schema_that_is_there_is_not_overwritten(tacit, patients, tmp_path):
     draft = ("schema", patients, "--label", "died", "--out", "schema.toml")
     assert [tacit(*draft)[0] for _ in range(2)] == [0, 0]  # the same once more
