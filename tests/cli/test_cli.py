@@ -293,3 +293,24 @@ def test_only_their_owner_may_read_predictions(tacit, patients, tmp_path):
     assert tacit("train", patients, "--label", "died", "--site", "hospital", "--rounds", 5)[0] == 0
     assert tacit("predict", "model.json", patients)[0] == 0
     assert (tmp_path / "predictions.csv").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_a_file_without_a_header_shows_no_record(tacit, patients, tmp_path, mark):
+    """Its first line is a patient. A message may go to a log, or to somebody who helps."""
+    assert tacit("schema", patients, "--label", "died", "--out", "schema.toml")[0] == 0
+    rows = "Smith,71,North,North,08.08.2023,yes\nMiller,44,South,South,09.08.2023,no\n"
+    (tmp_path / "twice.csv").write_text(rows.replace(",", mark))
+    (tmp_path / "headless.csv").write_text(rows.replace("North,North", "North,A").replace(",", mark))
+    for command in (
+        ("schema", "--label", "died"),
+        ("schema", "--label", "died", "--site", "hospital"),
+        ("train", "--schema", "schema.toml", "--agents", 2),
+        ("validate", "--schema", "schema.toml"),
+    ):
+        for file in ("headless.csv", "twice.csv"):
+            code, out, err = tacit(command[0], file, *command[1:])
+            said = " ".join((out + err).split())
+            assert code in (1, 2)
+            assert "separated by commas" in said if mark == ";" else "looks like a record: is it a header?" in said
+            assert not any(cell in said for cell in ("Smith", "North", "08.08.2023"))

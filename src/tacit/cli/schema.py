@@ -73,6 +73,4 @@ def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, l
 def require_site(table: Table, site: str) -> None:
     """Refuses a table without the column of sites."""
     if site not in table.columns:
-        raise InputError(
-            f"{table.source} has no column {site!r} for --site; its columns are: {', '.join(table.columns)}"
-        )
+        raise InputError(f"{table.source} has no column {site!r} for --site; {table.its_columns()}")

@@ -51,10 +51,7 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
     """
     table = as_table(table)
     if label not in table.columns:
-        raise InputError(
-            f"the label must be a column; {table.source} has no column {label!r}; "
-            f"its columns are: {', '.join(table.columns)}"
-        )
+        raise InputError(f"the label must be a column; {table.source} has no column {label!r}; {table.its_columns()}")
     notes = [LEAK]
     _refuse_not_finite(table)
     target = _label(_present(table, label).values, label, table.source)

@@ -19,7 +19,7 @@ from tacit.data.frames import as_table
 from tacit.data.reading import Present, readable
 from tacit.data.schema import Schema
 from tacit.data.strings import Strings
-from tacit.data.table import CellError, Cells, RaggedError, Table
+from tacit.data.table import NO_HEADER, CellError, Cells, RaggedError, Table
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -108,8 +108,8 @@ def _found(
 
 
 def _lacking(name: str, table: Table, use: str = "") -> Finding:
-    meant = hints.closest(name, table.columns)
-    advice = "add it" if meant is None else f"did you mean {meant!r}? Rename it"
+    meant = None if table.headless else hints.closest(name, table.columns)
+    advice = NO_HEADER if table.headless else "add it" if meant is None else f"did you mean {meant!r}? Rename it"
     return Finding(name, "missing column", 0, [Value("", 0, [], use or advice)], warning=bool(use))
 
 
