@@ -49,7 +49,10 @@ def test_shared_noise_in_plain_words(tacit, patients):
     args = ("--agents", 4, "--method", "shared-descent", "--colluders", 1, "--report", "report.html")
     assert tacit("train", patients, *PRIVATE, *args)[0] == 0
     text = Path("report.html").read_text(encoding="utf-8")
-    assert "Any 1 of the 4 members, with all that it knows, can improve a guess about one record from 50% to" in text
+    assert (
+        "Any one of the 3 other members, with all that it knows, can improve a guess about one record from 50% to"
+        in text
+    )
     assert "1 (agreed)" in text
 
 
