@@ -156,7 +156,9 @@ def _unreadable(error: CellError, role: str, forgiven: bool = False) -> Finding:
             return "every record needs a site"
         if role == "label" and text.casefold() in hints.MISSING_WORDS:
             return "does it mean missing? Fill it in, or take the record out"
-        advice = hints.about_value(text, error.known, error.remedy)
+        # With unknown = "zero" already in the schema, the remedy must not advise it.
+        remedy = "correct it, or add it to the schema" if forgiven else error.remedy
+        advice = hints.about_value(text, error.known, remedy)
         return f"{advice}; its features stay zero" if forgiven else advice
 
     return _found(error.cells, error.bad, f"unknown {role}", suggest, forgiven)
