@@ -227,3 +227,26 @@ def test_a_private_model_is_not_replaced(tacit):
         code, _, err = tacit(*again)
         assert (code, err.count("\n"), "name another file with --out, or move it" in err) == (2, 1, True)
     assert (Path("model.json").read_text(), len(shown(tacit)["runs"])) == (kept, 1)
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_bad_epsilon_is_refused_before_all_else(tacit, wrong):
+    patients("p.csv", 1)
+    rule = f"tacit: error: --epsilon must be a positive number, not {float(wrong)}\n"
+    assert tacit("train", "p.csv", *TRAIN, "--epsilon", wrong) == (2, "", rule)
+
+
+def test_the_option_that_allows_a_delta_is_named_as_it_is_written(tacit):
+    patients("p.csv", 1)
+    assert "(--allow-delta)" in tacit("train", "p.csv", *TRAIN, "--delta", 0.1)[2]
+
+
+def test_a_site_with_few_records_is_warned_of(tacit):
+    patients("p.csv", 1)
+    lines = Path("p.csv").read_text().splitlines()
+    sites = ["site", "cedar", *(["alder", "birch"] * 75)[:149]]
+    Path("p.csv").write_text("\n".join(map(",".join, zip(lines, sites, strict=True))) + "\n")
+    how = ("--schema", "schema.toml", "--epsilon", 1, "--method", "one-shot")
+    code, _, err = tacit("train", "p.csv", *how, "--site", "site")
+    assert (code, "warning: fewer than 10 records to train on: cedar; so few add more noise" in err) == (0, True)
+    assert "fewer than" not in tacit("train", "p.csv", *how, "--agents", 3, "--out", "other.json")[2]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar, tell_written
+from tacit.cli.console import err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOT_COVERED, Division, encoded, records_of, share_out
 from tacit.data import Classes, Schema, Table
@@ -30,6 +30,10 @@ from tacit.workflows.training import hold_out, train_privately
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
+
+
+_FEW = 10  # records of a member whose own noise is far larger than what they say, at any epsilon of use
+_SHOWN = 3  # names in a warning
 
 
 class Asked(NamedTuple):
@@ -71,6 +75,13 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
     parts, agent_names = share_out(table, data, asked.division, asked.seed, schema.sites)
     kept, held = hold_out(parts, asked.holdout, asked.seed)
     epsilon, delta, reserve, allowed, _ = budget
+    few = [name for name, rows in zip(agent_names, kept, strict=True) if len(rows) < _FEW]  # this is public
+    if few and reserve is None:
+        more = f" and {len(few) - _SHOWN:,} more" if len(few) > _SHOWN else ""
+        warn(
+            f"fewer than {_FEW} records to train on: {', '.join(few[:_SHOWN])}{more}; so few add more noise than they "
+            "teach the model: join them with another site, or leave them out"
+        )
     if reserve is not None:
         reserve.shares(len(kept))  # refuses more colluders and dropouts than there are others
     graph = names.graph(asked.graph, len(kept), agent_names, asked.seed, reserve)
@@ -130,7 +141,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
     if trained.measured is not None:
         screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
-        for line in in_words(trained.measured, schema.label):
+        for line in in_words(trained.measured, schema.label, private=True):
             screen.print(f"  {line}", soft_wrap=True)
     if paid is not None:
         screen.print(f"{budget.ledger}: {in_figures(paid)}", markup=False, soft_wrap=True)
