@@ -236,6 +236,11 @@ def test_a_bad_epsilon_is_refused_before_all_else(tacit, wrong):
     assert tacit("train", "p.csv", *TRAIN, "--epsilon", wrong) == (2, "", rule)
 
 
+def test_a_decimal_comma_gets_a_hint(tacit):
+    code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--epsilon", "1,5")
+    assert (code, "a decimal comma? Write 1.5" in err) == (2, True)
+
+
 def test_the_option_that_allows_a_delta_is_named_as_it_is_written(tacit):
     patients("p.csv", 1)
     assert "(--allow-delta)" in tacit("train", "p.csv", *TRAIN, "--delta", 0.1)[2]

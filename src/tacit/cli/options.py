@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
+from tacit.data.hints import about_number
 from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES
@@ -78,6 +79,15 @@ _ADDRESS = "With --engine ray: the cluster to join, HOST:PORT or auto. Without i
 
 _STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
 
+
+def _decimal(text: str) -> float:
+    """A number, or an error that knows the decimal comma."""
+    try:
+        return float(text)
+    except ValueError:
+        raise BadParameter(f"{text!r}: {about_number(text, 'write a number such as 0.5')}") from None
+
+
 LISTEN = "HOST:PORT to listen at, if it differs from the address in the federation file."
 Home = Annotated[Path, Option("--identity", help="The folder of your key.", show_default=False)]
 FederationFile = Annotated[Path, Option(help="The federation file.", show_default=False)]
@@ -101,8 +111,8 @@ Tolerance = Annotated[float | None, Option(help="Stop when all residuals, primal
 PositiveShare = Annotated[str | None, Option(help=_SHARE)]
 ClassWeight = Annotated[str | None, Option(help=_WEIGHT)]
 Holdout = Annotated[float, Option(help="The share of every agent's rows that is held out for testing.")]
-Epsilon = Annotated[float, Option(help="The total epsilon for every record.")]
-Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
+Epsilon = Annotated[float, Option(help="The total epsilon for every record.", parser=_decimal, metavar="FLOAT")]
+Total = Annotated[float | None, Option("--epsilon", help=_TOTAL, parser=_decimal, metavar="FLOAT")]
 Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
 TotalDelta = Annotated[float | None, Option("--delta", help=_TOTAL_DELTA, show_default=False)]
 AllowDelta = Annotated[str | None, Option(help=_ALLOW_DELTA, metavar="WHY", show_default=False)]
