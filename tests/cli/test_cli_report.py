@@ -36,7 +36,9 @@ def test_a_private_run(tacit, patients):
 
 def test_the_plan_that_a_report_names_costs_the_same(tacit, patients):
     for more in ((), ("--agents", 4, "--method", "shared-descent", "--colluders", 1)):
-        assert tacit("train", patients, *PRIVATE, *more, "--report", "report.html")[0] == 0
+        assert (
+            tacit("train", patients, *PRIVATE, *more, "--report", "report.html", "--out", f"{len(more)}.json")[0] == 0
+        )
         shown = data_of("report.html")
         (step,) = shown["verify"]
         _, *words = step["command"].split()
