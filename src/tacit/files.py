@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
+from typing import TextIO
 
 from tacit.errors import InputError
 
@@ -55,10 +56,23 @@ def write_private(path: str | os.PathLike[str], text: str) -> None:
     ...     oct((Path(folder) / "x.txt").stat().st_mode)[-3:]
     '600'
     """
+    with writing_private(path) as file:
+        file.write(text)
+
+
+@contextmanager
+def writing_private(path: str | os.PathLike[str], newline: str | None = None) -> Iterator[TextIO]:
+    """The same for a text that is written bit by bit; `newline` is that of `open`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, writing_private(Path(folder) / "x.txt") as file:
+    ...     _ = file.write("whole")
+    """
     with replacing(path) as draft:
         draft.unlink(missing_ok=True)  # what a process of the same number has left may be open to others
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(opened, "w", newline=newline, encoding="utf-8") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())  # before it replaces the old one
 

@@ -359,7 +359,7 @@ def test_the_statement_is_about_coalitions(network):
     assert [t for t, _ in found.curve] == [0, 1, 2, 3, 4]
     assert found.curve[1].epsilon <= 2.0 < found.curve[2].epsilon < found.curve[4].epsilon
     text = statement(federation)
-    assert text.startswith("(2, 1e-05) against any 1 of the 5 members together; against 2: (2.")
+    assert text.startswith("(2, 1e-05) against any one of the 4 other members; against 2: (2.")
     assert text.count("against") == 4
 
     planned = network("totals", "again").federation

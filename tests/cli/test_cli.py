@@ -270,3 +270,47 @@ def test_digits_are_those_of_python():
     edges = [0.0, -0.0, 5e-7, 2.5e-6, 999.9999994, 999.9999995, 999.9999996, 1e3, 1e300, np.inf, -np.inf, np.nan]
     values = np.concatenate([drawn, ties, -ties, exact, np.round(drawn, 6), edges])
     assert _digits(values) == [f"{value:.6f}" for value in values.tolist()]
+
+
+def test_sites_that_differ_by_case_are_noted(tacit, patients, tmp_path):
+    text = (tmp_path / patients).read_text().replace("birch", "Alder")
+    (tmp_path / patients).write_text(text)
+    _, _, err = tacit("schema", patients, "--label", "died", "--site", "hospital")
+    assert "sites in column 'hospital': 'Alder' and 'alder' differ only by case or blanks" in err
+
+
+def test_a_schema_that_is_there_is_not_overwritten(tacit, patients, tmp_path):
+    draft = ("schema", patients, "--label", "died", "--out", "schema.toml")
+    assert [tacit(*draft)[0] for _ in range(2)] == [0, 0]  # the same once more
+    by_hand = (tmp_path / "schema.toml").read_text().replace("drafted = true\n", "")
+    (tmp_path / "schema.toml").write_text(by_hand)
+    code, _, err = tacit(*draft)
+    assert (code, err.count("\n"), "name another file with --out" in err) == (2, 1, True)
+    assert (tmp_path / "schema.toml").read_text() == by_hand
+
+
+def test_only_their_owner_may_read_predictions(tacit, patients, tmp_path):
+    assert tacit("train", patients, "--label", "died", "--site", "hospital", "--rounds", 5)[0] == 0
+    assert tacit("predict", "model.json", patients)[0] == 0
+    assert (tmp_path / "predictions.csv").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_a_file_without_a_header_shows_no_record(tacit, patients, tmp_path, mark):
+    """Its first line is a patient. A message may go to a log, or to somebody who helps."""
+    assert tacit("schema", patients, "--label", "died", "--out", "schema.toml")[0] == 0
+    rows = "Smith,71,North,North,08.08.2023,yes\nMiller,44,South,South,09.08.2023,no\n"
+    (tmp_path / "twice.csv").write_text(rows.replace(",", mark))
+    (tmp_path / "headless.csv").write_text(rows.replace("North,North", "North,A").replace(",", mark))
+    for command in (
+        ("schema", "--label", "died"),
+        ("schema", "--label", "died", "--site", "hospital"),
+        ("train", "--schema", "schema.toml", "--agents", 2),
+        ("validate", "--schema", "schema.toml"),
+    ):
+        for file in ("headless.csv", "twice.csv"):
+            code, out, err = tacit(command[0], file, *command[1:])
+            said = " ".join((out + err).split())
+            assert code in (1, 2)
+            assert "separated by commas" in said if mark == ";" else "looks like a record: is it a header?" in said
+            assert not any(cell in said for cell in ("Smith", "North", "08.08.2023"))

@@ -43,9 +43,10 @@ def shown(tacit, file="p.ledger"):
 
 def test_next_months_file_is_charged_to_the_same_people(tacit, tmp_path):
     assert tacit("ledger", "new", "p.ledger", "--population", "patients", "--epsilon", 2, "--delta", 1e-5)[0] == 0
-    for month, ending in ((1, "\n"), (1, "\r\n"), (2, "\n")):  # saved once more in another way, and a month later
+    files = ((1, "\n"), (1, "\r\n"), (2, "\n"))  # saved once more in another way, and a month later
+    for k, (month, ending) in enumerate(files):
         patients("p.csv", month, ending)
-        code, _, err = tacit("train", "p.csv", *TRAIN, "--epsilon", 0.5, "--ledger", "p.ledger")
+        code, _, err = tacit("train", "p.csv", *TRAIN, "--epsilon", 0.5, "--ledger", "p.ledger", "--out", f"{k}.json")
         assert code == 0, err
     found = shown(tacit)
     assert [each["rows"] for each in found["files"]] == [150, 300]  # the CRLF file is the first one
@@ -80,11 +81,11 @@ def test_cohorts_of_a_public_column(tacit):
     patients("p.csv", 1)
     assert tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")[0] == 0
     patients("p.csv", 2)
-    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger", "--out", "all.json")
     assert (code, "is refused" in err) == (77, True)  # those of January have paid already
     rows = Path("p.csv").read_text().splitlines()
     Path("february.csv").write_text("\n".join([rows[0], *(row for row in rows if "2026-02" in row)]) + "\n")
-    assert tacit("train", "february.csv", *TRAIN, "--ledger", "p.ledger")[0] == 0
+    assert tacit("train", "february.csv", *TRAIN, "--ledger", "p.ledger", "--out", "february.json")[0] == 0
     found = shown(tacit)
     assert [(each["cohort"], each["runs"]) for each in found["cohorts"]] == [("2026-01", 1), ("2026-02", 1)]
     assert found["spent"] == max(each["spent"] for each in found["cohorts"]) < 1.01
@@ -92,7 +93,7 @@ def test_cohorts_of_a_public_column(tacit):
     check = ("ledger", "check", "p.ledger", "--event", "pure:0.5", "--rounds", 1, "--json")
     assert [tacit(*check)[0], tacit(*check, "--data", "february.csv")[0]] == [1, 1]
     Path("p.csv").write_text(Path("p.csv").read_text().replace("admitted", "arrived"))
-    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger", "--out", "all.json")
     assert (code, "has cohorts by the column 'admitted', which p.csv does not have" in err) == (2, True)
 
 
@@ -159,3 +160,98 @@ def test_a_comparison_says_that_it_spends_nothing(tacit):
     code, _, err = tacit("compare", "--data", "p.csv", *args)
     assert code == 0, err
     assert "spends nothing from a ledger" in " ".join(err.split())
+
+
+PAID = "tacit: stopped; p.ledger has paid this run's epsilon and keeps it"
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("tacit.cli.train.read", "tacit: stopped; nothing was spent; no model was written"),
+        ("tacit.workflows.training.simulate", f"{PAID}; no model was written"),
+        ("tacit.workflows.training.guarantee", f"{PAID}; no model was written"),
+        ("tacit.cli.train_private.tell_written", f"{PAID}; model.json was written"),
+    ],
+)
+def test_ctrl_c_says_what_was_paid_and_written(tacit, monkeypatch, where, says):
+    patients("p.csv", 1)
+    assert tacit("ledger", "new", "p.ledger", "--population", "p", "--epsilon", 2, "--delta", 1e-5)[0] == 0
+    monkeypatch.setattr(where, interrupted)
+    code, _, err = tacit("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
+    assert (code, err.splitlines()[-1]) == (130, says)
+    assert bool(shown(tacit)["runs"]) == ("has paid" in says)
+    assert Path("model.json").exists() == ("model.json" in says)
+
+
+def test_ctrl_c_leaves_a_line_without_a_ledger_too(tacit, monkeypatch):
+    patients("p.csv", 1)
+    monkeypatch.setattr("tacit.cli.train.train_together", interrupted)
+    code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--agents", 3)
+    assert (code, err.splitlines()[-1]) == (130, "tacit: stopped; no model was written")
+    monkeypatch.setattr("tacit.cli.validate.find", interrupted)
+    assert tacit("validate", "p.csv", "--schema", "schema.toml") == (130, "", "tacit: stopped\n")
+
+
+@pytest.mark.parametrize("option", [("--delta", 1e-6), ("--allow-delta", "made up")])
+def test_an_option_of_a_private_run_is_refused_without_epsilon(tacit, tmp_path, option):
+    """A hospital that gives a delta means a private run: exact models must not be exchanged instead."""
+    patients("p.csv", 1)
+    code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--agents", 3, *option)
+    assert (code, f"{option[0]} is for a private run" in err, err.count("\n")) == (2, True, 1)
+    assert not (tmp_path / "model.json").exists()
+    Identity.new("alder", tmp_path)
+    member = ("--member", "alder,127.0.0.1:7441,100,alder/certificate.pem")
+    new = ("federation", "new", "--title", "x", "--schema", "schema.toml", *member)
+    code, _, err = tacit(*new, *option)
+    assert (code, f"{option[0]} is for a private run" in err) == (2, True)
+    for setting in (("--penalty", 1), ("--l2", 1), ("--loss", "logistic"), ("--rounds", 9)):
+        code, _, err = tacit(*new, "--epsilon", 1, *setting)
+        assert (code, f"leave out {setting[0]}" in err) == (2, True)
+
+
+def test_a_private_model_is_not_replaced(tacit):
+    """It has cost epsilon. The refusal comes before the ledger pays for another one."""
+    patients("p.csv", 1)
+    assert tacit("ledger", "new", "p.ledger", "--population", "p", "--epsilon", 4, "--delta", 1e-5)[0] == 0
+    exact = ("train", "p.csv", "--schema", "schema.toml", "--agents", 3, "--rounds", 5)
+    assert [tacit(*exact)[0] for _ in range(2)] == [0, 0]
+    private = ("train", "p.csv", *TRAIN, "--ledger", "p.ledger")
+    assert tacit(*private)[0] == 0  # replaces the exact one
+    kept = Path("model.json").read_text()
+    for again in (private, exact):
+        code, _, err = tacit(*again)
+        assert (code, err.count("\n"), "name another file with --out, or move it" in err) == (2, 1, True)
+    assert (Path("model.json").read_text(), len(shown(tacit)["runs"])) == (kept, 1)
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_bad_epsilon_is_refused_before_all_else(tacit, wrong):
+    patients("p.csv", 1)
+    rule = f"tacit: error: --epsilon must be a positive number, not {float(wrong)}\n"
+    assert tacit("train", "p.csv", *TRAIN, "--epsilon", wrong) == (2, "", rule)
+
+
+def test_a_decimal_comma_gets_a_hint(tacit):
+    code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--epsilon", "1,5")
+    assert (code, "a decimal comma? Write 1.5" in err) == (2, True)
+
+
+def test_the_option_that_allows_a_delta_is_named_as_it_is_written(tacit):
+    patients("p.csv", 1)
+    assert "(--allow-delta)" in tacit("train", "p.csv", *TRAIN, "--delta", 0.1)[2]
+
+
+def test_a_site_with_few_records_is_warned_of(tacit):
+    patients("p.csv", 1)
+    lines = Path("p.csv").read_text().splitlines()
+    sites = ["site", "cedar", *(["alder", "birch"] * 75)[:149]]
+    Path("p.csv").write_text("\n".join(map(",".join, zip(lines, sites, strict=True))) + "\n")
+    how = ("--schema", "schema.toml", "--epsilon", 1, "--method", "one-shot")
+    code, _, err = tacit("train", "p.csv", *how, "--site", "site")
+    assert (code, "warning: fewer than 10 records to train on: cedar; so few add more noise" in err) == (0, True)
+    assert "fewer than" not in tacit("train", "p.csv", *how, "--agents", 3, "--out", "other.json")[2]

@@ -164,12 +164,12 @@ def test_private_training(tacit, patients, schema, tmp_path):
     assert model.privacy["private"] is True
     assert 2.9 < model.privacy["epsilon"] <= 3
     assert model.training["rounds"] > 1
-    code, out, _ = tacit(*args, "--method", "one-shot", "--json")
+    code, out, _ = tacit(*args, "--method", "one-shot", "--json", "--out", "one.json")
     assert code == 0
     found = json.loads(out)
     assert found["private"] is True
     assert found["epsilon"] <= 3
-    again = Model.load(tmp_path / "model.json")
+    again = Model.load(tmp_path / "one.json")
     tacit(*args, "--method", "one-shot", "--out", "other.json")
     assert (again.weights != Model.load(tmp_path / "other.json").weights).all()  # fresh noise, not the seed's
 

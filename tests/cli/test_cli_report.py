@@ -36,7 +36,9 @@ def test_a_private_run(tacit, patients):
 
 def test_the_plan_that_a_report_names_costs_the_same(tacit, patients):
     for more in ((), ("--agents", 4, "--method", "shared-descent", "--colluders", 1)):
-        assert tacit("train", patients, *PRIVATE, *more, "--report", "report.html")[0] == 0
+        assert (
+            tacit("train", patients, *PRIVATE, *more, "--report", "report.html", "--out", f"{len(more)}.json")[0] == 0
+        )
         shown = data_of("report.html")
         (step,) = shown["verify"]
         _, *words = step["command"].split()
@@ -49,7 +51,10 @@ def test_shared_noise_in_plain_words(tacit, patients):
     args = ("--agents", 4, "--method", "shared-descent", "--colluders", 1, "--report", "report.html")
     assert tacit("train", patients, *PRIVATE, *args)[0] == 0
     text = Path("report.html").read_text(encoding="utf-8")
-    assert "Any 1 of the 4 members, with all that it knows, can improve a guess about one record from 50% to" in text
+    assert (
+        "Any one of the 3 other members, with all that it knows, can improve a guess about one record from 50% to"
+        in text
+    )
     assert "1 (agreed)" in text
 
 

@@ -478,6 +478,27 @@ class TestDraft:
         assert len(doubts) == (doubt is not None)
         assert doubt is None or doubt in doubts[0]
 
+    @pytest.mark.parametrize(
+        ("cells", "note"),
+        [
+            ([f"{k % 40 + 60} kg" for k in range(240)], ": {}'60 kg': a unit? Write 60"),
+            (
+                [f"{k % 120},5" for k in range(240)],
+                " is left out: it is text of 120 distinct values, more than 100; {}'0,5': a decimal comma? Write 0.5",
+            ),
+            (
+                [f"{k},5" for k in range(240)],
+                " is left out: all its values differ; {}'0,5': a decimal comma? Write 0.5",
+            ),
+            ([("1st", "2nd", "3rd")[k % 3] for k in range(240)], None),
+        ],
+    )
+    def test_numbers_that_are_written_as_text_get_the_hint_of_validate(self, cells, note):
+        _, notes = Schema.draft(table(a=["1", "2"] * 120, weight=cells, y=["0", "1"] * 120), label="y")
+        assert [line for line in notes if "column 'weight'" in line] == (
+            [f"column 'weight'{note}".format("most of its values look like numbers, such as ")] if note else []
+        )
+
     def test_a_column_of_numbers_with_a_few_typos_stays_one(self):
         ages = [str(20 + k % 70) for k in range(300)]
         ages[7], ages[100], ages[200] = "4O", "n", "4O"

@@ -231,3 +231,8 @@ def test_a_file_has_problems_if_and_only_if_encoding_refuses_it(cells, missing, 
         values = [(each.column, value) for each in problems for value in each.values]
         named = [f"row {at}, column {name!r} holds {value.text!r}" for name, value in values for at in value.first]
         assert any(each in refused for each in named)
+
+
+def test_what_the_schema_says_already_is_not_advised():
+    (unknown,) = found(schema(unknown="zero"), sex=["Male", "7", "Male", "Male"])
+    assert unknown.values[0].suggestion == "correct it, or add it to the schema; its features stay zero"

@@ -22,7 +22,7 @@ def test_the_curve_counts_the_shares_that_are_left():
     assert [t for t, _ in found.curve] == [0, 1, 2, 3, 4]
     assert [e for _, e in found.curve] == [rounded_up(gaussian(5 - t)) for t in range(5)]
     assert found.epsilon == gaussian(3)
-    first, last = "against any 2 of the 6 members together, while at most 1 is away", rounded_up(gaussian(1))
+    first, last = "against any 2 of the 5 other members together, while at most 1 is away", rounded_up(gaussian(1))
     assert found.against == f"{first}; against 4: ({last:g}, 1e-05)"
 
 
@@ -30,6 +30,16 @@ def test_a_coalition_that_cuts_the_graph_leaves_one_share():
     """On a graph that three members cut, two colluders and the one that is away are three."""
     found = guarantee([Counter({SHARED: 10})], 1e-5, members=6, connectivity=3)
     assert [e for _, e in found.curve] == [rounded_up(gaussian(n)) for n in (5, 4, 1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("colluders", "whom"), [(0, "anybody who is no member"), (1, "any one of the 2 other members")]
+)
+def test_whoever_holds_the_record_is_no_colluder(colluders, whom):
+    found = guarantee([Counter({SharedGaussian(4.0, members=3, colluders=colluders): 10})], 1e-5, members=3)
+    assert found.against.startswith(f"against {whom}; against 2: (")
+    found = guarantee([Counter({SharedGaussian(4.0, members=3, colluders=2): 10})], 1e-5, members=3)
+    assert found.against == "against all other members together"
 
 
 def test_local_noise_costs_the_same_against_all():

@@ -97,7 +97,7 @@ def test_a_private_run_in_plain_words():
 
 def test_shared_noise_shows_every_coalition():
     said = words(run(SHARED))
-    assert "Any 1 of the 4 members, with all that it knows, can improve a guess" in said
+    assert "Any one of the 3 other members, with all that it knows, can improve a guess" in said
     assert "1 (agreed)" in said
     assert "22.15589.62%" in said  # the cells of one line of the table
 

@@ -49,7 +49,7 @@ def test_the_data_of_a_report(network, identities, kind):
     else:
         assert plain["epsilon"] == 2.0
         assert plain["ledger"]["cap"]["epsilon"] == 10.0
-        assert "Any 1 of the 5 members, with all that it knows, can improve a guess" in text
+        assert "Any one of the 4 other members, with all that it knows, can improve a guess" in text
         assert "An earlier run" not in text  # one budget pays for both
         assert "birch showed an old copy of its ledger: it had 9 rows, now 4. Ask birch which" in text
         assert "cedar has shown no ledger." in text

@@ -44,6 +44,13 @@ class _Commands(TyperGroup):
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed if name is None else load(name), rest
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:  # typer ends with 130 and says nothing; notes say what was spent and written
+            print("; ".join(["tacit: stopped", *getattr(stop, "__notes__", [])]), file=sys.stderr)
+            raise
+
 
 def load(name: str) -> Any:
     """The command of that name: a group, if its module has an `app`; else the module's function of that name."""

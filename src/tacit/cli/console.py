@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tacit.cli import names
 from tacit.engines.work import Tell
-from tacit.errors import InputError
+from tacit.errors import InputError, number
 from tacit.privacy.accounting import delta_warning, epsilon_warning, require_small_delta
 
 out = Console(highlight=False)
@@ -57,6 +57,8 @@ _LARGEST_EPSILON = 1e6  # plans for more would take hours
 def check_total(epsilon: float | None, delta: float, rows: int, allowed: str | None) -> None:
     """Refuses a delta that is too large for so many rows, unless --allow-delta says why; warns of a total that protects
     hardly anybody."""
+    if epsilon is not None:
+        number("--epsilon", epsilon)
     if epsilon is not None and epsilon > _LARGEST_EPSILON:
         raise InputError(f"an epsilon of {epsilon:g} protects nothing: it must be {_LARGEST_EPSILON:g} at most")
     require_small_delta(delta, rows, allowed)
@@ -75,6 +77,16 @@ def tell(notes: list[str]) -> None:
 def tell_written(*files: Path | None) -> None:
     """Says which files a command has written; None stands for a file that was not asked for."""
     err.print(f"wrote {' and '.join(str(file) for file in files if file is not None)}", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def if_stopped(facts: Callable[[], str]) -> Iterator[None]:
+    """Adds what was done until then, and what was not, to the line that Ctrl-C leaves (`tacit.cli`)."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(facts())
+        raise
 
 
 @contextmanager
@@ -107,9 +119,5 @@ def work_bar() -> Iterator[Tell]:
 
     try:
         yield tell
-    except KeyboardInterrupt:
-        end()
-        err.print("stopped")
-        raise
     finally:
         end()

@@ -16,7 +16,7 @@ from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import alone, replacing, writable
-from tacit.workflows.exact import ALGORITHMS, usual_penalty
+from tacit.workflows.exact import ALGORITHMS, L2, usual_penalty
 from tacit.workflows.losses import LOSSES, exact_loss, usual
 from tacit.workflows.recipes import RECIPES, Reserve, recommended
 
@@ -66,11 +66,13 @@ def new(
     title: Annotated[str, typer.Option(help="The name of the run; another title is another run.")],
     graph: Annotated[str | None, typer.Option(help=_GRAPH)] = None,
     epsilon: Annotated[float | None, typer.Option(help="Private run: the total epsilon for every record.")] = None,
-    delta: options.Delta = 1e-5,
+    delta: options.TotalDelta = None,
     allow_delta: options.AllowDelta = None,
     method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
     penalty: Annotated[float | None, typer.Option(help=_PENALTY)] = None,
-    l2: Annotated[float, typer.Option(help="Without --epsilon: the regularisation of each member.")] = 3e-5,
+    l2: Annotated[
+        float | None, typer.Option(help="Without --epsilon: the regularisation of each member (3e-5).")
+    ] = None,
     loss: Annotated[str | None, typer.Option(help=_LOSS)] = None,
     rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SUMS)] = False,
@@ -99,6 +101,10 @@ def new(
 
     reserve = names.reserve(colluders, dropouts, robust=robust)
     _check_shared(reserve, epsilon, method)
+    total_delta = names.total_delta(epsilon, delta, allow_delta)
+    settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds}
+    if epsilon is not None and (given := [option for option, value in settings.items() if value is not None]):
+        raise InputError(f"with --epsilon the settings follow from the budget; leave out {given[0]}")
 
     before = None if predecessor is None or DIGEST.fits(predecessor) else Federation.load(Path(predecessor))
     read = [] if before is None or predecessor is None else [predecessor]
@@ -111,14 +117,13 @@ def new(
     agreed: PrivateMethod | ExactMethod
     used = Schema.from_toml(schema)
     if epsilon is None:
-        agreed = _exact(method or "admm", penalty, l2, loss or usual(used.label), used, [each.rows for each in members])
-    elif rounds is not None:
-        raise InputError("with --epsilon the number of rounds follows from the budget; leave out --rounds")
+        rows = [each.rows for each in members]
+        agreed = _exact(method or "admm", penalty, L2 if l2 is None else l2, loss or usual(used.label), used, rows)
     else:
         sizes = [each.rows for each in members]
-        check_total(epsilon, delta, sum(sizes), allow_delta)
-        usual_method = recommended(used.label, sizes, talk, epsilon, delta, reserve)
-        agreed = PrivateMethod(method or usual_method, epsilon, delta)
+        check_total(epsilon, total_delta, sum(sizes), allow_delta)
+        usual_method = recommended(used.label, sizes, talk, epsilon, total_delta, reserve)
+        agreed = PrivateMethod(method or usual_method, epsilon, total_delta)
     made = Federation(
         title=title,
         members=tuple(members),

@@ -163,6 +163,14 @@ def reserve(
     return Reserve(colluders, dropouts)
 
 
+def total_delta(epsilon: float | None, delta: float | None, allowed: str | None) -> float:
+    """The delta of a private run; refuses options of a private run where nothing would be private."""
+    for option, given in {"--delta": delta, "--allow-delta": allowed}.items():
+        if epsilon is None and given is not None:
+            raise InputError(f"{option} is for a private run, and without --epsilon nothing is private: give --epsilon")
+    return 1e-5 if delta is None else delta
+
+
 def check_topology(text: str, hostile: str | None) -> None:
     """Refuses --graph and --hostile if no number of agents would allow them, before any long work."""
     if Path(text).suffix and not text.startswith("random:"):

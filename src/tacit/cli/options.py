@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
+from tacit.data.hints import about_number
 from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES
@@ -38,6 +39,7 @@ _WEIGHT = (
     "How much a negative and a positive record count: two numbers such as 1,5; or `balanced`, from the positive share. "
     "A private run needs as many times more noise as the larger of them. By default what the schema says."
 )
+_TOTAL_DELTA = "With --epsilon: the total delta for every record; far below 1/rows (1e-5)."
 _ALLOW_DELTA = "Allow a delta of one over the rows or more, and say why: a model file keeps the reason."
 _LEDGER = "With --epsilon: pay from this ledger before any noise is drawn, or be refused by its cap."
 _COLLUDERS = (
@@ -77,6 +79,15 @@ _ADDRESS = "With --engine ray: the cluster to join, HOST:PORT or auto. Without i
 
 _STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
 
+
+def _decimal(text: str) -> float:
+    """A number, or an error that knows the decimal comma."""
+    try:
+        return float(text)
+    except ValueError:
+        raise BadParameter(f"{text!r}: {about_number(text, 'write a number such as 0.5')}") from None
+
+
 LISTEN = "HOST:PORT to listen at, if it differs from the address in the federation file."
 Home = Annotated[Path, Option("--identity", help="The folder of your key.", show_default=False)]
 FederationFile = Annotated[Path, Option(help="The federation file.", show_default=False)]
@@ -100,9 +111,10 @@ Tolerance = Annotated[float | None, Option(help="Stop when all residuals, primal
 PositiveShare = Annotated[str | None, Option(help=_SHARE)]
 ClassWeight = Annotated[str | None, Option(help=_WEIGHT)]
 Holdout = Annotated[float, Option(help="The share of every agent's rows that is held out for testing.")]
-Epsilon = Annotated[float, Option(help="The total epsilon for every record.")]
-Total = Annotated[float | None, Option("--epsilon", help=_TOTAL)]
+Epsilon = Annotated[float, Option(help="The total epsilon for every record.", parser=_decimal, metavar="FLOAT")]
+Total = Annotated[float | None, Option("--epsilon", help=_TOTAL, parser=_decimal, metavar="FLOAT")]
 Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
+TotalDelta = Annotated[float | None, Option("--delta", help=_TOTAL_DELTA, show_default=False)]
 AllowDelta = Annotated[str | None, Option(help=_ALLOW_DELTA, metavar="WHY", show_default=False)]
 LedgerFile = Annotated[Path | None, Option("--ledger", help=_LEDGER, show_default=False)]
 Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]

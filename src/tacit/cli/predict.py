@@ -17,7 +17,7 @@ from tacit.cli import names
 from tacit.cli.console import err, warn, working
 from tacit.data import Classes, Dataset, Multiclass, Table, Target
 from tacit.errors import InputError
-from tacit.files import replacing, writable
+from tacit.files import writable, writing_private
 from tacit.report.metrics import in_words
 from tacit.workflows.metrics import as_plain
 from tacit.workflows.model import Model
@@ -75,7 +75,7 @@ def predict(
     if to_screen:
         _write(sys.stdout, header, lines, "\n")
         return
-    with working("predicting", file), replacing(out) as draft, draft.open("w", newline="", encoding="utf-8") as sheet:
+    with working("predicting", file), writing_private(out, newline="") as sheet:  # what it says is about patients
         _write(sheet, header, lines, "\r\n")
     for column, count in data.unknown.items():
         warn(f"column {column!r}: {count:,} of {len(table):,} values are no category of the schema")

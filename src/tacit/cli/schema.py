@@ -10,6 +10,7 @@ import typer
 
 from tacit.cli.console import tell, working
 from tacit.data import Schema, Sites, Table, read_table
+from tacit.data.draft import about_spelling
 from tacit.errors import InputError
 from tacit.files import replacing, writable
 
@@ -41,12 +42,19 @@ def schema(
         sites = Sites(site, tuple(sorted(table.strings(site)[there].distinct()[0])))
         drafted = replace(drafted, sites=sites)
         notes.append(f"sites in column {site!r}: {', '.join(sites.names)}; list all that take part")
-    tell(notes)
+        notes += [f"sites in column {site!r}: {doubt}" for doubt in about_spelling(sites.names)]
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     text = comments + drafted.to_toml()
     if out is None:
+        tell(notes)
         typer.echo(text, nl=False)
     else:
+        if out.exists() and out.read_bytes() != text.encode():
+            raise InputError(
+                f"{out} is there already and says something else, perhaps by hand; name another file with --out, or "
+                "move that one"
+            )
+        tell(notes)
         with replacing(out) as draft:
             draft.write_text(text, encoding="utf-8")
         typer.echo(f"{out}: {drafted.dimension} features from {len(drafted.columns)} columns", err=True)
@@ -65,6 +73,4 @@ def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, l
 def require_site(table: Table, site: str) -> None:
     """Refuses a table without the column of sites."""
     if site not in table.columns:
-        raise InputError(
-            f"{table.source} has no column {site!r} for --site; its columns are: {', '.join(table.columns)}"
-        )
+        raise InputError(f"{table.source} has no column {site!r} for --site; {table.its_columns()}")

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from tacit.cli import names, options, train_private
-from tacit.cli.console import can_plot, check_total, err, rounds_bar, tell_written, warn
+from tacit.cli.console import can_plot, check_total, err, if_stopped, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOISY, Division, agreed, check_division, encoded, rare, read, share_out
 from tacit.cli.train_private import Asked, Budget
@@ -29,6 +29,7 @@ from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
 from tacit.workflows import exact
 from tacit.workflows.losses import LOSSES, exact_loss
+from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES
 from tacit.workflows.training import Trained, as_json, hold_out, one_sided, ticks_a_round
 from tacit.workflows.training import train as train_together
@@ -46,7 +47,7 @@ def train(
     schema: options.SchemaFile = None,
     graph: options.GraphText = "auto",
     epsilon: options.Total = None,
-    delta: options.Delta = 1e-5,
+    delta: options.TotalDelta = None,
     allow_delta: options.AllowDelta = None,
     ledger: options.LedgerFile = None,
     colluders: options.Colluders = None,
@@ -115,6 +116,7 @@ def train(
     inputs: list[str | Path] = [file, graph, *(path for path in (schema, ledger) if path is not None)]
     writable(out, inputs)
     writable(out.with_suffix(".png"), inputs)
+    _keep_private_model(out)
     names.report_file(report, inputs, [out, out.with_suffix(".png")])
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
@@ -132,6 +134,7 @@ def train(
     reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile)
     if reserve is not None and epsilon is None:
         raise InputError("--colluders says how members share the noise of a private run: give --epsilon, too")
+    total_delta = names.total_delta(epsilon, delta, allow_delta)
     where = names.shards(engine, shards, address)
     asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, report, json, where)
     if epsilon is not None:
@@ -145,17 +148,19 @@ def train(
             raise InputError(
                 "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
             )
-        check_total(epsilon, delta, 2, allow_delta)  # what no number of rows would allow
+        check_total(epsilon, total_delta, 2, allow_delta)  # what no number of rows would allow
         known = agreed(file, label, site, schema)
         if known is not None:
             require_public(rare(known, positive_share, class_weight), incomplete_is_public=file == "adult")
-        table, used_schema = read(file, label, site, schema)
-        check_total(None, delta, len(table), allow_delta)
-        used_schema = rare(used_schema, positive_share, class_weight)
-        if method is not None:
-            RECIPES[method].for_label(used_schema.label)  # refuses several classes where nothing is proved for them
-        budget = Budget(epsilon, delta, reserve, allow_delta, ledger)
-        return train_private.train(method, table, used_schema, asked, budget, count=positive_share == NOISY)
+        with if_stopped(train_private.outcome(ledger, out)):
+            table, used_schema = read(file, label, site, schema)
+            check_total(None, total_delta, len(table), allow_delta)
+            used_schema = rare(used_schema, positive_share, class_weight)
+            if method is not None:
+                RECIPES[method].for_label(used_schema.label)  # refuses several classes where nothing is proved for them
+            budget = Budget(epsilon, total_delta, reserve, allow_delta, ledger)
+            train_private.train(method, table, used_schema, asked, budget, count=positive_share == NOISY)
+        return
     if ledger is not None:
         raise InputError("no ledger can pay for a run without privacy: give --epsilon, or leave out --ledger")
     name = method or "admm"
@@ -183,26 +188,27 @@ def train(
     talk = names.graph(graph, len(parts), agent_names, seed)
     l2, sizes = exact.L2 if l2 is None else l2, [len(part) for part in parts]
     usual = exact.usual_penalty(name, chosen_loss, l2=l2, row_norm=longest(data.X), sizes=sizes)
-    trained = run(
-        chosen.make(usual if penalty is None else penalty, talk),
-        data,
-        used_schema,
-        parts,
-        agent_names,
-        talk,
-        loss=chosen_loss,
-        l2=l2,
-        rounds=exact.ROUNDS if rounds is None else rounds,
-        tolerance=exact.TOLERANCE if tolerance is None else tolerance,
-        holdout=holdout,
-        seed=seed,
-        theory=penalty is not None,
-        robust=robust,
-        hostile=liars,
-        noise=SeededNoise(seed) if chosen.draws else None,
-        engine=where,
-    )
-    trained.model.save(out)
+    with if_stopped(train_private.outcome(None, out)):
+        trained = run(
+            chosen.make(usual if penalty is None else penalty, talk),
+            data,
+            used_schema,
+            parts,
+            agent_names,
+            talk,
+            loss=chosen_loss,
+            l2=l2,
+            rounds=exact.ROUNDS if rounds is None else rounds,
+            tolerance=exact.TOLERANCE if tolerance is None else tolerance,
+            holdout=holdout,
+            seed=seed,
+            theory=penalty is not None,
+            robust=robust,
+            hostile=liars,
+            noise=SeededNoise(seed) if chosen.draws else None,
+            engine=where,
+        )
+        trained.model.save(out)
     picture = out.with_suffix(".png") if can_plot() else None
     if picture is not None:
         from tacit.report import plots  # matplotlib is slow to import: not for --help
@@ -222,6 +228,16 @@ def train(
     train_private.show_liars(liars)
     show(trained)
     tell_written(out, picture, report)
+
+
+def _keep_private_model(out: Path) -> None:
+    """Refuses to replace a private model: another one would cost epsilon again."""
+    try:
+        private = Model.load(out).privacy.get("private")
+    except InputError:  # no file, or another one, which may be replaced
+        return
+    if private:
+        raise InputError(f"{out} is a private model, which has cost epsilon; name another file with --out, or move it")
 
 
 def run(

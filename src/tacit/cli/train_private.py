@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from tacit.cli import names
-from tacit.cli.console import err, rounds_bar, tell_written
+from tacit.cli.console import err, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.records import NOT_COVERED, Division, encoded, records_of, share_out
 from tacit.data import Classes, Schema, Table
@@ -29,6 +30,10 @@ from tacit.workflows.training import hold_out, train_privately
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
+
+
+_FEW = 10  # records of a member whose own noise is far larger than what they say, at any epsilon of use
+_SHOWN = 3  # names in a warning
 
 
 class Asked(NamedTuple):
@@ -70,6 +75,13 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
     parts, agent_names = share_out(table, data, asked.division, asked.seed, schema.sites)
     kept, held = hold_out(parts, asked.holdout, asked.seed)
     epsilon, delta, reserve, allowed, _ = budget
+    few = [name for name, rows in zip(agent_names, kept, strict=True) if len(rows) < _FEW]  # this is public
+    if few and reserve is None:
+        more = f" and {len(few) - _SHOWN:,} more" if len(few) > _SHOWN else ""
+        warn(
+            f"fewer than {_FEW} records to train on: {', '.join(few[:_SHOWN])}{more}; so few add more noise than they "
+            "teach the model: join them with another site, or leave them out"
+        )
     if reserve is not None:
         reserve.shares(len(kept))  # refuses more colluders and dropouts than there are others
     graph = names.graph(asked.graph, len(kept), agent_names, asked.seed, reserve)
@@ -129,7 +141,7 @@ def train(algorithm: str | None, table: Table, schema: Schema, asked: Asked, bud
         screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
     if trained.measured is not None:
         screen.print(f"on the {len(held):,} rows held out (not covered by the guarantee):")
-        for line in in_words(trained.measured, schema.label):
+        for line in in_words(trained.measured, schema.label, private=True):
             screen.print(f"  {line}", soft_wrap=True)
     if paid is not None:
         screen.print(f"{budget.ledger}: {in_figures(paid)}", markup=False, soft_wrap=True)
@@ -142,6 +154,26 @@ def _opened(path: Path | None) -> AbstractContextManager[Ledger | None]:
     from tacit.privacy.filters import epsilon  # slow to import
 
     return Ledger(path, cost=epsilon)
+
+
+def outcome(ledger: Path | None, out: Path) -> Callable[[], str]:
+    """What a run did until it was stopped, as its files know it: the ledger pays all or nothing, and a model is written
+    as a whole."""
+
+    def found() -> tuple[int, int | None]:
+        with _opened(ledger) as opened:
+            rows = 0 if opened is None else opened.head().rows
+        return rows, out.stat().st_ino if out.exists() else None  # a file that is replaced has a new number
+
+    before = found()
+
+    def told() -> str:
+        rows, model = found()
+        paid = f"{ledger} has paid this run's epsilon and keeps it" if rows != before[0] else "nothing was spent"
+        written = f"{out} was written" if model != before[1] else "no model was written"
+        return written if ledger is None else f"{paid}; {written}"
+
+    return told
 
 
 def show_liars(liars: Hostile | None) -> None:

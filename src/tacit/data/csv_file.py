@@ -6,6 +6,7 @@ Both follow the same rules; `tests/data/test_csv_file.py` compares them on files
 import csv
 import io
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.data.strings import MOST_DISTINCT, Strings, Texts, joined, packed
-from tacit.data.table import HeaderError, RaggedError, Table, header
+from tacit.data.table import HeaderError, RaggedError, Table, header, like_a_record
 from tacit.data.text import read_blocks
 from tacit.errors import InputError
 
@@ -68,7 +69,9 @@ def _names(part: Part | None, source: str) -> list[str]:
         raise InputError(f"a header line is needed; {source} is empty; write the column names in its first line")
     names = [str(cell) for (cell,) in part.columns(np.zeros(1, dtype=np.int64), int(part.counts[0]))]
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        none = f"cells are separated by commas; the header of {source} has none: {names[0][:60]!r}; save it with commas"
+        # A file without a header begins with a record, which nobody needs to see here.
+        shown = "" if like_a_record(re.split(r"[;\t|]", names[0])) else f": {names[0][:60]!r}"
+        none = f"cells are separated by commas; the header of {source} has none{shown}; save it with commas"
         raise HeaderError(none, source)
     return header(names, source)
 

@@ -2,14 +2,14 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.data.columns import Category, Classes, Label, Multiclass, Number, Target, plain
 from tacit.data.frames import as_table
-from tacit.data.hints import codes, folded, is_date, spelled_alike
+from tacit.data.hints import about_number, codes, folded, is_date, spelled_alike
 from tacit.data.schema import Schema
 from tacit.data.strings import Strings
 from tacit.data.table import Cells, Table
@@ -28,6 +28,7 @@ _MOST_CATEGORIES = 100
 _MOST_CLASSES = 50
 _FEWEST_IDS = 20  # fewer values than this may all differ by chance
 _FIRST = 1000  # values that are compared before all are
+_FEWEST_TYPED = 5  # fewer values that look like numbers may be names: 1st, 2nd
 _TYPOS = 0.1  # the largest share of cells of a column of numbers that are none
 _SHOWN = 5  # wrong cells that a note lists
 _NAN = [sign + "".join(word) for sign in ("", "+", "-") for word in itertools.product("nN", "aA", "nN")]
@@ -50,10 +51,7 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
     """
     table = as_table(table)
     if label not in table.columns:
-        raise InputError(
-            f"the label must be a column; {table.source} has no column {label!r}; "
-            f"its columns are: {', '.join(table.columns)}"
-        )
+        raise InputError(f"the label must be a column; {table.source} has no column {label!r}; {table.its_columns()}")
     notes = [LEAK]
     _refuse_not_finite(table)
     target = _label(_present(table, label).values, label, table.source)
@@ -61,7 +59,7 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
         notes.append(f"label {label!r}: +1 is {', '.join(target.positive)}, -1 is {', '.join(target.negative)}")
     elif isinstance(target, Multiclass):
         notes.append(f"label {label!r} has {len(target.classes)} classes: {', '.join(target.classes)}")
-        notes += [f"label {label!r}: {alike}" for alike in _alike(target.classes)]
+        notes += [f"label {label!r}: {doubt}" for doubt in about_spelling(target.classes)]
     else:
         notes.append(f"label {label!r} is a number; for classes, write the schema's [label] by hand")
     columns: list[Number | Category] = []
@@ -160,8 +158,8 @@ def _is_id(values: Strings, name: str) -> str | None:
         return None
     numbers = _as_numbers(values)
     if numbers is None:
-        # Free text has blanks.
-        one_word = not any(" " in value or is_date(value) for value in values)
+        # Free text has blanks, and 8,1 is a number.
+        one_word = not any(" " in value or "," in value or is_date(value) for value in values)
         return "all its values differ, as those of an identifier do" if one_word else None
     counts_rows = np.array_equal(np.sort(numbers), numbers.min() + np.arange(len(numbers)))
     return "it numbers the rows" if counts_rows else None
@@ -222,9 +220,10 @@ def _column(values: Strings, name: str) -> Number | Category | str:
     if numbers is not None:
         return Number(name, bounds=(float(numbers.min()), float(numbers.max())))
     if len(distinct) == len(values) >= _FEWEST_IDS:
-        return "all its values differ"
+        return "; ".join(["all its values differ", *_meant_as_numbers(distinct)])
     if len(distinct) > _MOST_CATEGORIES:
-        return f"it is text of {len(distinct)} distinct values, more than {_MOST_CATEGORIES}"
+        text = f"it is text of {len(distinct)} distinct values, more than {_MOST_CATEGORIES}"
+        return "; ".join([text, *_meant_as_numbers(distinct)])
     return Category(name, categories=tuple(distinct))
 
 
@@ -232,7 +231,8 @@ def _doubts(column: Number | Category, values: Strings) -> Iterator[str]:
     """What looks wrong with the values of a column that is used."""
     numbers = values.numbers()
     if isinstance(column, Category):
-        yield from _alike(column.categories)
+        yield from about_spelling(column.categories)
+        yield from _meant_as_numbers(column.categories)
         odd = np.flatnonzero(~np.isfinite(numbers))
         if 2 * len(odd) < len(values):
             texts = sorted(values[odd].distinct()[0])
@@ -250,7 +250,16 @@ def _doubts(column: Number | Category, values: Strings) -> Iterator[str]:
         )
 
 
-def _alike(texts: tuple[str, ...]) -> Iterator[str]:
+def _meant_as_numbers(texts: Sequence[str]) -> Iterator[str]:
+    """How most of these are written that are numbers for people, if they are: 80 kg, 8,1."""
+    hints = {text: hint for text in texts if (hint := about_number(text, ""))}
+    if len(hints) >= _FEWEST_TYPED and 2 * len(hints) > len(texts):
+        text, hint = next(iter(hints.items()))
+        yield f"most of its values look like numbers, such as {text!r}: {hint}"
+
+
+def about_spelling(texts: tuple[str, ...]) -> Iterator[str]:
+    """What to say of texts that differ only by case or blanks."""
     for group in spelled_alike(texts):
         yield f"{' and '.join(map(repr, group))} differ only by case or blanks; write one of them everywhere"
 

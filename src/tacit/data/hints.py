@@ -29,6 +29,11 @@ def is_date(text: str) -> bool:
     return _DATE.fullmatch(text) is not None
 
 
+def is_number(text: str) -> bool:
+    """Whether a cell is a finite number."""
+    return _number(text) is not None
+
+
 def folded(text: str) -> str:
     """A text without its case and its blanks."""
     return "".join(text.casefold().split())

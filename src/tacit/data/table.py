@@ -6,8 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tacit.data.hints import is_date, is_number
 from tacit.data.strings import Strings
 from tacit.errors import InputError
+
+NO_HEADER = "its first line looks like a record: is it a header? Write the names of the columns there"
+
+
+def like_a_record(names: Iterable[str]) -> bool:
+    """Whether a header looks like a record: numbers and dates are seldom names of columns.
+
+    >>> like_a_record(["P017", "North", "08.08.2023"]), like_a_record(["id", "site", "admitted"])
+    (True, False)
+    """
+    return any(is_number(name) or is_date(name) for name in names)
 
 
 class HeaderError(InputError):
@@ -111,12 +123,21 @@ class Table:
         """Those of the names that are no column."""
         return [name for name in names if name not in self.columns]
 
+    @property
+    def headless(self) -> bool:
+        """Whether the first line of the file looks like a record, which a message should not show."""
+        return self.lines is not None and like_a_record(self.columns)
+
+    def its_columns(self) -> str:
+        """What a message about a column that is not there says of those that are."""
+        return NO_HEADER if self.headless else f"its columns are: {', '.join(self.columns)}"
+
     def require(self, names: Iterable[str]) -> None:
         """Refuse a table that lacks one of these columns."""
         if lacking := self.lacking(names):
             raise HeaderError(
                 f"every column of the schema must be in the file; {self.source} has no column {lacking[0]!r}; "
-                f"its columns are: {', '.join(self.columns)}",
+                f"{self.its_columns()}",
                 self.source,
             )
 
@@ -196,7 +217,9 @@ def header(names: list[str], source: str) -> list[str]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            twice = f"column names must differ; {source} has {name!r} more than once; rename one of them"
-            raise HeaderError(twice, source)
+            twice = f"{name!r} more than once; rename one of them"
+            if like_a_record(names):
+                twice = f"one more than once; {NO_HEADER}"
+            raise HeaderError(f"column names must differ; {source} has {twice}", source)
         seen.add(name)
     return names

@@ -19,7 +19,7 @@ from tacit.data.frames import as_table
 from tacit.data.reading import Present, readable
 from tacit.data.schema import Schema
 from tacit.data.strings import Strings
-from tacit.data.table import CellError, Cells, RaggedError, Table
+from tacit.data.table import NO_HEADER, CellError, Cells, RaggedError, Table
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
@@ -108,8 +108,8 @@ def _found(
 
 
 def _lacking(name: str, table: Table, use: str = "") -> Finding:
-    meant = hints.closest(name, table.columns)
-    advice = "add it" if meant is None else f"did you mean {meant!r}? Rename it"
+    meant = None if table.headless else hints.closest(name, table.columns)
+    advice = NO_HEADER if table.headless else "add it" if meant is None else f"did you mean {meant!r}? Rename it"
     return Finding(name, "missing column", 0, [Value("", 0, [], use or advice)], warning=bool(use))
 
 
@@ -156,7 +156,9 @@ def _unreadable(error: CellError, role: str, forgiven: bool = False) -> Finding:
             return "every record needs a site"
         if role == "label" and text.casefold() in hints.MISSING_WORDS:
             return "does it mean missing? Fill it in, or take the record out"
-        advice = hints.about_value(text, error.known, error.remedy)
+        # With unknown = "zero" already in the schema, the remedy must not advise it.
+        remedy = "correct it, or add it to the schema" if forgiven else error.remedy
+        advice = hints.about_value(text, error.known, remedy)
         return f"{advice}; its features stay zero" if forgiven else advice
 
     return _found(error.cells, error.bad, f"unknown {role}", suggest, forgiven)

@@ -52,13 +52,16 @@ class Guarantee(NamedTuple):
 
         >>> curve = [Coalition(0, 0.7), Coalition(1, 0.8), Coalition(2, 1.0), Coalition(3, 1.4), Coalition(4, 2.3)]
         >>> Guarantee(1.0, 1e-5, 5, 2, 0, curve).against
-        'against any 2 of the 5 members together; against 4: (2.3, 1e-05)'
+        'against any 2 of the 4 other members together; against 4: (2.3, 1e-05)'
         """
         if not self.shared:
             return "against all other members together"
-        whom = f"any {self.colluders} of the {self.members} members together"
+        others = f"of the {self.members - 1} other members"  # than the one that holds the record
+        whom = f"any one {others}" if self.colluders == 1 else f"any {self.colluders} {others} together"
         if self.colluders == 0:
             whom = "anybody who is no member"
+        elif self.colluders == self.members - 1:
+            whom = "all other members together"
         if self.dropouts:
             whom += f", while at most {self.dropouts} {'is' if self.dropouts == 1 else 'are'} away"
         largest = self.curve[-1]

@@ -34,7 +34,10 @@ def coalition(colluders: int, members: int) -> str:
     """So many members that put together what they know, as the beginning of a sentence."""
     if colluders == 0:
         return "somebody who is no member and hears every sum"
-    return f"any {colluders} of the {members} members, with all that {'it knows' if colluders == 1 else 'they know'},"
+    if colluders == members - 1:
+        return EVERYBODY
+    others = f"of the {members - 1} other members, with all that"  # than the one that holds the record
+    return f"any one {others} it knows," if colluders == 1 else f"any {colluders} {others} they know,"
 
 
 def shares_noise(plain: dict[str, Any]) -> bool:

@@ -83,7 +83,8 @@ def records_used(
 
 _MISSING = {
     "drop": "Records with a missing value were left out.",
-    "zero": "A missing value counts as zero.",
+    "zero": "A missing number counts as its lower bound; a missing category counts as none of those listed, "
+    "and a missing number in bands as in none of them.",
     "refuse": "No value may be missing.",
 }
 
@@ -103,7 +104,8 @@ def _read(column: Number | Bands | Category | Label) -> str:
         return f"a number in {counted(len(column.edges) - 1, 'band')} from {column.edges[0]:g} to {column.edges[-1]:g}"
     if isinstance(column, Classes):
         return f"{_some(column.positive, ' or ')}, against {_some(column.negative, ' or ')}"
-    return _some(column.classes if isinstance(column, Multiclass) else column.categories, ", ")
+    # A category may have a comma of its own: pneumonia, bacterial.
+    return _some(column.classes if isinstance(column, Multiclass) else column.categories, "; ")
 
 
 def _some(values: Sequence[str], between: str) -> str:
