@@ -72,7 +72,7 @@ test: $(READY)    ## the test suite, eight tests at a time
 	$(BIN)/python -m pytest $(WORKERS)
 	$(BIN)/python -m pytest -m cluster $(CLUSTERS)
 
-test-slow: $(READY)  ## kills at random moments, audits, figures of the papers, types: two minutes; CI runs them, too
+test-slow: $(READY)  ## kills, liars against real agents, audits, figures of the papers, types: four minutes; CI runs them, too
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
 
 test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are allowed

@@ -92,6 +92,7 @@ def test_a_member_is_killed_for_good_at_a_random_tick(network, seed):
     assert at <= start <= at + 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["gave its sum", "gave the total"])
 def test_a_member_dies_in_the_middle_of_a_total(network, fault):
     """dogwood gives its partial sum and never hears the total; or it is the root, and tells one member alone: then the

@@ -21,12 +21,14 @@ def federation(identities):
     return hostile.agreed(identities, "mr-admm")
 
 
+@pytest.mark.slow
 def test_no_neighbour_of_an_agent_switches_its_noise_off(tmp_path, identities, federation):
     """Every run goes to its end and costs what was planned: `guesses` looks."""
     right = hostile.guesses(tmp_path, identities, federation, SIZES, 4)
     assert not adversary.too_many(sum(right), len(right), EPSILON, DELTA)
 
 
+@pytest.mark.slow
 def test_the_attack_breaks_an_agent_with_the_old_mechanism(tmp_path, identities, federation):
     right = hostile.guesses(tmp_path, identities, federation, [1e19], 24, old=True)
     assert adversary.too_many(sum(right), len(right), EPSILON, DELTA)

@@ -44,6 +44,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAULTS)
 def test_an_agent_that_dies_at_every_point_of_its_way(network, kind):
     """Once with the noise that the simulation has; the token with other noise in every life, as it really is."""

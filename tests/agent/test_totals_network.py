@@ -82,6 +82,7 @@ FAULTS = faults(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["totals", "totals, ring"])
 def test_a_member_that_dies_at_every_point_of_its_way(network, kind):
     net = network(kind)

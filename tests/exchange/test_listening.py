@@ -203,7 +203,7 @@ def test_a_simulated_attack_is_marked_as_one(tacit, tmp_path):
         (["--hostile", "flip"], "hostile is KIND:COUNT"),
         (["--robust", "median", "--graph", "path"], "robust listening needs 2 neighbours"),
     ):
-        code, _, err = tacit("train", "adult", "--epsilon", 1, *wrong)
+        code, _, err = tacit("train", "adult", "--epsilon", 1, "--out", "wrong.json", *wrong)
         assert code == 2
         assert match in err
         code, _, err = tacit("compare", "--seeds", 1, *wrong)

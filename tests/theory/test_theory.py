@@ -129,6 +129,7 @@ def test_one_edge_more_and_a_gamma_exists():
     assert smallest_gamma(odd, 1.0, 1.0).at.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", OTHERS, ids=str)
 @pytest.mark.parametrize("M", [0.3, 5.0, 400.0])
 def test_smallest_gamma_against_a_grid_of_constants(graph, M):
