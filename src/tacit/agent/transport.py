@@ -54,7 +54,6 @@ _HOLD = 20.0  # seconds that a server keeps a question that it cannot answer yet
 _DEADLINE = 30.0  # seconds that a client waits for an answer
 _WAITING = 8  # questions of one neighbour that may wait at the same time
 _UNREAD = 4 * _WAITING  # calls of one neighbour, over all its connections, whose question has not come yet
-_GRACE, _STOP = 1.0, 3.0  # seconds for answers that are on their way, and until all ends
 _LOGGED = 400  # characters of a refusal
 _BACK_OFF = (0.1, 5.0)  # seconds before a question is asked again: the first time, and at most
 _FILES, _FEW_FILES = 8192, 4096  # file descriptors: as many as a server asks for, and fewer than it should have
@@ -195,10 +194,7 @@ class Server:
         """Stops listening."""
         self._door.close()
         try:
-            # Older versions of gRPC may wait for ever for callers that are in the middle of a handshake.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_STOP):
-                    await self._server.stop(grace=_GRACE)
+            await self._server.stop(grace=1.0)  # not to be cancelled: gRPC then crashes
         finally:
             await self._door.leave()
 
