@@ -16,7 +16,7 @@ DATA := $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 CASES :=
 
 # Agents of tests wait for each other most of the time: more workers than cores.
-SIDE_BY_SIDE := --numprocesses 8 --dist worksteal
+SIDE_BY_SIDE := --numprocesses 6 --dist worksteal
 WORKERS := $(SIDE_BY_SIDE) -m "not cluster and not pages and not slow"
 
 # The files of the tests marked `cluster`.
@@ -68,7 +68,7 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 	rm -rf out/federation
 	$(BIN)/tacit federation demo --out out/federation
 
-test: $(READY)    ## the test suite, eight tests at a time
+test: $(READY)    ## the test suite, six tests at a time
 	$(BIN)/python -m pytest $(WORKERS)
 	$(BIN)/python -m pytest -m cluster $(CLUSTERS)
 
