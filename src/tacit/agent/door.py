@@ -63,9 +63,9 @@ class Door:
 
     async def open(self, listen: str, neighbours: Iterable[str]) -> None:
         """Listens at HOST:PORT; `neighbours` are the addresses of the neighbours, HOST:PORT each."""
-        host, _, port = listen.rpartition(":")
+        host, port = host_and_port(listen)
         try:
-            listening = _listening(host.strip("[]"), int(port))
+            listening = _listening(host, int(port))
             self._server = await asyncio.get_running_loop().create_server(lambda: _Caller(self), sock=listening)
             listening.listen(_BACKLOG)  # asyncio has made it 100: so many it accepts at once, and should
         except (OSError, ValueError):
@@ -74,7 +74,7 @@ class Door:
                 f"cannot listen at {listen}: the port is in use, or this machine does not have the address"
             ) from None
         self._hide()
-        for each in {address.rpartition(":")[0].strip("[]") for address in neighbours}:
+        for each in {host_and_port(address)[0] for address in neighbours}:
             self._do(self._expect(each))
 
     def _hide(self) -> None:
@@ -176,7 +176,7 @@ class _Share:
         return True
 
     def new(self, since: float) -> list[_Caller]:
-        """Who has come since then, and is still there."""
+        """The callers that have come since then, and are still there."""
         return [caller for caller, came in self.open.items() if came >= since]
 
 
@@ -253,6 +253,16 @@ class _Inside(_End):
             self.transport.abort()
         else:
             self._caller.transport.resume_reading()
+
+
+def host_and_port(address: str) -> tuple[str, str]:
+    """Both parts of HOST:PORT, as text; an IPv6 address without its brackets.
+
+    >>> host_and_port("[::1]:7001")
+    ('::1', '7001')
+    """
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), port
 
 
 def _listening(host: str, port: int) -> socket.socket:

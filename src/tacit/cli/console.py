@@ -113,11 +113,8 @@ def work_bar() -> Iterator[Tell]:
             bar.reset(bar.task_ids[0], total=total)
         bar.update(bar.task_ids[0], description=what, completed=done, total=total)
 
-    def end() -> None:
-        if bar.tasks:  # otherwise it would leave an empty line
-            bar.stop()
-
     try:
         yield tell
     finally:
-        end()
+        if bar.tasks:  # otherwise it would leave an empty line
+            bar.stop()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
 
+from tacit.agent.door import host_and_port
 from tacit.cli.console import out as screen
 from tacit.cli.records import encoded_for_a_log, read_for_a_log, records_of
 from tacit.errors import Over, TacitError
@@ -57,6 +58,7 @@ def examined(
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
     from tacit.agent.revocation import revoked
+    from tacit.agent.watching import store_name
 
     found: list[Finding] = []
     written = _tried(found, "federation", lambda: Federation.load(federation).refusing(revoked(identity)))
@@ -68,7 +70,7 @@ def examined(
     if me is None:
         return found
     agreed = _as_of_now(written, own.name)
-    path = identity / f"{agreed.run[:16]}.store" if store is None else store
+    path = identity / store_name(agreed) if store is None else store
     near = [agreed.members[j] for j in agreed.graph.neighbours(me)]
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
         "federation": lambda: _federation(agreed),
@@ -278,17 +280,16 @@ def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     context.load_verify_locations(cadata="".join(agreed.accepted(member.name)))
     context.load_cert_chain(home / "certificate.pem", home / "key.pem")
     context.set_alpn_protocols(["h2"])
-    host, _, port = member.address.rpartition(":")
+    host, port = host_and_port(member.address)
     with (
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT) as plain,
+        socket.create_connection((host, int(port)), timeout=_TIMEOUT) as plain,
         context.wrap_socket(plain, server_hostname=member.name) as connection,
     ):
         return connection.recv(1) != b""
 
 
 def _port(address: str, alive: bool) -> Finding:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host, port = host_and_port(address)
     try:
         family = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0][0]
         with socket.socket(family, socket.SOCK_STREAM) as tried:

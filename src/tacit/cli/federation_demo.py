@@ -111,11 +111,11 @@ def demo(
 def _look(home: Path, federation: Federation) -> Look:
     """What the page shows of a run: all members, from the files that their processes write."""
     from tacit.agent.method import PrivateMethod
-    from tacit.agent.watching import Watched
+    from tacit.agent.watching import Watched, store_name
 
     private, members = isinstance(federation.method, PrivateMethod), []
     for name in federation.names:
-        store, ledger = home / name / f"{federation.run[:16]}.store", home / f"{name}.ledger"
+        store, ledger = home / name / store_name(federation), home / f"{name}.ledger"
         log = partial(_last_lines, home / f"{name}.log")
         members.append(Watched(name, federation, store, ledger if private else None, log))
     return lambda: {"title": f"{federation.title} run", "members": [member.look() for member in members]}
