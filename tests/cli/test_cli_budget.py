@@ -54,7 +54,7 @@ def test_next_months_file_is_charged_to_the_same_people(tacit, tmp_path):
     assert [run["epsilon"] for run in found["runs"]] == [pytest.approx(0.5, rel=1e-3)] * 3
     with Ledger("p.ledger", cost=epsilon) as ledger:
         spent = ledger.epsilon()
-        assert all(run.payloads == 1 for run in ledger.runs())
+        assert all(run.released == 1 for run in ledger.runs())
     assert found["spent"] == spent > 0.9
     lines = tacit("ledger", "show", "p.ledger")[1].splitlines()
     assert len([line for line in lines if "one-shot tacit" in line]) == 3

@@ -69,7 +69,7 @@ def test_cap_then_show_then_verify(tacit, tmp_path):
     assert shown["runs"][0] == spring
     code, out, _ = tacit("verify", "ledger", "--head", head)
     assert code == 0
-    assert "adds up: 4 reservations, 3 payloads" in out
+    assert "adds up: 4 reservations, 3 releases" in out
     assert f"head: {head}" in out
     assert json.loads(tacit("verify", "ledger", "--json")[1])["head"] == head
 

@@ -532,7 +532,7 @@ def test_lost_last_rows_are_found_with_a_kept_head_only(ledger, tmp_path):
     released(ledger, 3)
     kept = ledger.head().head
     released(ledger, 5)
-    assert ledger.verify(kept).payloads == 5
+    assert ledger.verify(kept).released == 5
     newest = ledger.head().head
     tamper(tmp_path / "ledger", "DELETE FROM entries WHERE number > 9")
     with Ledger(tmp_path / "ledger", cost=cost) as shortened:
@@ -546,7 +546,7 @@ def test_verify_reports_what_it_found(ledger):
     released(ledger, 3)
     ledger.reserve(RUN, 3, Pure(1.0))
     found = ledger.verify()
-    assert (found.population, found.reservations, found.payloads) == ("ward 7", 4, 3)
+    assert (found.population, found.reservations, found.released) == ("ward 7", 4, 3)
     assert (found.cap, found.epsilon, found.head) == (CAP, 2.5, ledger.head())
 
 
@@ -588,7 +588,7 @@ def test_a_new_ledger_takes_the_place_of_no_file(ledger, tmp_path):
         with pytest.raises(LedgerError, match="exists and is not changed"):
             Ledger.new(tmp_path / name, population="ward 7", cost=cost)
     assert (tmp_path / "text").read_text() == "precious"
-    assert ledger.verify().payloads == 1
+    assert ledger.verify().released == 1
     with pytest.raises(InputError, match="needs a name"):
         Ledger.new(tmp_path / "new", population="", cost=cost)
     with Ledger.new(tmp_path / "new", population="ward 8", cost=cost) as made:
@@ -611,8 +611,8 @@ def test_what_is_no_ledger_is_refused(tmp_path):
 
 
 def test_another_format_is_refused(ledger, tmp_path):
-    tamper(tmp_path / "ledger", "UPDATE meta SET format = 3")
-    with pytest.raises(LedgerError, match="not a ledger of format 2"):
+    tamper(tmp_path / "ledger", "UPDATE meta SET format = 4")
+    with pytest.raises(LedgerError, match="not a ledger of format 3"):
         open_ledger(tmp_path)
 
 

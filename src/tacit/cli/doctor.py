@@ -227,7 +227,7 @@ def _store(path: Path, agreed: Federation, name: str, ledger: Path | None) -> It
     if found is None:
         if ledger is not None:
             with Ledger(ledger, cost=epsilon) as opened:
-                sent = any((each.run, each.kind) == (agreed.run, "payload") for each in opened.entries())
+                sent = opened.marks(agreed.run)
             if sent:
                 raise Over(
                     f"the ledger shows that {name} has sent messages in this run, but {path} is gone: put it back "

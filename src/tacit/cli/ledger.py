@@ -281,7 +281,7 @@ def verify(
         "population": found.population,
         "created": found.created,
         "reservations": found.reservations,
-        "payloads": found.payloads,
+        "released": found.released,
         "book": found.head.book,
         "rows": found.head.rows,
         "head": found.head.head,
@@ -289,7 +289,7 @@ def verify(
     if json:
         typer.echo(json_format.dumps(result))
         return
-    screen.print(f"adds up: {found.reservations:,} reservations, {found.payloads:,} payloads")
+    screen.print(f"adds up: {found.reservations:,} reservations, {found.released:,} releases")
     _tell_budget(result)
     typer.echo(f"head: {found.head.head}")
 

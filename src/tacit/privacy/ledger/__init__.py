@@ -1,11 +1,12 @@
 """A file that counts what the records of some people have spent, under a cap: see `tacit.privacy.ledger.ledger`."""
 
 from tacit.privacy.ledger.account import Cost
-from tacit.privacy.ledger.entries import About, BudgetExceeded, Cap, Entry, LedgerError, Records
+from tacit.privacy.ledger.entries import About, AnotherVersion, BudgetExceeded, Cap, Entry, LedgerError, Records
 from tacit.privacy.ledger.ledger import Head, Ledger, RunSummary, Verified
 
 __all__ = [
     "About",
+    "AnotherVersion",
     "BudgetExceeded",
     "Cap",
     "Cost",

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tacit.privacy.events import Event
-from tacit.privacy.ledger.entries import BudgetExceeded, Cap, Entry, LedgerError
+from tacit.privacy.ledger.entries import RELEASED, BudgetExceeded, Cap, Entry, LedgerError
 
 Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
 """An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
-stored and those that were reserved since. For one plan, more events never cost less, neither in it as long as nothing
+stored, or marked, and those that were reserved since. For one plan, more events never cost less, neither in it as long as nothing
 came later, nor later. Different plans may be counted in different ways."""
 
 Cohorts = Collection[str] | None  # that a run is charged to; None for all, present and future
@@ -29,9 +29,9 @@ EVERYBODY = ""  # stands for the records of every cohort that no run has named y
 class Spent(NamedTuple):
     """Every event that was ever reserved for the records of a cohort."""
 
-    planned: Counter[Event]  # before the first payload about them was stored: when nothing had left
+    planned: Counter[Event]  # before the first mark or payload about them: when nothing had left
     later: Counter[Event]  # since: these may depend on what had left
-    released: bool = False  # whether a payload about them is stored, which may have left
+    released: bool = False  # whether something about them is marked or stored: it may have left
 
     def copied(self) -> Spent:
         """The same, with counters of its own."""
@@ -61,7 +61,10 @@ class Standings:
         self._charged = charged  # the cohorts of each run
 
     def after(self, rows: Iterable[Entry]) -> Standings:
-        """After these further rows."""
+        """After these further rows; the same if they change nothing, as most marks do."""
+        rows = [entry for entry in rows if self._tells(entry)]
+        if not rows:
+            return self
         of = {cohort: spent.copied() for cohort, spent in self.of.items()}
         charged = dict(self._charged)
 
@@ -81,10 +84,17 @@ class Standings:
                 for cohort in touched(entry.run):
                     spent = of[cohort]
                     (spent.later if spent.released else spent.planned)[event] += 1
-            elif entry.kind == "payload":
+            elif entry.kind in RELEASED:
                 for cohort in touched(entry.run):
                     of[cohort] = of[cohort]._replace(released=True)
         return Standings(of, charged)
+
+    def _tells(self, entry: Entry) -> bool:
+        """Whether a row can change what is spent."""
+        if entry.kind not in RELEASED:
+            return entry.kind in ("run", "reserve")
+        cohorts = self._charged.get(entry.run)
+        return not all(cohort in self.of and self.of[cohort].released for cohort in cohorts or self.of)
 
     def with_more(self, events: Counter[Event], cohorts: Cohorts) -> Standings:
         """If these events were reserved now, for these cohorts."""

@@ -7,6 +7,8 @@ The kinds of rows:
     file     "", 0       a file of the population's records that was used first: when; digest, rows, cohorts
     run      run, 0      when; method and title; digest and cohorts of the records that it uses
     reserve  run, tick   the event that a release costs
+    start    run, n      the n-th process that takes part in the run: when; its nonce
+    mark     run, tick   the SHA-256 of the bytes that leave, which are kept elsewhere
     payload  run, tick   the bytes that leave
 """
 
@@ -24,6 +26,12 @@ from tacit.privacy.events import Event, from_plain
 
 class LedgerError(TacitError):
     """The ledger cannot be read or written, has a fault, or holds something else for this round."""
+
+
+class AnotherVersion(LedgerError):
+    """Other bytes have left, or may have left, for this round: these must not. The run is over for this member."""
+
+    exit_code = 78
 
 
 class BudgetExceeded(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
@@ -97,7 +105,7 @@ class Entry(NamedTuple):
         return None if found is None else list(found)
 
     def facts(self) -> dict[str, Any]:
-        """What a cap, a file or a run says."""
+        """What a cap, a file, a run or a start says."""
         found: dict[str, Any] = json.loads(self.body)
         if missing := _FACTS[self.kind] - found.keys():
             raise InputError(f"it lacks {', '.join(sorted(missing))}")
@@ -108,7 +116,9 @@ _FACTS = {
     "cap": {"epsilon", "delta", "when", "who", "why"},
     "file": {"when", "digest", "rows", "cohorts"},
     "run": {"when", "method", "title", "digest", "cohorts"},
+    "start": {"when", "nonce"},
 }
+RELEASED = ("mark", "payload")  # kinds of rows after which something may have left
 
 
 def checked(run: str, tick: int) -> tuple[str, int]:
@@ -136,6 +146,9 @@ def unreadable(entry: Entry) -> str | None:
     try:
         if entry.kind == "reserve":
             entry.event()
+        elif entry.kind == "mark":
+            if len(entry.body) != sha256().digest_size:
+                raise InputError("a mark is a SHA-256")
         elif entry.kind != "payload":
             entry.facts()
         if entry.kind == "cap":

@@ -10,15 +10,18 @@ import secrets
 import sqlite3
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tacit.privacy.ledger.entries import Entry, LedgerError, hashed, unreadable
+from tacit.privacy.ledger.entries import RELEASED, Entry, LedgerError, hashed, unreadable
 
-FORMAT = 2
+FORMAT = 3
+_BEFORE = 2  # a format that is moved on when it is opened
 PATIENCE = 30.0  # seconds to wait for another process that is writing
 _AGAIN = 0.001  # seconds between two attempts to move rows from the log into the file
 
@@ -26,7 +29,9 @@ _AGAIN = 0.001  # seconds between two attempts to move rows from the log into th
 # JSON, or the bytes that are sent. The secret salts whatever leaves the file. INSERT OR REPLACE deletes rows without
 # asking the trigger on DELETE: whatever it could replace is refused by the trigger on INSERT.
 # Files are compared with this text to the letter: after a change it is another FORMAT.
-_SCHEMA = """
+_KINDS = "'cap', 'file', 'run', 'reserve', 'start', 'mark', 'payload'"
+_KINDS_BEFORE = "'cap', 'file', 'run', 'reserve', 'payload'"
+_META = """
 CREATE TABLE meta (
     format INTEGER NOT NULL,
     population TEXT NOT NULL,
@@ -35,9 +40,15 @@ CREATE TABLE meta (
     secret BLOB NOT NULL,
     cohorts TEXT NOT NULL
 );
+CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
+    BEGIN SELECT RAISE(ABORT, 'a ledger has one population'); END;
+CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+"""
+_ENTRIES = """
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY CHECK (number > 0),
-    kind TEXT NOT NULL CHECK (kind IN ('cap', 'file', 'run', 'reserve', 'payload')),
+    kind TEXT NOT NULL CHECK (kind IN (KINDS)),
     run TEXT NOT NULL,
     tick INTEGER NOT NULL CHECK (typeof(tick) = 'integer'),
     body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
@@ -45,11 +56,6 @@ CREATE TABLE entries (
     hash TEXT NOT NULL
 );
 CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind NOT IN ('cap', 'file');
-
-CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
-    BEGIN SELECT RAISE(ABORT, 'a ledger has one population'); END;
-CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 CREATE TRIGGER entries_insert BEFORE INSERT ON entries
     WHEN NEW.number != (SELECT ifnull(max(number), 0) + 1 FROM entries)
     OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind
@@ -58,6 +64,8 @@ CREATE TRIGGER entries_insert BEFORE INSERT ON entries
 CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 """
+_SCHEMA = _META + _ENTRIES.replace("KINDS", _KINDS)
+_SCHEMA_BEFORE = _META + _ENTRIES.replace("KINDS", _KINDS_BEFORE)
 
 
 class LedgerFile:
@@ -83,6 +91,8 @@ class LedgerFile:
             self.rows("PRAGMA journal_mode = WAL")
             self.rows("PRAGMA synchronous = FULL")
             self.check()
+            if self._tables() != _tables_of(_SCHEMA):
+                self._move_on()
         except BaseException:
             self.db.close()
             raise
@@ -143,8 +153,8 @@ class LedgerFile:
             number = rows[-1][0]
 
     def rows_after(self, number: int) -> list[Entry]:
-        """The rows after that number, all at one moment; without hashes, and payloads without their bytes."""
-        body = "CASE kind WHEN 'payload' THEN x'' ELSE body END"
+        """The rows after that number, all at one moment; without hashes, and what leaves without its bytes."""
+        body = "CASE WHEN kind IN ('mark', 'payload') THEN x'' ELSE body END"
         what = f"number, kind, run, tick, {body}, '', ''"
         query = f"SELECT {what} FROM entries WHERE number > ? ORDER BY number"  # `what` is written here  # nosec B608
         return [Entry._make(row) for row in self.rows(query, number)]
@@ -155,10 +165,26 @@ class LedgerFile:
         rows = self.rows(by_name, run, tick, kind)
         return Entry(*rows[0]) if rows else None
 
+    def hash_of(self, number: int) -> str | None:
+        """The hash of a row, or where the chain begins; None if there is no such row."""
+        rows = self.rows("SELECT hash FROM entries WHERE number = ?", number) if number else [(self.origin,)]
+        return rows[0][0] if rows else None
+
     def last(self) -> tuple[int, str]:
         """Number and hash of the last row."""
         rows = self.rows("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1")
         return rows[0] if rows else (0, self.origin)
+
+    def of_run(self, run: str, kind: str) -> list[Entry]:
+        """All rows of that kind for that run."""
+        by_name = "SELECT * FROM entries WHERE run = ? AND kind = ? AND kind NOT IN ('cap', 'file') ORDER BY number"
+        return [Entry._make(row) for row in self.rows(by_name, run, kind)]
+
+    def last_of_run(self, run: str, kind: str) -> int:
+        """The largest tick of a row of that kind for that run; -1 if there is none."""
+        by_name = "SELECT max(tick) FROM entries WHERE run = ? AND kind = ? AND kind NOT IN ('cap', 'file')"
+        ((found,),) = self.rows(by_name, run, kind)
+        return -1 if found is None else int(found)
 
     def of_kind(self, kind: str) -> list[Entry]:
         """All rows of that kind."""
@@ -180,16 +206,16 @@ class LedgerFile:
     def _check_file(self) -> None:
         """The file is a ledger with its triggers and its index, and the index agrees with the rows: it decides whether
         a round is found."""
-        tables = dict(self.rows("SELECT name, sql FROM sqlite_master"))
+        tables = self._tables()
         if "meta" not in tables:
             raise LedgerError(f"{self.path} is not a ledger; name another file")
         meta = self.rows("SELECT * FROM meta")
-        if len(meta) != 1 or meta[0][0] != FORMAT:
+        if len(meta) != 1 or meta[0][0] not in (_BEFORE, FORMAT):
             raise LedgerError(
                 f"{self.path} is not a ledger of format {FORMAT}; use the version of tacit that wrote it, or take over "
                 "what it has spent: tacit ledger new --from"
             )
-        if tables != _expected_tables():
+        if tables != _tables_of(_SCHEMA) and (meta[0][0] != _BEFORE or tables != _tables_of(_SCHEMA_BEFORE)):
             raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
         ((damage,),) = self.rows("PRAGMA integrity_check(1)")
         if damage != "ok":
@@ -201,6 +227,7 @@ class LedgerFile:
         """The chain, and the rules that need no accountant."""
         number, previous, capped = 0, self.origin, False
         reserved: set[tuple[str, int]] = set()
+        starts = Counter[str]()
         for entry in self.entries():
             fault: str | None
             if entry.previous != previous:
@@ -209,16 +236,47 @@ class LedgerFile:
                 fault = "its content is not what was written"
             elif entry.kind == "reserve" and not capped:
                 fault = "it was reserved without a cap"
-            elif entry.kind == "payload" and (entry.run, entry.tick) not in reserved:
+            elif entry.kind in RELEASED and (entry.run, entry.tick) not in reserved:
                 fault = "its round was not reserved"
+            elif entry.kind == "start" and entry.tick != starts[entry.run] + 1:
+                fault = "it is not the next start of its run"
             else:
                 fault = unreadable(entry)
             if fault:
                 raise LedgerError(f"{self.path}, row {entry.number}: {fault}; do not spend from it")
             if entry.kind == "reserve":
                 reserved.add((entry.run, entry.tick))
+            starts[entry.run] += entry.kind == "start"
             capped = capped or entry.kind == "cap"
             number, previous = entry.number, entry.hash
+
+    def _tables(self) -> dict[str, str]:
+        return dict(self.rows("SELECT name, sql FROM sqlite_master"))
+
+    def _move_on(self) -> None:
+        """Gives a ledger of the format before the tables of this one. Its rows, their hashes and the `meta` row stay as
+        they are: a head that somebody keeps still stands for the same rows."""
+        self.rows("BEGIN IMMEDIATE")
+        try:
+            if self._tables() != _tables_of(_SCHEMA):  # another process may have been faster
+                for name in self.rows("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'entries'"):
+                    self.rows(f"DROP TRIGGER {name[0]}")  # a name of ours: the tables were compared
+                self.rows("DROP INDEX once")
+                self.rows("ALTER TABLE entries RENAME TO before")
+                for statement in _statements(_ENTRIES.replace("KINDS", _KINDS)):
+                    self.rows(statement)
+                self.rows("DROP TRIGGER entries_insert")  # it looks at all rows for each: they have been checked
+                self.rows("INSERT INTO entries SELECT * FROM before ORDER BY number")
+                for statement in _statements(_ENTRIES):
+                    if "entries_insert" in statement:
+                        self.rows(statement)
+                self.rows("DROP TABLE before")
+            self.rows("COMMIT")
+        finally:
+            if self.db.in_transaction:
+                self.rows("ROLLBACK")
+        self._settle()
+        self.check()
 
 
 def create(path: Path, population: str, cohorts: str = "") -> bool:
@@ -258,10 +316,21 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _expected_tables() -> dict[str, str]:
+@lru_cache
+def _tables_of(schema: str) -> dict[str, str]:
     with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(_SCHEMA)
+        db.executescript(schema)
         return dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
+
+
+def _statements(schema: str) -> Iterator[str]:
+    """The single statements of a schema: `executescript` would end the transaction."""
+    statement = ""
+    for line in schema.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement.strip().removesuffix(";")
+            statement = ""
 
 
 _ADVICE = {

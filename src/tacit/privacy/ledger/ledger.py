@@ -1,8 +1,9 @@
 """The privacy ledger: what the runs on the records of some people have spent, and how much more they may spend.
 
 There is one SQLite file for each *population*, such as "patients of alder, admitted since 2019". It is not bound to a
-file of records: next month's file has other rows, and the same people. Its budget cannot be overspent, even by a crash
-or by two processes at once. The contract:
+file of records: next month's file has other rows, and the same people. It is the one memory of what may have left: its
+budget cannot be overspent by a crash, by two processes at once, or by an old copy of any other file. An old copy of the
+ledger itself is another matter (below). The contract:
 
 **One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...}, about)`, all or
 nothing. `about` says what the run is, and which records it uses: a digest, so that a run cannot go on with others after
@@ -27,10 +28,16 @@ left, because nothing leaves before it is stored. Then new noise may be drawn fo
 cost. If two processes meet in one round, one stores; the other is refused and has nothing to send. Never use a run's
 name for another computation: its rounds would get the old payloads.
 
+**A mark** is a payload whose bytes are kept elsewhere. An agent commits them to a store of its own (`tacit.agent.store`),
+and the ledger marks their digest: `ledger.mark(run, tick, digest, start)`. Only then may they leave. The store can be
+lost, or be an old copy; the ledger still knows what may have left, and other bytes are refused for that round, for good.
+Every process of an agent first counts its start, `ledger.start(run, nonce)`: the numbers only grow, and a process may
+mark nothing once a later one has started.
+
 **The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
 all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent; when, by whom and
 why is written down, and stays. What was reserved
-before the first payload was stored was fixed before anything could leave: it is a plan. All that is reserved later may
+before the first payload was stored, or marked, was fixed before anything could leave: it is a plan. All that is reserved later may
 depend on what has left, which costs more. The ledger keeps the two apart; the accountant (`tacit.privacy.filters`)
 has a rule for each.
 
@@ -62,6 +69,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -71,7 +79,9 @@ from tacit.files import writable
 from tacit.privacy.events import Event, to_plain
 from tacit.privacy.ledger.account import NOTHING, Account, Cohorts, Cost
 from tacit.privacy.ledger.entries import (
+    RELEASED,
     About,
+    AnotherVersion,
     BudgetExceeded,
     Cap,
     Entry,
@@ -94,7 +104,7 @@ class Head(NamedTuple):
 
 
 class RunSummary(NamedTuple):
-    """What one run has reserved and stored."""
+    """What one run has reserved and released."""
 
     run: str
     when: str  # it was paid for first; empty if it never said what it is
@@ -102,7 +112,7 @@ class RunSummary(NamedTuple):
     title: str
     cohorts: Cohorts  # that it is charged to
     events: Counter[Event]
-    payloads: int
+    released: int  # how many of them have left, or may have: those with a mark or a payload
     last_tick: int
 
 
@@ -112,7 +122,7 @@ class Verified(NamedTuple):
     population: str
     created: str
     reservations: int
-    payloads: int
+    released: int  # how many of them have a mark or a payload
     cap: Cap | None
     epsilon: float | None  # spent, at the cap's delta; None without a cap
     head: Head
@@ -273,10 +283,45 @@ class Ledger:
                     raise LedgerError(
                         f"round {tick} of {run!r} already has another payload; send that one, not this one"
                     )
-            elif not self._file.find("reserve", run, tick):
-                raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
+            elif self._file.find("mark", run, tick):
+                raise AnotherVersion(f"round {tick} of {run!r} was marked by an agent: its bytes are kept elsewhere")
             else:
+                self._require_reserved(run, tick)
                 self._file.append("payload", run, tick, payload)
+
+    def start(self, run: str, nonce: bytes) -> int:
+        """Counts a process that takes part in a run; gives its number, from 1 on. The nonce tells it from a process of
+        the same number that another copy of this ledger has counted."""
+        run, _ = checked(run, 0)
+        with self._writing():
+            number = max(self._file.last_of_run(run, "start"), 0) + 1
+            self._file.append("start", run, number, canonical({"when": now(), "nonce": nonce.hex()}))
+        return number
+
+    def mark(self, run: str, tick: int, digest: bytes, start: int) -> None:
+        """Notes that bytes with this SHA-256 may leave for a reserved round from now on, and never others. `start` is
+        the number of this process: it is refused once another process has started after it."""
+        run, tick = checked(run, tick)
+        if not (isinstance(digest, bytes) and len(digest) == 32):
+            raise InputError("a mark is a SHA-256: 32 bytes")
+        with self._writing():
+            if not self._file.find("start", run, start):
+                raise LedgerError(f"process {start} of the run {run[:12]} is not in {self.path}; nothing was sent")
+            if self._file.find("start", run, start + 1):
+                raise AnotherVersion(
+                    f"{self.path} shows that process {start + 1} of this agent has started in the run {run[:12]} after "
+                    f"process {start}, which is this one: nothing more leaves here; keep one of the two"
+                )
+            if (found := self.marks(run, tick).get(tick)) is not None:
+                if found != digest:
+                    raise AnotherVersion(
+                        f"{self.path} shows that something else may have left at tick {tick} of the run {run[:12]}: this "
+                        "is not sent. Put the newest copy of the store back, or agree on a new run under another title, "
+                        "which is paid for anew"
+                    )
+                return
+            self._require_reserved(run, tick)
+            self._file.append("mark", run, tick, digest)
 
     # Reading
 
@@ -284,6 +329,24 @@ class Ledger:
         """What was stored for this round, to be sent (again) unchanged; None if nothing was stored, or sent."""
         found = self._file.find("payload", *checked(run, tick))
         return found.body if found else None
+
+    def marks(self, run: str, tick: int | None = None) -> dict[int, bytes]:
+        """The SHA-256 of what has left, or may have left, at each tick of a run, or at this one."""
+        found: dict[int, bytes] = {}
+        for kind in RELEASED:
+            rows = self._file.of_run(run, kind) if tick is None else [self._file.find(kind, run, tick)]
+            for entry in filter(None, rows):
+                found[entry.tick] = entry.body if kind == "mark" else sha256(entry.body).digest()
+        return found
+
+    def reserved(self, run: str) -> dict[int, Event]:
+        """What a run has paid for, by ticks."""
+        return {entry.tick: entry.event() for entry in self._file.of_run(run, "reserve")}
+
+    def begun_without_marks(self, run: str) -> bool:
+        """Whether something has left in a run of which no tick was ever marked: an older version of tacit kept the
+        first bytes of a run here, and no trace of the others before the run was over."""
+        return self._file.last_of_run(run, "payload") >= 0 > self._file.last_of_run(run, "mark")
 
     def cap(self) -> Cap | None:
         """The cap in force."""
@@ -295,7 +358,7 @@ class Ledger:
         return Counter(entry.event() for entry in self._file.of_kind("reserve"))
 
     def told(self, records: Records | None = None) -> bool:
-        """Whether a payload about these records is stored, so that what is reserved now may depend on it."""
+        """Whether something about these records may have left, so that what is reserved now may depend on it."""
         self._catch_up()
         return any(spent.released for spent in self._account.standings.charged(self._cohorts(records)))
 
@@ -362,21 +425,21 @@ class Ledger:
         """The runs in the order of their first reservation."""
         events: dict[str, Counter[Event]] = {}
         about: dict[str, dict[str, Any]] = {}
-        payloads, last_tick = Counter[str](), Counter[str]()
+        released, last_tick = Counter[str](), Counter[str]()
         for entry in self._file.rows_after(0):
             if entry.kind == "run":
                 about[entry.run] = entry.facts()
             elif entry.kind == "reserve":
                 events.setdefault(entry.run, Counter())[entry.event()] += 1
                 last_tick[entry.run] = max(last_tick[entry.run], entry.tick)
-            elif entry.kind == "payload":
-                payloads[entry.run] += 1
+            elif entry.kind in RELEASED:
+                released[entry.run] += 1
         nothing = {"when": "", "method": "", "title": "", "cohorts": None}
         found = []
         for run, counted in events.items():
             said = about.get(run, nothing)
             who = (run, said["when"], said["method"], said["title"], said["cohorts"])
-            found.append(RunSummary(*who, counted, payloads[run], last_tick[run]))
+            found.append(RunSummary(*who, counted, released[run], last_tick[run]))
         return found
 
     def totals(self) -> list[float]:
@@ -406,7 +469,8 @@ class Ledger:
 
     def contains(self, head: Head) -> bool:
         """Whether this is the ledger that once had this head, with all rows that it had then."""
-        return head.book == self.book and head.head in self._heads()[head.rows : head.rows + 1]
+        found = self._file.hash_of(head.rows) if head.book == self.book else None
+        return found is not None and self._sealed(found) == head.head
 
     def verify(self, kept: str | None = None) -> Verified:
         """Checks the chain and every rule; with a head that was kept, also that no row up to it was lost or changed.
@@ -420,8 +484,9 @@ class Ledger:
             raise LedgerError(
                 f"{self.path} does not contain the head {kept}: rows were lost or rewritten since; do not spend from it"
             )
+        released = sum(kinds[kind] for kind in RELEASED)
         return Verified(
-            self.population, self.created, kinds["reserve"], kinds["payload"], self.cap(), self.epsilon(), self.head()
+            self.population, self.created, kinds["reserve"], released, self.cap(), self.epsilon(), self.head()
         )
 
     # Inside
@@ -446,7 +511,7 @@ class Ledger:
             if {key: before[key] for key in said} != said:
                 raise LedgerError(f"the run {run!r} began with other records; go on with those, or name a new run")
             return
-        if self._file.rows("SELECT 1 FROM entries WHERE run = ? LIMIT 1", run):
+        if self._file.rows("SELECT 1 FROM entries WHERE run = ? AND kind != 'start' LIMIT 1", run):
             raise LedgerError(f"the run {run!r} has begun without saying what it is; go on so, or name a new run")
         for cohort in cohorts or ():
             check_name(cohort, "a cohort")
@@ -473,6 +538,10 @@ class Ledger:
 
     def _sealed(self, digest: str) -> str:
         return hmac.digest(self._file.secret, digest.encode(), "sha256").hex()
+
+    def _require_reserved(self, run: str, tick: int) -> None:
+        if not self._file.find("reserve", run, tick):
+            raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
 
     def _find_reserved(self, run: str, tick: int, event: Event) -> Entry | None:
         found = self._file.find("reserve", run, tick)

@@ -68,7 +68,7 @@ def statement(ledger: Ledger) -> dict[str, Any]:
                 "title": run.title,
                 "cohorts": run.cohorts,
                 "rounds": run.events.total(),
-                "stored": run.payloads,
+                "stored": run.released,
                 "epsilon": ledger.alone(run.events),
                 "total": total,
                 "left": None if cap is None or total is None else max(cap.epsilon - total, 0.0),
