@@ -245,7 +245,8 @@ def agent(
     from tacit.agent.run import take_part
     from tacit.agent.store import Store
     from tacit.agent.transport import Peer, Server
-    from tacit.agent.wire_pb2 import Question
+    from tacit.agent.wire import bare
+    from tacit.agent.wire_pb2 import Message, Question
 
     logging.basicConfig(format="tacit: %(message)s")
     recipes._CALIBRATED.update(pickle.loads((folder / "calibrated").read_bytes()))
@@ -268,8 +269,10 @@ def agent(
             # Everybody gets the same row; shares and partial sums are everybody's own.
             what = f"{question.run.hex()}:{question.tick}"
             what += f":{question.phase}:{question.sender}" if kind in (*SHARED, *RESERVES) else ""
-            seen.write(f"{what} {me} {sha256(answer).hexdigest()}\n")
-            os.fsync(seen.fileno())
+            message = Message.FromString(answer)
+            if message.run:  # it is an answer, and no refusal
+                seen.write(f"{what} {me} {sha256(bare(message)).hexdigest()}\n")
+                os.fsync(seen.fileno())
         if question.tick in uncommitted or (fault == ("answering", next(answers))):
             os.kill(os.getpid(), signal.SIGKILL)
         if fault is not None and fault[0] == "answered" and fault[1] == next(sent):
@@ -318,7 +321,7 @@ def agent(
             "paid": (Ledger, "reserve_run"),
             "computed": (algorithm, "speak"),
             "committed": (Store, "commit"),
-            "stored in the ledger": (Ledger, "store"),
+            "marked in the ledger": (Ledger, "mark"),
             "may leave": (AgentLoop, "_publish"),
             "asked": (Peer, "ask"),
             "finished": (Store, "finish"),

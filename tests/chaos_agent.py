@@ -32,12 +32,12 @@ POINTS = (
     "in a transaction",
     "head not written",
     "committed",
-    "stored in the ledger",
+    "marked in the ledger",
     "answering",
     "heard all",
     "model written",
 )
-DISK = ("state written", "in a transaction", "head not written", "stored in the ledger")
+DISK = ("state written", "in a transaction", "head not written", "marked in the ledger")
 PLANTS = {
     "forgets": "the store writes a commit to the disk only with the next one",
     "draws again": "what was said before a restart gets other noise afterwards",
@@ -109,7 +109,7 @@ def _watched(way: Way, sent: Path) -> None:
     _around(Store, "commit", before=lambda *_: way.at("computed"), after=lambda *_: way.at("committed"))
     _around(Store, "_written", after=lambda *_: way.at("state written"))
     _around(journal._Added, "add", after=lambda *_: way.at("in a transaction"))
-    _around(Ledger, "store", after=lambda *_: way.at("stored in the ledger"))
+    _around(Ledger, "mark", after=lambda *_: way.at("marked in the ledger"))
     _around(Store, "finish", after=lambda *_: way.at("heard all"))
     _around(command, "_write", after=lambda *_: way.at("model written"))
 

@@ -26,6 +26,8 @@ import threading
 import time
 from pathlib import Path
 
+from speaking import Quiet
+
 HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(100)  # the beginning of a ClientHello
 
 
@@ -41,11 +43,10 @@ def serve(folder, soft, hard):
     from tacit.agent.transport import Server, Signal
     from tacit.agent.wire_pb2 import Greeting
 
-    class Answers:
+    class Answers(Quiet):
         changed = Signal()
         greeting = staticmethod(lambda name: Greeting(name="alder"))
         greeted = staticmethod(lambda name, greeting: None)
-        contact = staticmethod(lambda name: None)
 
     async def main():
         federation = worker.loaded(folder, "broadcast")
@@ -98,11 +99,11 @@ def greeted(federation, folder, name="birch"):
 
     async def greet():
         me = federation.names.index(name)
-        peer = Peer(federation, me, 0, Identity.load(folder / name), lambda name: None)
+        peer = Peer(federation, me, 0, Identity.load(folder / name), Quiet())
         begin = time.monotonic()
         try:
             async with asyncio.timeout(60):
-                await peer.greet(Greeting(name=name), lambda answer: answer)
+                await peer.greet(lambda: Greeting(name=name), lambda answer: answer)
             return time.monotonic() - begin
         except TimeoutError:
             return None

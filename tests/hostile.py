@@ -25,6 +25,7 @@ from adversary import GRAPH, ME, Said, neighbours_in_one_record, two_data_sets
 from agent_worker import PROCESSES
 from patience import all_ended
 from ports import free_ports
+from speaking import Speaker
 
 import tacit
 from tacit.core.release import Inbox
@@ -95,6 +96,7 @@ class Hostile:
         self.federation, self._identity, self._answer = federation, identity, answer
         self.name, self.place = identity.name, federation.names.index(identity.name)
         self.run = bytes.fromhex(federation.run)
+        self.speaker = Speaker(federation, identity)
         self._channels: dict[str, Any] = {}
 
     def met(self) -> Any:
@@ -232,10 +234,9 @@ class Swallower:
         import grpc
 
         from tacit.agent.wire import row_of, unpacked
-        from tacit.agent.wire_pb2 import Question
 
         member, victim = self._members[asker], self.federation.names[ME]
-        question = Question(run=member.run, sender=asker, tick=t).SerializeToString()
+        question = member.speaker.question(tick=t).SerializeToString()
         async with asyncio.timeout(600):
             while True:
                 try:
@@ -250,27 +251,23 @@ class Swallower:
 
     async def _answer(self, me: int, method: str, caller: str, raw: bytes) -> bytes:
         from tacit.agent.wire import packed_row
-        from tacit.agent.wire_pb2 import Greeting, Nothing, Question
+        from tacit.agent.wire_pb2 import Nothing, Question
 
+        speaker = self._members[me].speaker
         if method == "Greet":
             met = [member.met() for member in self._members.values()]
-            name, parts = self.federation.names[me], self.federation.parts
-            return Greeting(name=name, parts=parts, met=met).SerializeToString()
+            return bytes(speaker.greeting(met=met).SerializeToString())
         if method == "Leave":
             self._finished.add(me)
             return Nothing().SerializeToString()
         tick = Question.FromString(raw).tick
         rows = await self._rows[tick]
-        return packed_row(self.federation.run, me, tick, rows[me])
+        return speaker.spoken(packed_row(self.federation.run, me, tick, rows[me]))
 
     async def leave(self) -> None:
         """They say that they need no more, and stay until the victim says so, too."""
-        from tacit.agent.wire_pb2 import Question
-
-        for i, member in self._members.items():
-            await member.call(
-                self.federation.names[ME], "Leave", Question(run=member.run, sender=i).SerializeToString()
-            )
+        for member in self._members.values():
+            await member.call(self.federation.names[ME], "Leave", member.speaker.question().SerializeToString())
         while len(self._finished) < len(self._others):
             await asyncio.sleep(0.02)
 

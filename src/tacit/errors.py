@@ -18,6 +18,9 @@ __all__ = [
 ]
 
 
+NEW_RUN = "agree on a new run under another title, which is paid for anew"  # what is left to do when a run is over
+
+
 class TacitError(Exception):
     """Parent of every error that tacit raises on purpose. A command that fails with it ends with its `exit_code`: by
     these a supervisor knows whether to start it again (sysexits.h)."""

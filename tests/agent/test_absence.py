@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from agent_network import PARTS
 from agent_worker import NAMES, SEED
+from speaking import Speaker
 from test_transport import call
 
 import tacit
@@ -134,7 +135,7 @@ def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
     net = network("going on, private")
     participant = worker.participant(net.folder, net.kind, CEDAR, identities, tacit.SecureNoise())
     participant.ledger.reserve_run(participant.federation.run, participant.events)
-    participant.ledger.store(participant.federation.run, 0, b"the first bytes")
+    participant.ledger.mark(participant.federation.run, 0, bytes(32), participant.started().incarnation.number)
     reduced = _reduced(participant, ["dogwood"], "it is away")
     spent = participant.ledger.epsilon()
     reduced.ledger.reserve_run(reduced.federation.run, reduced.events)
@@ -144,7 +145,7 @@ def test_a_run_that_was_paid_for_is_paid_for_again(network, identities):
     poor = worker.participant(net.folder, net.kind, ELM, identities, tacit.SecureNoise())
     poor.ledger.set_cap(Cap(2.01, 1e-5))
     poor.ledger.reserve_run(poor.federation.run, poor.events)
-    poor.ledger.store(poor.federation.run, 0, b"the first bytes")
+    poor.ledger.mark(poor.federation.run, 0, bytes(32), poor.started().incarnation.number)
     with pytest.raises(TacitError, match=r"cannot go on without dogwood: the run is refused: epsilon = 1\.98"):
         _reduced(poor, ["dogwood"], "it is away")
 
@@ -188,7 +189,7 @@ def test_a_neighbour_that_has_heard_all_and_dies_is_absent_if_it_is_needed(
     all_met(participant, identities)
 
     async def noticed():
-        agent = AgentLoop(participant, lambda doing, done, rounds: None)
+        agent = AgentLoop(participant.started(), lambda doing, done, rounds: None)
         agent.peers[BIRCH], agent._heard["birch"] = Quiet("birch"), heard
         agent.may_leave("birch")
         agent.liveness._started = time.monotonic() - 11
@@ -268,7 +269,7 @@ def test_a_neighbour_that_comes_back_late_learns_that_nobody_waits_for_it(
     all_met(participant, identities)
 
     async def ended():
-        agent = AgentLoop(participant, lambda doing, done, rounds: None)
+        agent = AgentLoop(participant.started(), lambda doing, done, rounds: None)
         agent.peers.update({j: Late(NAMES[j], agent) for j in agent.neighbours})
         await agent.leave(linger)
 
@@ -291,7 +292,7 @@ def test_an_agent_that_starts_again_after_others_have_left_waits_for_nobody_to_m
     participant = worker.participant(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
 
     async def met():
-        return AgentLoop(participant, lambda doing, done, rounds: None)._meeting.complete
+        return AgentLoop(participant.started(), lambda doing, done, rounds: None)._meeting.complete
 
     assert not asyncio.run(met())
     all_met(participant, identities)
@@ -362,6 +363,7 @@ class Witnesses:
     def __init__(self, federation, identities):
         self.federation = federation
         self._identities = [Identity.load(identities / name) for name in NAMES]
+        self._speakers = [Speaker(federation, identity) for identity in self._identities]
 
     def __call__(self, witness, absent, tick=0, without=(), signer=None, federation=None):
         made = Absence(witness=witness, absent=absent, tick=tick, without=without)
@@ -371,12 +373,12 @@ class Witnesses:
 
     def greeting(self, sender, *statements, without=()):
         names = [NAMES[i] for i in without]
-        return Greeting(name=NAMES[sender], parts=self.federation.parts, without=names, absences=statements)
+        return self._speakers[sender].greeting(without=names, absences=statements)
 
 
 def loop_of(participant, tick=0, begun=True):
     """An agent at a tick, without a network."""
-    agent = AgentLoop(participant, lambda doing, done, rounds: None)
+    agent = AgentLoop(participant.started(), lambda doing, done, rounds: None)
     agent._absences.tick, agent._absences.begun = tick, begun
     return agent
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from agent_network import Intermediary, assert_as_simulated
 from agent_worker import NAMES, D
+from speaking import Speaker
 
 import tacit
 from tacit.agent import absence, meeting
@@ -22,7 +23,7 @@ from tacit.agent.loop import AgentLoop
 from tacit.agent.meeting import Meeting
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import BadMessage, packed_row
-from tacit.agent.wire_pb2 import Absence, Greeting, Met, Question
+from tacit.agent.wire_pb2 import Absence, Met, Question
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
@@ -39,7 +40,7 @@ def signed(net, i, identities):
 
 
 def loop_of(participant):
-    return AgentLoop(participant, lambda doing, done, rounds: None)
+    return AgentLoop(participant.started(), lambda doing, done, rounds: None)
 
 
 class Liar(Intermediary):
@@ -47,7 +48,8 @@ class Liar(Intermediary):
 
     def __init__(self, federation, identities, **greeting):
         self._federation, self._identity = federation, Identity.load(identities / "elm")
-        self._said = Greeting(name="elm", parts=federation.parts, **greeting).SerializeToString()
+        self._speaker = Speaker(federation, self._identity)
+        self._said = self._speaker.greeting(**greeting).SerializeToString()
 
     async def _open(self):
         self._server = grpc.aio.server()
@@ -64,7 +66,7 @@ class Liar(Intermediary):
         return self._said
 
     async def _ask(self, raw, context):
-        return packed_row(self._federation.run, ELM, Question.FromString(raw).tick, np.zeros(D))
+        return self._speaker.spoken(packed_row(self._federation.run, ELM, Question.FromString(raw).tick, np.zeros(D)))
 
     async def _close(self):
         await self._server.stop(0)
@@ -122,12 +124,14 @@ def lies(net, identities):
 def believed(net, identities):
     """The lies that alder does not refuse as it should."""
 
+    elm = Speaker(net.federation, Identity.load(identities / "elm"))
+
     async def refused(statements, complaint):
         participant = participant_of(net, ALDER, identities)
         loop = loop_of(participant)
         statements = statements if isinstance(statements, list) else [statements]
         try:
-            loop.greeted("elm", Greeting(name="elm", parts=net.federation.parts, met=statements))
+            loop.greeted("elm", elm.greeting(met=statements))
         except BadMessage as error:
             return complaint in str(error) and not loop._meeting.for_greeting() and not participant.store.met()
         return False
@@ -151,11 +155,12 @@ def test_signatures_are_passed_on_and_kept(network, identities):
     every = [signed(net, i, identities) for i in range(5)]
     padded = Met.FromString(every[CEDAR].SerializeToString() + b"\x9a\x06\x64" + bytes(100))
     assert len(padded.SerializeToString()) > 170
+    birch = Speaker(net.federation, Identity.load(identities / "birch"))
 
     async def met():
         alder, elm = loop_of(participant_of(net, ALDER, identities)), loop_of(participant_of(net, ELM, identities))
         for statements in ([padded], every[1:], every[1:]):
-            alder.greeted("birch", Greeting(name="birch", parts=net.federation.parts, met=statements))
+            alder.greeted("birch", birch.greeting(met=statements))
         assert not alder._meeting.complete
         alder._meeting.sign()
         alder._meeting.sign()
@@ -240,12 +245,13 @@ def test_an_old_copy_of_a_store_says_nothing(network):
 )
 def test_more_than_there_is_was_heard(network, identities, heard, complaint):
     net = network("broadcast")
+    speaker = Speaker(net.federation, Identity.load(identities / "birch"))
 
     class Boasting:
         name = "birch"
 
         async def greet(self, mine, read):
-            return read(Greeting(name="birch", parts=net.federation.parts, heard=self.heard))
+            return read(speaker.greeting(heard=self.heard))
 
     async def greeted(heard):
         loop = loop_of(participant_of(net, ALDER, identities))

@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from finished_run import PRIVATE
+from speaking import Quiet, Speaker
 from test_absence import Witnesses, loop_of, participant_of
 from test_transport import Rehearsed, call
 
@@ -224,7 +225,7 @@ def test_a_certificate_that_has_expired_does_not_get_in(network, identities, mon
 
     for known in (agreed, agreed.as_of_now("alder")):  # TLS looks at the dates, too
         assert asyncio.run(code(known)) == grpc.StatusCode.UNAVAILABLE
-    assert Peer(agreed.as_of_now("alder"), ALDER, BIRCH, alder, lambda name: None)._channel() is None
+    assert Peer(agreed.as_of_now("alder"), ALDER, BIRCH, alder, Quiet())._channel() is None
 
 
 def test_forged_statements(renewed, identities):
@@ -503,12 +504,13 @@ def test_a_member_that_comes_late_takes_what_was_signed_before(network, identiti
     net = network("going on")
     made, new, _ = renewed("cedar")
     signed = meeting._signed(net.federation, CEDAR)
+    birch = Speaker(net.federation, Identity.load(identities / "birch"))
 
     def known(who, after):
         async def asked():
             agent = loop_of(replace(participant_of(net, ALDER, identities), federation=after))
             statement = Met(member=CEDAR, signature=who.sign(signed))
-            agent.greeted("birch", Greeting(name="birch", parts=after.parts, met=[statement]))
+            agent.greeted("birch", birch.greeting(met=[statement]))
             return CEDAR in agent._meeting._known
 
         return asyncio.run(asked())
@@ -527,12 +529,13 @@ def test_members_that_know_other_renewals_say_so_once(network, identities, renew
     made, _, _ = renewed("cedar")
     fork, _, _ = renewed("cedar")
     mine, theirs = knowing(net.federation, made), knowing(net.federation, fork)
+    birch, elm = (Speaker(each, Identity.load(identities / n)) for n, each in (("birch", theirs), ("elm", mine)))
 
     async def greeted():
         agent = loop_of(replace(participant_of(net, ALDER, identities), federation=mine))
         for _ in range(3):
-            agent.greeted("birch", Greeting(name="birch", parts=theirs.parts, renewals=theirs.renewed))
-        agent.greeted("elm", Greeting(name="elm", parts=mine.parts, renewals=mine.renewed))
+            agent.greeted("birch", birch.greeting(renewals=theirs.renewed))
+        agent.greeted("elm", elm.greeting(renewals=mine.renewed))
         assert agent.greeting("elm").renewals == mine.renewed
 
     with caplog.at_level(logging.WARNING):
@@ -631,7 +634,7 @@ def test_a_server_with_an_old_key_is_not_asked_any_longer(network, identities, r
         address = agreed.members[BIRCH].address
         server.add_secure_port(address, grpc.ssl_server_credentials(pair, alder.certificate.encode(), True))
         await server.start()
-        peer = Peer(knowing(agreed, made), ALDER, BIRCH, alder, lambda name: None)
+        peer = Peer(knowing(agreed, made), ALDER, BIRCH, alder, Quiet())
         found = []
         for moved in (0, days):  # one process, while days pass
             clock.moved = timedelta(moved)
@@ -666,7 +669,7 @@ def test_a_run_with_a_revoked_member_stops_or_goes_on_without_it(network, identi
     without.check()
     assert without.federation.refused == {}
     assert without.federation.run == net.federation.without(["elm"]).run  # the run of those who have only missed it
-    peer = Peer(participant.federation, ALDER, ELM, participant.identity, lambda name: None)
+    peer = Peer(participant.federation, ALDER, ELM, participant.identity, Quiet())
     assert peer._channel() is None  # and so it is silent here, and alder signs in time that it is away
     # Another member decides for itself.
     assert participant_of(net, BIRCH, identities).federation.accepted("elm")

@@ -30,16 +30,16 @@ def faults(text):
 
 FAULTS = {
     "recycled": faults(
-        """paid 0, computed 0, committed 0, stored in the ledger 0, may leave 0, asked 2, committed 1, may leave 2,
-        asked 4, computed 1, committed 0, answering 0, answered 1, finished 0, stored in the ledger 3"""
+        """paid 0, computed 0, committed 0, marked in the ledger 0, may leave 0, asked 2, committed 1, may leave 2,
+        asked 4, computed 1, committed 0, answering 0, answered 1, finished 0, marked in the ledger 3"""
     ),
     "token": faults(
-        """paid 0, asked 0, computed 0, committed 0, stored in the ledger 0, may leave 0, asked 0, computed 0,
-        may leave 1, committed 0, finished 0, stored in the ledger 2"""
+        """paid 0, asked 0, computed 0, committed 0, marked in the ledger 0, may leave 0, asked 0, computed 0,
+        may leave 1, committed 0, finished 0, marked in the ledger 2"""
     ),
     "secret-shared": faults(
         """paid 0, committed 0, answering 0, answering 1, may leave 0, answered 0, asked 1, answered 2, asked 3,
-        computed 1, finished 0, stored in the ledger 3"""
+        computed 1, finished 0, marked in the ledger 3"""
     ),
 }
 
@@ -134,7 +134,7 @@ def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
     broken = worker.participant(net.folder, net.kind, 0, identities, Failing())
 
     async def spoken():
-        loop = AgentLoop(broken, lambda doing, done, rounds: None)
+        loop = AgentLoop(broken.started(), lambda doing, done, rounds: None)
         loop._pay()
         await loop._speak(0)
 
@@ -150,7 +150,7 @@ def test_a_disk_that_is_full_at_a_commit_is_as_a_crash(network, identities):
     net = network("recycled")
 
     async def spoken(participant):
-        loop = AgentLoop(participant, lambda doing, done, rounds: None)
+        loop = AgentLoop(participant.started(), lambda doing, done, rounds: None)
         loop._pay()
         await loop._speak(0)
 

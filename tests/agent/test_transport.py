@@ -14,6 +14,7 @@ import pytest
 from agent_network import Relay, assert_as_simulated
 from agent_worker import D
 from ports import free_ports
+from speaking import Quiet, Speaker
 
 import tacit
 from tacit.agent import transport
@@ -52,7 +53,8 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     federation, run = net.federation, bytes.fromhex(net.federation.run)
     elm, cedar = (Identity.load(identities / name) for name in ("elm", "cedar"))
     mallory, false_birch = Identity.new("mallory", tmp_path), Identity.new("birch", tmp_path)
-    ask = Question(run=run, sender=ELM, tick=0)
+    speaker = Speaker(federation, elm)
+    ask = speaker.question(tick=0)
     parts = {part: bytes(16) if part == "rounds" else value for part, value in federation.parts.items()}
     unavailable, code = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode
 
@@ -62,7 +64,7 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
             unavailable: [(None, ask), (mallory, ask), (cedar, ask), (false_birch, Question(run=run, sender=BIRCH))],
             code.PERMISSION_DENIED: [(elm, Question(run=run, sender=BIRCH)), (elm, Question(run=run, sender=99))],
             code.FAILED_PRECONDITION: [(elm, Question(run=bytes(32), sender=ELM))],
-            code.INVALID_ARGUMENT: [(elm, Question(run=run, sender=ELM, tick=10**6)), (elm, b"\xff" * 50)],
+            code.INVALID_ARGUMENT: [(elm, speaker.question(tick=10**6)), (elm, b"\xff" * 50)],
             code.RESOURCE_EXHAUSTED: [(elm, Question(run=bytes(10**6), sender=ELM))],
         }
         for expected, attempts in refused.items():
@@ -115,7 +117,7 @@ async def asked_by_alder(federation, identities, lie, enough=lambda: False, list
     address = listen or federation.members[BIRCH].address
     server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
     await server.start()
-    peer = Peer(federation, ALDER, BIRCH, Identity.load(identities / "alder"), lambda j: None)
+    peer = Peer(federation, ALDER, BIRCH, Identity.load(identities / "alder"), Quiet())
     asking = asyncio.create_task(peer.ask(5, lambda message: row_of(message, D)))
     try:
         while not (asking.done() or enough()):
@@ -187,7 +189,7 @@ def test_a_neighbour_that_says_something_else_each_time_has_one_line_of_the_log(
     assert len([record for record in caplog.records if record.name == "tacit.agent"]) == 1
 
 
-class Rehearsed:
+class Rehearsed(Quiet):
     """What the agent behind a server says: the same to everybody."""
 
     changed = Signal()
@@ -203,9 +205,6 @@ class Rehearsed:
 
     def may_leave(self, name):
         return False
-
-    def contact(self, name):
-        pass
 
 
 def test_an_answered_question_leaves_nothing_behind(network, identities, monkeypatch):
@@ -258,7 +257,7 @@ def test_a_neighbour_that_leaves_again_and_again_writes_to_the_disk_once(network
     monkeypatch.setattr(Store, "mark_finished", lambda self, name: (written.append(name), mark_finished(self, name)))
 
     async def leaving():
-        loop = AgentLoop(participant, lambda doing, done, rounds: None)
+        loop = AgentLoop(participant.started(), lambda doing, done, rounds: None)
         for name in ("birch", "birch", "elm", "birch"):
             loop.may_leave(name)
 

@@ -57,11 +57,11 @@ def test_payloads_are_marks_too(ledger):
 
 def test_what_is_not_paid_for_cannot_be_marked(ledger):
     start = paid(ledger, rounds=3)
-    with pytest.raises(LedgerError, match="round 3 .* is not reserved"):
+    with pytest.raises(LedgerError, match=r"round 3 .* is not reserved"):
         ledger.mark(RUN, 3, ONE, start)
     with pytest.raises(InputError, match="32 bytes"):
         ledger.mark(RUN, 0, b"short", start)
-    with pytest.raises(LedgerError, match="process 2 .* is not in"):
+    with pytest.raises(LedgerError, match=r"process 2 .* is not in"):
         ledger.mark(RUN, 0, ONE, 2)
 
 

@@ -12,6 +12,7 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -99,9 +100,23 @@ class Identity:
 
     def sign(self, message: bytes) -> bytes:
         """An ECDSA signature that only this key can make."""
-        private = serialization.load_pem_private_key(self.key, None)
-        assert isinstance(private, ec.EllipticCurvePrivateKey)
-        return private.sign(message, _SIGNING)
+        return _private(self.key).sign(message, _SIGNING)
+
+
+@lru_cache
+def _private(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    """Read once: an agent signs at every tick."""
+    private = serialization.load_pem_private_key(pem, None)
+    assert isinstance(private, ec.EllipticCurvePrivateKey)
+    return private
+
+
+@lru_cache(maxsize=1024)
+def _public(certificate: str) -> ec.EllipticCurvePublicKey:
+    """Read once: an agent checks signatures of all members at every tick."""
+    public = read_certificate(certificate, "the certificate").public_key()
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    return public
 
 
 def write_secret(path: Path, content: bytes) -> None:
@@ -125,10 +140,8 @@ def _kept_population_key(home: Path) -> bytes:
 
 def signed_by(certificate: str, message: bytes, signature: bytes) -> bool:
     """Whether the key of this certificate has signed the message."""
-    public = read_certificate(certificate, "the certificate").public_key()
-    assert isinstance(public, ec.EllipticCurvePublicKey)
     try:
-        public.verify(signature, message, _SIGNING)
+        _public(certificate).verify(signature, message, _SIGNING)
     except InvalidSignature:
         return False
     return True

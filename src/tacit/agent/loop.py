@@ -1,8 +1,8 @@
 """The loop of `tacit.simulate` for one agent among others: the same algorithm, a block of one, neighbours on a network.
 
-At every tick at which it speaks, the agent computes, commits (`tacit.agent.store`), and only then lets its neighbours
-ask. At every tick at which it listens, it asks the neighbours that it listens to, and waits. At other ticks it does
-nothing. After a restart it starts after the last tick that was committed.
+At every tick at which it speaks, the agent computes, commits (`tacit.agent.store`), marks in the ledger what it has
+committed, and only then lets its neighbours ask. At every tick at which it listens, it asks the neighbours that it
+listens to, and waits. At other ticks it does nothing. After a restart it starts after the last tick that was committed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from hashlib import sha256
 from typing import TypeVar
@@ -22,23 +22,27 @@ from tacit.agent import dropout
 from tacit.agent.books import Heads
 from tacit.agent.delivery import Rows, Sums
 from tacit.agent.federation import SUMS, TOTALS, difference
-from tacit.agent.heard import extended
+from tacit.agent.heard import Chain, extended
+from tacit.agent.incarnation import Incarnations
 from tacit.agent.liveness import HEARTBEAT, Liveness
 from tacit.agent.meeting import Meeting
 from tacit.agent.participant import Participant
 from tacit.agent.progress import Progress
 from tacit.agent.reading import Reading
+from tacit.agent.said import Statements
 from tacit.agent.store import Arrays
 from tacit.agent.totals import Totals
 from tacit.agent.transport import Peer, Signal, log
-from tacit.agent.wire import BadMessage, packed, row_of
-from tacit.agent.wire_pb2 import Greeting, Message, Question
+from tacit.agent.wire import BadMessage, bare, packed, row_of
+from tacit.agent.wire_pb2 import Greeting, Message, Question, Standing
 from tacit.core.release import Inbox
 from tacit.core.schedule import role
 from tacit.errors import NotNow, Over
+from tacit.privacy.ledger import Head
 
 _AGAIN = (0.1, 2.0)  # seconds between two greetings while members have not all met: the first time, and at most
 _BRIEF = 0.05  # seconds of computing for which neighbours can wait
+_TELL_TIMEOUT = 5.0  # seconds to tell the neighbours why this agent stops
 _LEAVE_TIMEOUT = 30.0  # seconds to tell the neighbours that this agent leaves, after it has stayed long enough
 
 Watch = Callable[[str, int, int], None]  # what the agent is doing, how many ticks are done, of how many
@@ -74,6 +78,9 @@ class AgentLoop:
         self._compute_seconds = math.inf  # of the last step
         self._spoken = -1  # the last tick that was committed
         self._published = -1  # the last tick whose bytes may leave
+        self.ended: asyncio.Future[Over] = asyncio.get_running_loop().create_future()  # why this process must stop
+        self._incarnations, self._statements = Incarnations(participant), Statements(participant)
+        self._hashed: dict[str, bytes] = {}  # by neighbour: the SHA-256 of what it said last
         if (saved := participant.store.state()) is not None:
             self._spoken, arrays = saved
             for part in (self._delivery, self._reading):
@@ -99,15 +106,26 @@ class AgentLoop:
         """The bytes that answer a question; None if they are not ready yet."""
         tick, member = question.tick, question.sender
         if question.phase == dropout.STATE and dropout.goes_on(self.participant.federation):
-            return self._state_after(tick)
+            state = self._state_after(tick)
+            return None if state is None else state + self._beside(question)
         if not (tick < self.rounds and member in self._role(tick).heard_by):
             raise BadMessage("there is no message for {} at tick {}", self.participant.federation.names[member], tick)
         message = self._committed(tick)
-        return None if message is None else self._delivery.answer(question, message)
+        answer = None if message is None else self._delivery.answer(question, message)
+        return None if answer is None else answer + self._beside(question)
+
+    def _beside(self, question: Question) -> bytes:
+        """What is added to an answer when it leaves. (Bytes of one message, put together, are the whole message.)"""
+        standing = self.standing(self.participant.federation.names[question.sender])
+        if question.phase:
+            return Message(standing=standing).SerializeToString()
+        own, others = self._statements.own(question.tick), self._statements.others(question.sender)
+        contradictions = self._statements.contradictions.values()
+        return Message(standing=standing, own=own, said=others, contradictions=contradictions).SerializeToString()
 
     def greeting(self, name: str) -> Greeting:
         """What a neighbour has to know about this agent."""
-        federation = self.participant.federation
+        federation, names = self.participant.federation, self.participant.federation.names
         return Greeting(
             name=self.participant.name,
             parts=federation.parts,
@@ -120,6 +138,9 @@ class AgentLoop:
             ledger=self._heads.own(),
             seen=self._heads.seen(name),
             renewals=federation.renewed,
+            standing=self.standing(name),
+            said=self._statements.others(names.index(name) if name in names else -1),
+            contradictions=self._statements.contradictions.values(),
         )
 
     def greeted(self, name: str, greeting: Greeting) -> None:
@@ -145,6 +166,8 @@ class AgentLoop:
             if not any(map(self._absences.proven, more)):
                 raise BadMessage("it goes on without {}, but too few neighbours have signed that: not believed", names)
         if without == set(federation.absent):  # it is in the same run
+            self.met(name, greeting.standing)
+            self._take(greeting)
             if line := self._heads.take(name, greeting):
                 log.warning(line)
             self._meeting.take(greeting.met)
@@ -166,12 +189,77 @@ class AgentLoop:
         """There was a sign of life of a neighbour."""
         self.liveness.contact(name)
 
+    # Who speaks, and what it has signed
+
+    def standing(self, name: str) -> Standing:
+        """Which process this is, and what it knows of the neighbour's."""
+        return self._incarnations.standing(name)
+
+    def met(self, name: str, standing: Standing) -> None:
+        """Takes in which process of a neighbour speaks."""
+        if name in self._statements.contradictions:
+            raise BadMessage("it has signed two versions of a tick")
+        with self._stopping():
+            self._incarnations.take(name, standing)
+
+    def words(self, name: str, message: Message) -> None:
+        """Takes in what comes with a message of phase 0."""
+        self._hashed[name] = sha256(bare(message)).digest()
+        chain = self._chains.get(name, Chain()).then(message.tick, self._hashed[name])
+        with self._stopping():
+            self._statements.hear(self.participant.federation.names.index(name), message, chain)
+        self._take(message)
+
+    def _take(self, message: Message | Greeting) -> None:
+        """What members have signed, as somebody passes it on."""
+        with self._stopping():
+            self._statements.take_contradictions(message.contradictions)
+            self._statements.take(message.said)
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """What is taken in inside may show that this process must stop, or that another member lies."""
+        try:
+            yield
+        except Over as error:
+            self._stop(error)
+            raise BadMessage("it shows why this agent must stop") from None
+        finally:
+            self._accuse()
+
+    def _stop(self, reason: Over) -> None:
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    def _accuse(self) -> None:
+        """A member that has signed two versions of a tick is named, and the run is over: or goes on without it, where
+        the federation allows that. Nobody listens to it any more, so it will soon be away."""
+        for name, found in self._statements.contradictions.items():
+            if name in self.progress.accused:
+                continue
+            self.progress.accused[name] = found.one.tick
+            line = f"{name} has signed two versions of what it said at tick {found.one.tick}"
+            if self.participant.federation.go_on_after:
+                log.warning(f"{line}: this agent does not listen to it any more")
+            else:
+                log.warning(f"{line}: the run is over")
+                self._stop(Over(f"{line}: the run is over. Agree on a new run under another title, without {name}"))
+
+    async def tell(self) -> None:
+        """Tells the neighbours why this process stops, as far as they can be reached soon."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TELL_TIMEOUT):
+                await asyncio.gather(
+                    *(p.greet(partial(self.greeting, p.name), lambda _: None) for p in self.peers.values())
+                )
+
     # What the agent does
 
     async def run(self, patience: float | None) -> np.ndarray:
         """Runs every tick that is left; gives the model."""
         if self._spoken >= 0:
-            self._publish()  # what an earlier process has committed, it may have sent
+            self._mark_committed()  # what an earlier process has committed, it may have sent
+            self._publish()
         if self._spoken < self.rounds:
             await self._meet(patience)
             log.info("all members have met")
@@ -182,14 +270,11 @@ class AgentLoop:
                 self._absences.tick = t
                 with self.progress.ticking():
                     await self._tick(t, patience)
-            self.participant.store.finish(self.rounds, self._arrays(), self._chains)
+            self.participant.store.finish(self.rounds, self._arrays(), self._chains, self._head())
             self._spoken = self._absences.tick = self.rounds
             self._show("heard all messages", self.rounds)
             log.info("heard all messages")
             self._reading.log_moved(self.rounds)
-        if self.participant.ledger is not None:
-            for tick, message in self.participant.said():
-                self.participant.ledger.store(self.participant.paid[0], tick, message)
         return np.asarray(self.algorithm.estimate(self._state)[0])
 
     async def _tick(self, t: int, patience: float | None) -> None:
@@ -213,7 +298,7 @@ class AgentLoop:
                 coming.cancel()
 
     async def _speak(self, t: int) -> None:
-        """Computes, commits, and only then lets anybody ask."""
+        """Computes, commits, marks in the ledger, and only then lets anybody ask."""
         participant = self.participant
         compute = partial(self.algorithm.speak, self._state, participant.problem, self._view, participant.noise, t)
         begin = time.perf_counter()
@@ -227,24 +312,43 @@ class AgentLoop:
         except Exception as error:
             if participant.ledger is not None:
                 participant.store.fail(t, str(error))  # fresh noise would be a second look at the records
+                self._mark(t, sha256(b"nothing: it failed").digest())  # so, too, if the store is put back
             raise
         (event,) = release.events
         if event != participant.events[t]:
             raise Over(
                 f"tick {t} would cost {event}, but {participant.events[t]} was planned and paid for; nothing was sent"
             )
-        participant.store.commit(t, self._arrays(), self._delivery.message(t, release), event, self._chains)
+        message = self._delivery.message(t, release)
+        participant.store.commit(t, self._arrays(), message, event, self._chains, self._head())
         self._spoken = t
         self.progress.commits += 1
+        self._statements.speak(t)
+        self._mark(t, participant.store.digest(t))
         self._publish()
 
+    def _mark(self, tick: int, digest: bytes) -> None:
+        """From now on the ledger knows, before anybody else can, what may have left at this tick."""
+        participant = self.participant
+        if participant.ledger is not None and participant.incarnation is not None:
+            number, start = participant.number(tick), participant.incarnation.number
+            participant.ledger.mark(participant.paid[0], number, digest, start)
+
+    def _mark_committed(self) -> None:
+        """After a crash between the commit and its mark."""
+        marked = {} if self.participant.ledger is None else self.participant.ledger.marks(self.participant.paid[0])
+        for tick, digest in self.participant.store.digests().items():
+            if self.participant.number(tick) not in marked:
+                self._mark(tick, digest)
+
     def _publish(self) -> None:
-        """Lets what is committed leave; the ledger gets the first bytes before anybody else can."""
-        first = min(self.participant.events, default=-1)
-        if self.participant.ledger is not None and self._published < first <= self._spoken:
-            self.participant.ledger.store(self.participant.paid[0], *self.participant.first_said())
+        """Lets what is committed, and marked, leave."""
         self._published = self._spoken
         self.changed.notify()
+
+    def _head(self) -> Head | None:
+        """Of the ledger as of now: the store notes it, so that an old copy of the ledger is seen."""
+        return None if self.participant.ledger is None else self.participant.ledger.head()
 
     async def _hear(self, t: int, senders: Sequence[int]) -> tuple[Inbox, dict[str, bytes]]:
         """The messages of a tick, and the hash of each, if single messages are heard."""
@@ -255,7 +359,7 @@ class AgentLoop:
             self._heard[name] = max(self._heard[name], t + 1)
             self.progress.heard(name)
             if message is not None:
-                hashed[name] = sha256(message.SerializeToString(deterministic=True)).digest()
+                hashed[name] = self._hashed[name]
 
         async def own() -> bytes:
             while (message := self._committed(t)) is None:
@@ -295,9 +399,9 @@ class AgentLoop:
     async def _greet(self, j: int) -> None:
         """Waits until a neighbour is there, is in the same run, and has heard nothing that this agent does not know of.
 
-        If it says that it has, either this agent's store is an old copy, or the neighbour lies. Messages are not
-        signed, so this agent cannot know which. It waits, and never draws fresh noise for a tick that may have left. It
-        does not stop: otherwise one lie would end an honest process.
+        If it shows what this agent has signed, and this agent does not know it, this agent stops: it is a copy
+        (`tacit.agent.said`). If it only says so, it may lie, and this agent waits: one lie must not end an honest
+        process. What may leave does not hang on that: the ledger knows.
         """
         peer, store = self.peers[j], self.participant.store.path.name
 
@@ -316,7 +420,7 @@ class AgentLoop:
                     )
                     raise BadMessage(rule, self.participant.name, t, store, store)
 
-        await peer.greet(self.greeting(peer.name), same)
+        await peer.greet(partial(self.greeting, peer.name), same)
 
     def _pay(self) -> None:
         """Pays for the whole run before its first noise is drawn; after a restart this costs nothing more."""
@@ -364,7 +468,7 @@ class AgentLoop:
 
         async def notify(peer: Peer) -> None:
             if self.participant.books is not None:  # the neighbour keeps the ledger's head as of now
-                await peer.greet(self.greeting(peer.name), lambda answer: None)
+                await peer.greet(partial(self.greeting, peer.name), lambda answer: None)
             await peer.leave()
             store.mark_notified(peer.name)
 
@@ -372,7 +476,9 @@ class AgentLoop:
         calls = [asyncio.create_task(notify(peer)) for peer in self.peers.values() if peer.name in names - notified]
         try:
             async with asyncio.timeout(linger):
-                while not self.liveness.away.done() and (waiting := names - store.finished_neighbours()):
+                while not (self.liveness.away.done() or self.ended.done()) and (
+                    waiting := names - store.finished_neighbours()
+                ):
                     self._show(f"staying for {', '.join(sorted(waiting))}", self.rounds, sorted(waiting))
                     await asyncio.sleep(0.05)
         except TimeoutError:

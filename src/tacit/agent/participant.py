@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +15,15 @@ import numpy as np
 from tacit.agent.books import Books
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
+from tacit.agent.incarnation import NONCE, signed
 from tacit.agent.method import PrivateMethod
 from tacit.agent.store import Store
+from tacit.agent.wire_pb2 import Incarnation
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
 from tacit.core.schedule import Broadcast
 from tacit.data import Dataset
-from tacit.errors import InputError, Over
+from tacit.errors import NEW_RUN, InputError, Over
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Ledger, Records
@@ -44,6 +47,7 @@ class Participant:
     previous: Participant | None = None  # in the run that was left because members were away
     records: Records | None = None  # what the ledger has to know about the data
     books: Books | None = None  # what is known of ledgers; None: heads are neither shown nor kept
+    incarnation: Incarnation | None = None  # of this process, once it has started
 
     @property
     def name(self) -> str:
@@ -89,23 +93,39 @@ class Participant:
     @property
     def has_paid(self) -> bool:
         """Whether the ledger has paid for this run, in this process or in an earlier one."""
-        return self.ledger is not None and self.paid[0] in {each.run for each in self.ledger.runs()}
+        return self.ledger is not None and bool(self.ledger.reserved(self.paid[0]))
 
-    def said(self) -> list[tuple[int, bytes]]:
-        """What has left or may leave of that, by the ticks under which it is paid for: the ticks of the run, or if the
+    def started(self) -> Participant:
+        """With the number and the nonce of a new process. Only that process may let anything leave from now on."""
+        nonce = os.urandom(NONCE)
+        number = self.store.start(nonce) if self.ledger is None else self.ledger.start(self.paid[0], nonce)
+        return replace(self, incarnation=signed(self.federation, self.me, self.identity, number, nonce))
+
+    def said(self) -> dict[int, bytes]:
+        """The SHA-256 of what is committed, by the ticks under which it is paid for: the ticks of the run, or if the
         run goes on where others were left, the number of the release."""
         if self.federation.exchange != TOTALS:
-            return [(tick, message) for tick, message, _ in self.store.releases()]
+            return self.store.digests()
         runs = [*reversed(self.earlier()), self]
-        return list(enumerate(message for each in runs for _, message, _ in each.store.releases()))
+        return dict(enumerate(digest for each in runs for digest in each.store.digests().values()))
 
-    def first_said(self) -> tuple[int, bytes]:
-        """The first of these that was said in this run and not in one before."""
-        return self.said()[self.said_before() if self.federation.exchange == TOTALS else 0]
+    def number(self, tick: int) -> int:
+        """Under which tick a release of this run is paid for."""
+        if self.federation.exchange != TOTALS:
+            return tick
+        first = self.store.first_tick()
+        return self._said_earlier + (0 if first is None else tick - first)
+
+    @cached_property
+    def _said_earlier(self) -> int:
+        return sum(len(each.store.digests()) for each in self.earlier())
 
     def said_before(self) -> int:
-        """How many rows this member has said in the runs that were left."""
-        return sum(len(each.store.releases()) for each in self.earlier())
+        """How many rows this member has said in the runs that were left, by its stores or by its ledger, whichever
+        knows of more."""
+        said, own = len(self.said()), len(self.store.digests())
+        marked = 0 if self.ledger is None else len(self.ledger.marks(self.paid[0]))
+        return max(said, marked) - own
 
     def check(self) -> None:
         """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that needs a
@@ -121,14 +141,33 @@ class Participant:
                 f"this run is over for {self.name}: tick {tick} failed after its noise was drawn ({reason}), and "
                 "trying again would be a second look at the records; agree on a new run under another title"
             )
-        entries = {(entry.kind, entry.tick) for entry in ledger.entries() if entry.run == run}
-        missing = Counter(event for tick, event in events.items() if ("reserve", tick) not in entries)
-        ledger.check_run(missing, records=self.records)
-        if {tick for kind, tick in entries if kind == "payload"}.difference(tick for tick, _ in self.said()):
+        self._check_memory(ledger, run)
+        reserved = ledger.reserved(run)
+        ledger.check_run(Counter(event for tick, event in events.items() if tick not in reserved), records=self.records)
+
+    def _check_memory(self, ledger: Ledger, run: str) -> None:
+        """Refuses a store, or a ledger, that has forgotten something: fresh noise would be drawn for a tick that has
+        left already."""
+        said = self.said()
+        marked = {tick for tick, digest in ledger.marks(run).items() if said.get(tick) != digest}
+        if marked:
             self.store.discard()  # if it was made just now
             raise Over(
                 f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} does not have "
-                "all of them: put the newest copy of that file back, or agree on a new run under another title"
+                f"{_ticks(marked)} of them: it is lost, or an old copy. Put the newest copy of that file back (tacit "
+                f"agent restore), or {NEW_RUN}"
+            )
+        if (noted := self.store.ledger()) is not None and not ledger.contains(noted):
+            raise Over(
+                f"{ledger.path} is an old copy, or another ledger: it had {noted.rows:,} rows when "
+                f"{self.store.path.name} was written, and does not contain them. Put the newest copy of the ledger "
+                f"back, or {NEW_RUN}"
+            )
+        saved = self.store.state()
+        if ledger.begun_without_marks(run) and not (saved is not None and saved[0] == self.federation.rounds):
+            raise Over(
+                f"this run was begun with an older version of tacit, whose ledger does not show which ticks of "
+                f"{self.name} have left: {NEW_RUN}"
             )
 
     def _check_refused(self) -> None:
@@ -149,7 +188,7 @@ class Participant:
         federation = self.federation.without(names)
         store = Store(reduced_store(self.store.path, federation), federation.run, self.name, federation.rounds)
         me = federation.names.index(self.name)
-        return replace(self, federation=federation, me=me, store=store, previous=self)
+        return replace(self, federation=federation, me=me, store=store, previous=self, incarnation=None)
 
     def earlier(self) -> list[Participant]:
         """The places in the runs that were left, the last one first."""
@@ -164,6 +203,11 @@ class Participant:
         while absent := participant.store.without():
             participant = participant.without(absent)
         return participant
+
+
+def _ticks(ticks: Collection[int]) -> str:
+    few = sorted(ticks)[:3]
+    return f"tick{'s' * (len(ticks) > 1)} {', '.join(map(str, few))}" + ", ..." * (len(ticks) > len(few))
 
 
 def reduced_store(path: Path, federation: Federation) -> Path:

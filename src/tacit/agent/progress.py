@@ -40,6 +40,7 @@ class Progress:
         self.commits = self.ticks = 0
         self.tick_seconds = 0.0  # of all these ticks
         self.traffic = Traffic()
+        self.accused: dict[str, int] = {}  # members that have signed two versions of a tick, and which
         self._beaten = beaten
 
     def enter(self, member: str, run: str, rounds: int) -> None:

@@ -82,6 +82,7 @@ async def _take_part(
 ) -> np.ndarray:
     """In this run, until it is finished or left."""
     participant.check()
+    participant = participant.started()
     federation, me, identity = participant.federation, participant.me, participant.identity
     for name, why in federation.refused.items():
         log.warning(
@@ -94,7 +95,7 @@ async def _take_part(
         await server.start(listen or federation.members[me].address)
         stack.push_async_callback(server.stop)
         for j in loop.neighbours:
-            loop.peers[j] = Peer(federation, me, j, identity, loop.contact, progress.traffic)
+            loop.peers[j] = Peer(federation, me, j, identity, loop, progress.traffic)
             stack.push_async_callback(loop.peers[j].close)
         endless = [
             asyncio.create_task(task) for task in (loop.heartbeat(), *map(loop.watch_neighbour, loop.neighbours))
@@ -102,8 +103,9 @@ async def _take_part(
         work = asyncio.create_task(loop.run(patience))
         for task in (*endless, work):
             stack.callback(task.cancel)
-        either: tuple[asyncio.Future[Any], ...] = (work, loop.liveness.away, *endless)
+        either: tuple[asyncio.Future[Any], ...] = (work, loop.liveness.away, loop.ended, *endless)
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        await _stop_if_ended(loop, work)
         if not work.done():
             for task in endless:
                 if task.done():  # it failed: an agent that cannot notice absences would wait for ever
@@ -118,9 +120,18 @@ async def _take_part(
         model = work.result()
         finished(participant, model)
         await loop.leave(linger)
+        await _stop_if_ended(loop, work)
         if loop.follows():
             raise loop.liveness.away.result()
         loop.doing = "finished"
         progress.show(loop.doing, loop.rounds)
         participant.store.heartbeat(loop.liveness.contacts(), loop.doing)
     return model
+
+
+async def _stop_if_ended(loop: AgentLoop, work: asyncio.Task[np.ndarray]) -> None:
+    """Stops a process that must: it says nothing more, but for the reason."""
+    if loop.ended.done():
+        work.cancel()
+        await loop.tell()
+        raise loop.ended.result()

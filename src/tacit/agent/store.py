@@ -22,21 +22,24 @@ of memory can. Why it failed may depend on the noise or the records, so trying a
 look at the records, which nobody has paid for. So the failure is kept, and the run is over. A commit that fails, on a
 full disk, is a crash: whether bytes can be written depends on their number alone, which is public.
 
-**The ledger is another file**, and no transaction spans both. None is needed, because of this order:
+**The ledger is another file, and the memory that counts.** No transaction spans both. None is needed, because of this
+order:
 1. `Ledger.reserve_run` pays for the whole run, under the run's hash, before any noise is drawn. After a restart it
    finds the reservations and pays nothing.
-2. The first bytes are committed here, then stored in the ledger, then may leave. So the ledger knows, before anybody
-   else can, that this run has released something: what is reserved from then on may depend on it and is charged by the
-   stricter rule. A crash in between is repaired at the start: what is committed here is stored there before it is sent.
-3. The bytes of later ticks are copied to the ledger when the run is over, so that it holds all that has left. Until
-   then this file is their only record; what they cost was paid in 1.
+2. The bytes of a tick are committed here, then their digest is marked in the ledger, then they may leave. After a crash
+   in between, what is committed here is marked there before it is sent.
 
-**A store that is lost, or an old copy of it**, must not be used: the agent would draw fresh noise for ticks that were
-sent already. If one file of it is lost, damaged or old, the others show it. If all files are lost, the ledger shows it:
-it has the run's first bytes. An old copy of all files is noticed by the neighbours: when agents meet, each says
-how far it has heard the other. If a neighbour has heard ticks that the store does not have, the agent says so in its
-log and waits; it does not speak (`tacit.agent.loop`). One case is not noticed: an old copy of all files that lacks only
-the last tick, if all agents that heard it have crashed since, before they spoke again. Keep the newest store.
+**A store that is lost, or an old copy of it**, cannot be used: the agent would draw fresh noise for ticks that were
+sent already. If one file of it is lost, damaged or old, the others show it. If all of them are, the ledger shows it: it
+has the mark of every tick that may have left, and the run is over unless the newest store is put back
+(`Participant.check`). What neighbours say is not needed for that.
+
+**An old copy of the ledger** is shown by this file: every commit notes the ledger's head. So one of the two can be old,
+and it is noticed. If both are old copies of one moment, as in a machine that was put back as a whole, the neighbours
+notice it: by the number of the process (`tacit.agent.incarnation`) and by what this member has signed
+(`tacit.agent.said`). What remains if all neighbours keep silent about that is in docs/privacy.md.
+
+**Exact runs** have no ledger, because no budget could pay for them. They count the starts of the agent here.
 """
 
 from __future__ import annotations
@@ -60,6 +63,7 @@ from tacit.agent.journal import Entry, Journal
 from tacit.errors import InputError, NotNow, Over, TacitError
 from tacit.files import sync_folder
 from tacit.privacy.events import Event, from_plain, to_plain
+from tacit.privacy.ledger import Head
 
 _RELEASE, _STATE = "release", "state"
 _TRIES = 20  # to copy a store that a process writes to
@@ -115,13 +119,22 @@ class Store:
     # Writing
 
     def commit(
-        self, tick: int, state: Arrays, message: bytes, event: Event, heard: Mapping[str, Chain] | None = None
+        self,
+        tick: int,
+        state: Arrays,
+        message: bytes,
+        event: Event,
+        heard: Mapping[str, Chain] | None = None,
+        ledger: Head | None = None,
     ) -> None:
-        """The agent has spoken at this tick: afterwards, and not before, the message may leave.
+        """The agent has spoken at this tick: once the ledger has marked it, too, the message may leave.
 
-        `heard` is what the state has taken in from each neighbour, if single messages are heard.
+        `heard` is what the state has taken in from each neighbour, if single messages are heard; `ledger` is the head
+        of the ledger as of now.
         """
-        note = self._written(state, heard or {})  # in a slot of its own: until the entry is there, nobody looks at it
+        note = self._written(
+            state, heard or {}, ledger
+        )  # in a slot of its own: until the entry is there, nobody looks at it
         with self._adding() as add:
             add(_RELEASE, tick, message)
             add("event", tick, json.dumps(to_plain(event)).encode())
@@ -132,11 +145,20 @@ class Store:
         with self._adding() as add:
             add("failure", tick, reason.encode())
 
-    def finish(self, rounds: int, state: Arrays, heard: Mapping[str, Chain] | None = None) -> None:
+    def finish(
+        self, rounds: int, state: Arrays, heard: Mapping[str, Chain] | None = None, ledger: Head | None = None
+    ) -> None:
         """The agent has heard everything that it needs."""
-        note = self._written(state, heard or {})
+        note = self._written(state, heard or {}, ledger)
         with self._adding() as add:
             add(_STATE, rounds, note)
+
+    def start(self, nonce: bytes) -> int:
+        """Counts a process that takes part in a run without a ledger; gives its number, from 1 on."""
+        number = len(self._kept["start"]) + 1
+        with self._adding() as add:
+            add("start", number, nonce)
+        return number
 
     def heartbeat(self, contacts: Mapping[str, float | None], doing: str) -> None:
         """Writes down that the process is alive, for `tacit agent status`."""
@@ -160,6 +182,11 @@ class Store:
                 add("without", name, str(tick).encode())
             for number, statement in enumerate(absences):
                 add("absence", number, statement)
+
+    def keep_processes(self, name: str, processes: Iterable[bytes]) -> None:
+        """The newest process of a neighbour; two, if they have one number."""
+        with self._adding() as add:
+            add("processes", name, json.dumps([each.hex() for each in processes]).encode())
 
     def keep_key(self, member: int, key: bytes) -> None:
         """The public key of a member in this run."""
@@ -195,6 +222,10 @@ class Store:
         """The signed statements for which this agent left this run."""
         return list(self._bodies("absence").values())
 
+    def processes(self) -> dict[str, list[bytes]]:
+        """The newest processes of the neighbours."""
+        return {name: list(map(bytes.fromhex, json.loads(raw))) for name, raw in self._bodies("processes").items()}
+
     def keys(self) -> dict[int, bytes]:
         """The members' keys."""
         return {int(member): key for member, key in sorted(self._bodies("key").items(), key=lambda each: int(each[0]))}
@@ -212,6 +243,23 @@ class Store:
         """What the state has taken in from each neighbour."""
         found = self._read()
         return {} if found is None else found[2]
+
+    def ledger(self) -> Head | None:
+        """The head that the ledger had at the last commit; None if there was no commit, or no ledger."""
+        noted = next((json.loads(body).get("ledger") for body in self._bodies(_STATE).values()), None)
+        return None if noted is None else Head(*noted)
+
+    def digests(self) -> dict[int, bytes]:
+        """The SHA-256 of what left at each tick, or may leave now; in order."""
+        return {int(tick): entry.hashed for tick, entry in self._kept[_RELEASE].items()}
+
+    def first_tick(self) -> int | None:
+        """The first tick at which the agent spoke; None before."""
+        return next(map(int, self._kept[_RELEASE]), None)
+
+    def digest(self, tick: int) -> bytes:
+        """The SHA-256 of what was committed at this tick."""
+        return self._kept[_RELEASE][str(tick)].hashed
 
     def message(self, tick: int) -> bytes | None:
         """What left at this tick, or may leave now."""
@@ -253,7 +301,7 @@ class Store:
         for entry in entries:
             _keep(self._kept, entry._replace(body=None) if entry.kind in _LONG else entry)
 
-    def _written(self, state: Arrays, heard: Mapping[str, Chain]) -> bytes:
+    def _written(self, state: Arrays, heard: Mapping[str, Chain], ledger: Head | None) -> bytes:
         """Writes the state to the slot that the last commit does not need; gives the body of its entry."""
         last = next((json.loads(body) for body in self._bodies(_STATE).values()), {"slot": 1})
         slot, pieces, digest = 1 - last["slot"], _packed(state, heard), sha256()
@@ -271,7 +319,7 @@ class Store:
                 sync_folder(path.parent)
         except OSError as error:
             raise TacitError(f"{path}: {error.strerror or error}; nothing was sent") from None
-        return json.dumps({"slot": slot, "sha256": digest.hexdigest()}).encode()
+        return json.dumps({"slot": slot, "sha256": digest.hexdigest(), "ledger": ledger}).encode()
 
     def _read(self) -> tuple[int, Arrays, dict[str, Chain]] | None:
         """The last tick, and what was written to the slot with it, checked."""

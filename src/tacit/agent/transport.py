@@ -39,9 +39,11 @@ from tacit.agent.books import HEAD_SIZE
 from tacit.agent.door import Door
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, read_certificate
+from tacit.agent.incarnation import STANDING_SIZE
 from tacit.agent.progress import Traffic
-from tacit.agent.wire import ENVELOPE, BadMessage, parsed, unpacked
-from tacit.agent.wire_pb2 import Greeting, Message, Nothing, Question
+from tacit.agent.said import MOST, SAID_SIZE
+from tacit.agent.wire import ENVELOPE, BadMessage, answering, parsed
+from tacit.agent.wire_pb2 import Greeting, Message, Nothing, Question, Standing
 from tacit.errors import ExchangeError, InputError, TacitError
 
 Answer = TypeVar("Answer")
@@ -125,6 +127,34 @@ class Answers(Protocol):
 
     def contact(self, name: str, /) -> None:
         """Notes that a neighbour has asked something."""
+        ...
+
+    def met(self, name: str, standing: Standing, /) -> None:
+        """Takes in which process of a neighbour asks; a BadMessage if that one gets no answers."""
+        ...
+
+    def standing(self, name: str, /) -> Standing:
+        """Which process of ours answers, and what it knows of the neighbour's."""
+        ...
+
+
+class Asks(Protocol):
+    """What a `Peer` asks of the agent that it speaks for."""
+
+    def contact(self, name: str, /) -> None:
+        """Notes that a neighbour has answered."""
+        ...
+
+    def met(self, name: str, standing: Standing, /) -> None:
+        """Takes in which process of a neighbour answers; a BadMessage if that one is not believed."""
+        ...
+
+    def standing(self, name: str, /) -> Standing:
+        """Which process of ours asks, and what it knows of the neighbour's."""
+        ...
+
+    def words(self, name: str, message: Message, /) -> None:
+        """Takes in what comes with a message of phase 0: what its sender and others have signed."""
         ...
 
 
@@ -233,6 +263,8 @@ class Server:
 
     async def _ask(self, stream: Any, context: Any) -> bytes:
         name, question = await self._admitted(Question, stream, context)
+        if not self._meets(name, question):
+            return bytes(Message(standing=self._answers.standing(name)).SerializeToString())
         if self._waiting[question.sender] >= _WAITING:
             raise self._refused(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} has too many questions open: refused")
         self._waiting[question.sender] += 1
@@ -240,6 +272,8 @@ class Server:
             async with asyncio.timeout(_HOLD):
                 while (found := self._answers.find(question)) is None:
                     await self._answers.changed.wait()
+            if not self._meets(name, question):  # a newer process may have come meanwhile
+                return bytes(Message(standing=self._answers.standing(name)).SerializeToString())
             return found
         except TimeoutError:
             raise _Refused(_NOT_YET, "not yet") from None
@@ -250,10 +284,20 @@ class Server:
             self._waiting[question.sender] -= 1
 
     async def _leave(self, stream: Any, context: Any) -> bytes:
-        name, _ = await self._admitted(Question, stream, context)
-        if not self._answers.may_leave(name):
+        name, question = await self._admitted(Question, stream, context)
+        if not (self._meets(name, question) and self._answers.may_leave(name)):
             raise _Refused(_NOT_YET, "not yet")
         return bytes(Nothing().SerializeToString())
+
+    def _meets(self, name: str, question: Question) -> bool:
+        """Whether the process that asks is one that gets answers."""
+        try:
+            self._answers.met(name, question.standing)
+        except BadMessage as error:
+            self._refusals.warn(f"{name}: {error}", f"{name}: {error.rule}")
+            return False
+        self._answers.contact(name)
+        return True
 
     async def _admitted(self, kind: type[Any], stream: Any, context: Any) -> tuple[str, Any]:
         """The name of the member that asks, and its question. Refuses a caller that claims to be another member."""
@@ -296,8 +340,6 @@ class Server:
             whom = "another" if claimed in names else "nobody"
             text = f"{holder} claims to be {claimed}: refused"
             raise self._refused(code.PERMISSION_DENIED, text, f"{holder} claims to be {whom}")
-        if kind is Question:  # a greeting counts only if both have the same file: `_greet` decides
-            self._answers.contact(holder)
         return holder, question
 
     def _refused(self, code: grpc.StatusCode, text: str, kind: str | None = None) -> _Refused:
@@ -314,12 +356,12 @@ class Peer:
         me: int,
         peer: int,
         identity: Identity,
-        contact: Callable[[str], None],
+        asks: Asks,
         traffic: Traffic | None = None,
     ) -> None:
         member = federation.members[peer]
         self.name, self._me, self._peer = member.name, me, peer
-        self._federation, self._contact, self._traffic = federation, contact, traffic or Traffic()
+        self._federation, self._asks, self._traffic = federation, asks, traffic or Traffic()
         self._refusals = Refusals(self._traffic)
         self._identity, self._address = identity, member.address
         self._channels: dict[tuple[str, ...], grpc.aio.Channel] = {}  # by the certificates that they trust
@@ -345,8 +387,8 @@ class Peer:
             self._channels[trusted] = grpc.aio.secure_channel(self._address, credentials, options=self._options)
         return self._channels.get(trusted)
 
-    async def greet(self, mine: Greeting, read: Callable[[Greeting], Answer]) -> Answer:
-        """Waits until the neighbour is there, and `read` accepts its greeting."""
+    async def greet(self, mine: Callable[[], Greeting], read: Callable[[Greeting], Answer]) -> Answer:
+        """Waits until the neighbour is there, and `read` accepts its greeting. `mine` is asked anew each time."""
         return await self._until("Greet", mine, lambda raw: read(parsed(Greeting, raw)))
 
     async def ask(
@@ -354,38 +396,49 @@ class Peer:
     ) -> Answer:
         """What `read` gives for the neighbour's message at this tick."""
         run, peer = self._federation.run, self._peer
-        question = Question(run=bytes.fromhex(run), sender=self._me, tick=tick, phase=phase, shares=shares)
-        return await self._until("Ask", question, lambda raw: read(unpacked(raw, run, peer, tick, phase)))
+
+        def reading(raw: bytes) -> Answer:
+            message = parsed(Message, raw)
+            self._asks.met(self.name, message.standing)
+            answering(message, run, peer, tick, phase)
+            if not phase:
+                self._asks.words(self.name, message)
+            return read(message)
+
+        return await self._until("Ask", lambda: self._question(tick=tick, phase=phase, shares=shares), reading)
 
     async def leave(self) -> None:
         """Tells the neighbour that this agent needs no more from it."""
-        question = Question(run=bytes.fromhex(self._federation.run), sender=self._me)
-        await self._until("Leave", question, lambda _: None)
+        await self._until("Leave", self._question, lambda _: None)
+
+    def _question(self, **about: Any) -> Question:
+        run, standing = bytes.fromhex(self._federation.run), self._asks.standing(self.name)
+        return Question(run=run, sender=self._me, standing=standing, **about)
 
     async def close(self) -> None:
         """Closes the connection."""
         for channel in self._channels.values():
             await channel.close()
 
-    async def _until(self, name: str, question: Any, read: Callable[[bytes], Answer]) -> Answer:
+    async def _until(self, name: str, question: Callable[[], Any], read: Callable[[bytes], Answer]) -> Answer:
         pause, most = _BACK_OFF
-        raw = question.SerializeToString()
         while True:
             if (channel := self._channel()) is None:
                 await asyncio.sleep(most)
                 continue
+            raw = question().SerializeToString()
             try:
                 answer = await channel.unary_unary(f"/{_SERVICE}/{name}")(raw, timeout=_DEADLINE, wait_for_ready=True)
                 self._traffic.sent += len(raw)
                 self._traffic.received += len(answer)
                 found = read(answer)
-                self._contact(self.name)
+                self._asks.contact(self.name)
                 return found
             except (BadMessage, ExchangeError) as error:
                 self._refusals.warn(f"{self.name}: {error}; asking again", kind_of(error))
             except grpc.aio.AioRpcError as error:
                 if error.code() == _NOT_YET:
-                    self._contact(self.name)
+                    self._asks.contact(self.name)
                 if error.code() in (_NOT_YET, grpc.StatusCode.DEADLINE_EXCEEDED):
                     await asyncio.sleep(_BACK_OFF[0])  # the neighbour may answer "not yet" at once
                     continue
@@ -411,14 +464,20 @@ def largest_question(federation: Federation) -> int:
     members = federation.agreed.members if federation.agreed is not None else federation.members
     greeting = sum(64 + len(part) for part in federation.parts) + sum(8 + len(member.name) for member in members)
     absences = most_absences(federation) * (_KEY_SIZE + 5 * len(members))  # a member's number has at most five bytes
-    # the digest of renewals; keys, and signatures of the meeting; the heads of ledgers
-    return 512 + 32 + greeting + 2 * _KEY_SIZE * len(members) + absences + 2 * HEAD_SIZE
+    # the digest of renewals; keys, and signatures of the meeting; the heads of ledgers; what is added to a message
+    return 512 + 32 + greeting + 2 * _KEY_SIZE * len(members) + absences + 2 * HEAD_SIZE + _added(federation)
 
 
 def largest_answer(federation: Federation) -> int:
     """The most bytes that an answer can have, from the model's dimension and the number of members."""
     rows = len(getattr(federation.setting.algorithm, "carried", ())) or 1  # of a state: `tacit.agent.dropout`
-    return max(8 * rows * federation.schema.model_dimension + ENVELOPE, largest_question(federation))
+    message = 8 * rows * federation.schema.model_dimension + ENVELOPE + _added(federation)
+    return max(message, largest_question(federation))
+
+
+def _added(federation: Federation) -> int:
+    """The most bytes that are added to what is committed: a standing, statements, and two for each contradiction."""
+    return STANDING_SIZE + SAID_SIZE * (MOST + 2 + 2 * len(federation.members))
 
 
 def _raised_limit() -> int:

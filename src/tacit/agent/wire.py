@@ -59,12 +59,25 @@ def parsed(kind: type[Any], raw: bytes) -> Any:
 
 def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Message:
     """The message in these bytes. Refuses one that has another run, sender, tick or phase."""
-    message = parsed(Message, raw)
+    return answering(parsed(Message, raw), run, sender, tick, phase)
+
+
+def answering(message: Message, run: str, sender: int, tick: int, phase: int = 0) -> Message:
+    """The message, if it is the one that was asked for."""
     if (message.run.hex(), message.sender, message.tick, message.phase) != (run, sender, tick, phase):
         raise BadMessage(
             "it answers another question: sender {}, tick {}, phase {}", message.sender, message.tick, message.phase
         )
     return message
+
+
+def bare(message: Message) -> bytes:
+    """The bytes of a message as they were committed: without what is added when it leaves."""
+    kept = Message()
+    kept.CopyFrom(message)
+    for added in ("standing", "own", "said", "contradictions"):
+        kept.ClearField(added)
+    return kept.SerializeToString(deterministic=True)
 
 
 def row_of(message: Message, dimension: int) -> np.ndarray | None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tacit/agent/wire.proto\x12\x05tacit\"\xd5\x02\n\x08Greeting\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.tacit.Greeting.PartsEntry\x12\x0f\n\x07without\x18\x03 \x03(\t\x12\x17\n\x03met\x18\x04 \x03(\x0b\x32\n.tacit.Met\x12\r\n\x05heard\x18\x05 \x01(\r\x12\x17\n\x03key\x18\x06 \x01(\x0b\x32\n.tacit.Key\x12\x18\n\x04keys\x18\x07 \x03(\x0b\x32\n.tacit.Key\x12 \n\x08\x61\x62sences\x18\x08 \x03(\x0b\x32\x0e.tacit.Absence\x12!\n\x06ledger\x18\t \x01(\x0b\x32\x11.tacit.LedgerHead\x12\x1f\n\x04seen\x18\n \x01(\x0b\x32\x11.tacit.LedgerHead\x12\x10\n\x08renewals\x18\x0b \x01(\x0c\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"]\n\nLedgerHead\x12\x12\n\npopulation\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62ook\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0c\n\x04head\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"\\\n\x07\x41\x62sence\x12\x0f\n\x07witness\x18\x01 \x01(\r\x12\x0e\n\x06\x61\x62sent\x18\x02 \x01(\r\x12\x0f\n\x07without\x18\x03 \x03(\r\x12\x0c\n\x04tick\x18\x04 \x01(\r\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"7\n\x03Met\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05heard\x18\x03 \x01(\r\"8\n\x03Key\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x0e\n\x06public\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"T\n\x08Question\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\x0e\n\x06shares\x18\x05 \x03(\x0c\"c\n\x07Message\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\r\n\x05shape\x18\x05 \x03(\r\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\"\t\n\x07Nothing2\x84\x01\n\x05\x41gent\x12)\n\x05Greet\x12\x0f.tacit.Greeting\x1a\x0f.tacit.Greeting\x12&\n\x03\x41sk\x12\x0f.tacit.Question\x1a\x0e.tacit.Message\x12(\n\x05Leave\x12\x0f.tacit.Question\x1a\x0e.tacit.Nothingb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16tacit/agent/wire.proto\x12\x05tacit\"\xc1\x03\n\x08Greeting\x12\x0c\n\x04name\x18\x01 \x01(\t\x12)\n\x05parts\x18\x02 \x03(\x0b\x32\x1a.tacit.Greeting.PartsEntry\x12\x0f\n\x07without\x18\x03 \x03(\t\x12\x17\n\x03met\x18\x04 \x03(\x0b\x32\n.tacit.Met\x12\r\n\x05heard\x18\x05 \x01(\r\x12\x17\n\x03key\x18\x06 \x01(\x0b\x32\n.tacit.Key\x12\x18\n\x04keys\x18\x07 \x03(\x0b\x32\n.tacit.Key\x12 \n\x08\x61\x62sences\x18\x08 \x03(\x0b\x32\x0e.tacit.Absence\x12!\n\x06ledger\x18\t \x01(\x0b\x32\x11.tacit.LedgerHead\x12\x1f\n\x04seen\x18\n \x01(\x0b\x32\x11.tacit.LedgerHead\x12\x10\n\x08renewals\x18\x0b \x01(\x0c\x12!\n\x08standing\x18\x0c \x01(\x0b\x32\x0f.tacit.Standing\x12\x19\n\x04said\x18\r \x03(\x0b\x32\x0b.tacit.Said\x12,\n\x0e\x63ontradictions\x18\x0e \x03(\x0b\x32\x14.tacit.Contradiction\x1a,\n\nPartsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"O\n\x0bIncarnation\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x0e\n\x06number\x18\x02 \x01(\r\x12\r\n\x05nonce\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"_\n\x04Twin\x12!\n\x05older\x18\x01 \x01(\x0b\x32\x12.tacit.Incarnation\x12!\n\x05newer\x18\x02 \x01(\x0b\x32\x12.tacit.Incarnation\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"j\n\x08Standing\x12\x1f\n\x03own\x18\x01 \x01(\x0b\x32\x12.tacit.Incarnation\x12!\n\x05known\x18\x02 \x03(\x0b\x32\x12.tacit.Incarnation\x12\x1a\n\x05twins\x18\x03 \x03(\x0b\x32\x0b.tacit.Twin\"G\n\x04Said\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x0c\n\x04tick\x18\x02 \x01(\r\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"E\n\rContradiction\x12\x18\n\x03one\x18\x01 \x01(\x0b\x32\x0b.tacit.Said\x12\x1a\n\x05other\x18\x02 \x01(\x0b\x32\x0b.tacit.Said\"]\n\nLedgerHead\x12\x12\n\npopulation\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62ook\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x04\x12\x0c\n\x04head\x18\x04 \x01(\x0c\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"\\\n\x07\x41\x62sence\x12\x0f\n\x07witness\x18\x01 \x01(\r\x12\x0e\n\x06\x61\x62sent\x18\x02 \x01(\r\x12\x0f\n\x07without\x18\x03 \x03(\r\x12\x0c\n\x04tick\x18\x04 \x01(\r\x12\x11\n\tsignature\x18\x05 \x01(\x0c\"7\n\x03Met\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05heard\x18\x03 \x01(\r\"8\n\x03Key\x12\x0e\n\x06member\x18\x01 \x01(\r\x12\x0e\n\x06public\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"w\n\x08Question\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\x0e\n\x06shares\x18\x05 \x03(\x0c\x12!\n\x08standing\x18\x06 \x01(\x0b\x32\x0f.tacit.Standing\"\xe9\x01\n\x07Message\x12\x0b\n\x03run\x18\x01 \x01(\x0c\x12\x0e\n\x06sender\x18\x02 \x01(\r\x12\x0c\n\x04tick\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\r\x12\r\n\x05shape\x18\x05 \x03(\r\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\x12!\n\x08standing\x18\x07 \x01(\x0b\x32\x0f.tacit.Standing\x12\x18\n\x03own\x18\x08 \x01(\x0b\x32\x0b.tacit.Said\x12\x19\n\x04said\x18\t \x03(\x0b\x32\x0b.tacit.Said\x12,\n\x0e\x63ontradictions\x18\n \x03(\x0b\x32\x14.tacit.Contradiction\"\t\n\x07Nothing2\x84\x01\n\x05\x41gent\x12)\n\x05Greet\x12\x0f.tacit.Greeting\x1a\x0f.tacit.Greeting\x12&\n\x03\x41sk\x12\x0f.tacit.Question\x1a\x0e.tacit.Message\x12(\n\x05Leave\x12\x0f.tacit.Question\x1a\x0e.tacit.Nothingb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,23 +34,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GREETING_PARTSENTRY']._loaded_options = None
   _globals['_GREETING_PARTSENTRY']._serialized_options = b'8\001'
   _globals['_GREETING']._serialized_start=34
-  _globals['_GREETING']._serialized_end=375
-  _globals['_GREETING_PARTSENTRY']._serialized_start=331
-  _globals['_GREETING_PARTSENTRY']._serialized_end=375
-  _globals['_LEDGERHEAD']._serialized_start=377
-  _globals['_LEDGERHEAD']._serialized_end=470
-  _globals['_ABSENCE']._serialized_start=472
-  _globals['_ABSENCE']._serialized_end=564
-  _globals['_MET']._serialized_start=566
-  _globals['_MET']._serialized_end=621
-  _globals['_KEY']._serialized_start=623
-  _globals['_KEY']._serialized_end=679
-  _globals['_QUESTION']._serialized_start=681
-  _globals['_QUESTION']._serialized_end=765
-  _globals['_MESSAGE']._serialized_start=767
-  _globals['_MESSAGE']._serialized_end=866
-  _globals['_NOTHING']._serialized_start=868
-  _globals['_NOTHING']._serialized_end=877
-  _globals['_AGENT']._serialized_start=880
-  _globals['_AGENT']._serialized_end=1012
+  _globals['_GREETING']._serialized_end=483
+  _globals['_GREETING_PARTSENTRY']._serialized_start=439
+  _globals['_GREETING_PARTSENTRY']._serialized_end=483
+  _globals['_INCARNATION']._serialized_start=485
+  _globals['_INCARNATION']._serialized_end=564
+  _globals['_TWIN']._serialized_start=566
+  _globals['_TWIN']._serialized_end=661
+  _globals['_STANDING']._serialized_start=663
+  _globals['_STANDING']._serialized_end=769
+  _globals['_SAID']._serialized_start=771
+  _globals['_SAID']._serialized_end=842
+  _globals['_CONTRADICTION']._serialized_start=844
+  _globals['_CONTRADICTION']._serialized_end=913
+  _globals['_LEDGERHEAD']._serialized_start=915
+  _globals['_LEDGERHEAD']._serialized_end=1008
+  _globals['_ABSENCE']._serialized_start=1010
+  _globals['_ABSENCE']._serialized_end=1102
+  _globals['_MET']._serialized_start=1104
+  _globals['_MET']._serialized_end=1159
+  _globals['_KEY']._serialized_start=1161
+  _globals['_KEY']._serialized_end=1217
+  _globals['_QUESTION']._serialized_start=1219
+  _globals['_QUESTION']._serialized_end=1338
+  _globals['_MESSAGE']._serialized_start=1341
+  _globals['_MESSAGE']._serialized_end=1574
+  _globals['_NOTHING']._serialized_start=1576
+  _globals['_NOTHING']._serialized_end=1585
+  _globals['_AGENT']._serialized_start=1588
+  _globals['_AGENT']._serialized_end=1720
 # @@protoc_insertion_point(module_scope)

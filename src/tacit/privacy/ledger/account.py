@@ -19,8 +19,8 @@ from tacit.privacy.ledger.entries import RELEASED, BudgetExceeded, Cap, Entry, L
 
 Cost = Callable[[Counter[Event], Counter[Event], Cap], float]
 """An accountant: the epsilon that events cost under a cap, given those that were reserved before the first payload was
-stored, or marked, and those that were reserved since. For one plan, more events never cost less, neither in it as long as nothing
-came later, nor later. Different plans may be counted in different ways."""
+stored, or marked, and those that were reserved since. For one plan, more events never cost less, neither in it as long
+as nothing came later, nor later. Different plans may be counted in different ways."""
 
 Cohorts = Collection[str] | None  # that a run is charged to; None for all, present and future
 EVERYBODY = ""  # stands for the records of every cohort that no run has named yet

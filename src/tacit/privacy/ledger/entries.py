@@ -28,7 +28,7 @@ class LedgerError(TacitError):
     """The ledger cannot be read or written, has a fault, or holds something else for this round."""
 
 
-class AnotherVersion(LedgerError):
+class AnotherVersion(LedgerError):  # noqa: N818 (a state of affairs, not a mistake)
     """Other bytes have left, or may have left, for this round: these must not. The run is over for this member."""
 
     exit_code = 78

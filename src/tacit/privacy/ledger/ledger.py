@@ -28,18 +28,17 @@ left, because nothing leaves before it is stored. Then new noise may be drawn fo
 cost. If two processes meet in one round, one stores; the other is refused and has nothing to send. Never use a run's
 name for another computation: its rounds would get the old payloads.
 
-**A mark** is a payload whose bytes are kept elsewhere. An agent commits them to a store of its own (`tacit.agent.store`),
-and the ledger marks their digest: `ledger.mark(run, tick, digest, start)`. Only then may they leave. The store can be
-lost, or be an old copy; the ledger still knows what may have left, and other bytes are refused for that round, for good.
-Every process of an agent first counts its start, `ledger.start(run, nonce)`: the numbers only grow, and a process may
-mark nothing once a later one has started.
+**A mark** is a payload whose bytes are kept elsewhere. An agent commits them to a store of its own
+(`tacit.agent.store`), and the ledger marks their digest: `ledger.mark(run, tick, digest, start)`. Only then may they
+leave. The store can be lost, or be an old copy; the ledger still knows what may have left, and other bytes are refused
+for that round, for good. Every process of an agent first counts its start, `ledger.start(run, nonce)`: the numbers only
+grow, and a process may mark nothing once a later one has started.
 
 **The cap** is on epsilon at a delta, measured by the accountant that is passed in, over all events ever reserved, of
 all runs. Without a cap nothing can be reserved. It may be raised, or lowered down to what is spent; when, by whom and
-why is written down, and stays. What was reserved
-before the first payload was stored, or marked, was fixed before anything could leave: it is a plan. All that is reserved later may
-depend on what has left, which costs more. The ledger keeps the two apart; the accountant (`tacit.privacy.filters`)
-has a rule for each.
+why is written down, and stays. What was reserved before the first payload was stored, or marked, was fixed before
+anything could leave: it is a plan. All that is reserved later may depend on what has left, which costs more. The ledger
+keeps the two apart; the accountant (`tacit.privacy.filters`) has a rule for each.
 
 **Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL), and the file itself; a call
 that was refused has written nothing; a call that was interrupted (by a signal, a failing disk) was done completely or
@@ -74,7 +73,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from tacit.errors import InputError
+from tacit.errors import NEW_RUN, InputError
 from tacit.files import writable
 from tacit.privacy.events import Event, to_plain
 from tacit.privacy.ledger.account import NOTHING, Account, Cohorts, Cost
@@ -315,9 +314,8 @@ class Ledger:
             if (found := self.marks(run, tick).get(tick)) is not None:
                 if found != digest:
                     raise AnotherVersion(
-                        f"{self.path} shows that something else may have left at tick {tick} of the run {run[:12]}: this "
-                        "is not sent. Put the newest copy of the store back, or agree on a new run under another title, "
-                        "which is paid for anew"
+                        f"{self.path} shows that something else may have left at tick {tick} of the run {run[:12]}: "
+                        f"this is not sent. Put the newest copy of the store back, or {NEW_RUN}"
                     )
                 return
             self._require_reserved(run, tick)

@@ -1,0 +1,79 @@
+"""What members that tests speak for say beside their words: which process they are, and what they have signed."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import Any
+
+
+class Quiet:
+    """An agent that takes everything as it comes, for a `Peer` or a `Server` by itself."""
+
+    def contact(self, name: str) -> None:
+        """Nothing."""
+
+    def met(self, name: str, standing: Any) -> None:
+        """Nothing."""
+
+    def words(self, name: str, message: Any) -> None:
+        """Nothing."""
+
+    def standing(self, name: str) -> Any:
+        from tacit.agent.wire_pb2 import Standing
+
+        return Standing()
+
+
+class Speaker:
+    """A process of a member. It signs all that it says; what it says again at a tick takes the place of what it said
+    before."""
+
+    def __init__(self, federation: Any, identity: Any, number: int = 1) -> None:
+        from tacit.agent import incarnation
+
+        self.federation, self._identity = federation, identity
+        self.place = federation.names.index(identity.name)
+        self.own = incarnation.signed(federation, self.place, identity, number, os.urandom(16))
+        self._hashed: dict[int, bytes] = {}
+
+    def standing(self) -> Any:
+        from tacit.agent.wire_pb2 import Standing
+
+        return Standing(own=self.own)
+
+    def question(self, **about: Any) -> Any:
+        from tacit.agent.wire_pb2 import Question
+
+        run = bytes.fromhex(self.federation.run)
+        return Question(run=run, sender=self.place, standing=self.standing(), **about)
+
+    def greeting(self, **about: Any) -> Any:
+        from tacit.agent.wire_pb2 import Greeting
+
+        return Greeting(
+            **{"name": self._identity.name, "parts": self.federation.parts, "standing": self.standing()} | about
+        )
+
+    def said(self, tick: int) -> Any:
+        """What it has signed up to this tick, where its neighbours hear all of it."""
+        from tacit.agent.heard import Chain
+        from tacit.agent.said import _DOMAIN
+        from tacit.agent.wire_pb2 import Said
+
+        chain = Chain()
+        for each in sorted(self._hashed):
+            if each <= tick:
+                chain = chain.then(each, self._hashed[each])
+        run = bytes.fromhex(self.federation.run)
+        text = _DOMAIN + run + self.place.to_bytes(4, "big") + tick.to_bytes(4, "big") + chain.digest
+        return Said(member=self.place, tick=tick, digest=chain.digest, signature=self._identity.sign(text))
+
+    def spoken(self, message: bytes) -> bytes:
+        """The bytes of a message, with what is added when it leaves."""
+        from tacit.agent.wire_pb2 import Message
+
+        found = Message.FromString(message)
+        self._hashed[found.tick] = sha256(message).digest()
+        own = None if found.phase else self.said(found.tick)
+        return message + bytes(Message(standing=self.standing(), own=own).SerializeToString())
