@@ -69,7 +69,9 @@ def assert_went_on(net, absent):
         assert len(wanted) == rounds + 1
         entries = net.ledger(i)
         assert entries[: len(wanted)] == wanted
-        assert sorted(entries[len(wanted) :]) == [("payload", n, message) for n, message in enumerate(rows)]
+        assert sorted(entries[len(wanted) :]) == [
+            ("mark", n, sha256(message).digest()) for n, message in enumerate(rows)
+        ]
         assert {entry.run for entry in net.entries(i)} <= {"", net.federation.run}
         found = verified(net.folder / f"{NAMES[i]}.report.json", net.federation)
         assert (found["without"], found["dropouts"]) == ([NAMES[absent]], 1)

@@ -65,11 +65,23 @@ def test_what_leaves_before_it_is_committed_is_caught(network):
     """The test above can fail: a planted bug gives a message two versions."""
     net = network("token")
     net.start(0, 2, 3, 4)
-    net.start(1, fault=("forgets to commit", 1))
+    net.start(1, fault=("forgets to commit, and to mark", 1))
     assert net.ended(1) == -9
     net.start(1, life=1)
     assert net.ended(1) == 0
     assert max(net.versions().values()) == 2
+
+
+def test_what_is_marked_and_not_committed_ends_the_run(network):
+    """With the same bug and a ledger that knows, no second version leaves."""
+    net = network("token")
+    net.start(0, 2, 3, 4)
+    net.start(1, fault=("forgets to commit", 1))
+    assert net.ended(1) == -9
+    net.start(1, life=1)
+    assert net.ended(1) == 1
+    assert "the ledger shows that birch has sent messages in this run" in net.log(1)
+    assert max(net.versions().values()) == 1
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ from tacit.agent.store import Store
 from tacit.agent.transport import Peer, Server, Signal, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
+from tacit.privacy import filters
+from tacit.privacy.ledger import Ledger
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, ELM = 0, 1, 2, 4
@@ -82,6 +84,8 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     for text in ("does not speak TLS correctly", "showed no certificate", "did not finish the handshake"):
         net.says(ALDER, f"tacit: a caller at 127.0.0.1 {text}: refused")
     net.says(ALDER, "refused (100 times)")
+    with Ledger(net.folder / "elm.ledger", cost=filters.epsilon) as ledger:
+        ledger.start(federation.run, bytes(16))  # its first process is the one that this test spoke for
     net.start(4)
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
     for each in idle:
