@@ -89,6 +89,7 @@ def test_what_is_watched(network, identities):
             "epsilon": None,
             "released": 0,
             "without": ["dogwood"],
+            "accused": {},
         }
     net.path(0).write_bytes(b"nonsense" * 1000)
     for end in ("-wal", "-shm"):

@@ -504,7 +504,7 @@ class AgentLoop:
     async def heartbeat(self) -> None:
         """Says again and again that the process is alive: in the store, and to whoever looks from outside."""
         while True:
-            self.participant.store.heartbeat(self.liveness.contacts(), self.doing)
+            self.participant.store.heartbeat(self.liveness.contacts(), self.doing, self.progress.accused)
             self.progress.heartbeat()
             await asyncio.sleep(HEARTBEAT)
 
