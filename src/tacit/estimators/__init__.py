@@ -17,13 +17,12 @@ except ImportError:
 from tacit.estimators.feature_graphs import inverse_covariance_graph
 from tacit.estimators.federated import FederatedClassifier, FederatedRegressor
 from tacit.estimators.fused import PrivateFusedLogisticRegression
-from tacit.estimators.privacy import Privacy, RefitWarning
+from tacit.estimators.privacy import Privacy
 
 __all__ = [
     "FederatedClassifier",
     "FederatedRegressor",
     "Privacy",
     "PrivateFusedLogisticRegression",
-    "RefitWarning",
     "inverse_covariance_graph",
 ]
