@@ -106,7 +106,8 @@ def test_what_was_spent_is_what_was_asked_for(graph):
     assert model.privacy_.private
     assert model.privacy_.statement == (
         "(0.5, 0.0001)-differentially private, one record replaced by another, if the features were made without "
-        "looking at these records, and all parameters were chosen so; it covers this fit alone: no ledger has counted it"
+        "looking at these records, and all parameters were chosen so; it covers this fit alone: no ledger has counted "
+        "it"
     )
     if graph == "private":
         once = [event for event, n in spent.items() if n == 1]

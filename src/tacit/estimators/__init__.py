@@ -14,6 +14,7 @@ try:
 except ImportError:
     raise ImportError("tacit.estimators needs scikit-learn 1.6 or newer: pip install 'tacit-learn[sklearn]'") from None
 
+from tacit.estimators.encoder import SchemaEncoder
 from tacit.estimators.feature_graphs import inverse_covariance_graph
 from tacit.estimators.federated import FederatedClassifier, FederatedRegressor
 from tacit.estimators.fused import PrivateFusedLogisticRegression
@@ -24,5 +25,6 @@ __all__ = [
     "FederatedRegressor",
     "Privacy",
     "PrivateFusedLogisticRegression",
+    "SchemaEncoder",
     "inverse_covariance_graph",
 ]

@@ -38,7 +38,8 @@ class Counted(NamedTuple):
         return cls(ledger.population, runs, cap, min(shared, default=None))
 
     def __str__(self) -> str:
-        whom = "" if self.colluders is None else f", against at most {self.colluders} members that collude"
+        few = {None: "", 0: ", against anybody who is no member", 1: ", against any one member"}
+        whom = few.get(self.colluders, f", against any {self.colluders} members together")
         return (
             f"all runs that the ledger of {self.population!r} had counted when it paid, {self.runs} with this one, "
             f"keep its cap together: ({self.cap.epsilon:g}, {self.cap.delta:g}){whom}"
