@@ -16,9 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 import tacit.estimators
+from tacit.composite import private_graph
 from tacit.errors import InputError
 from tacit.estimators import FederatedClassifier, FederatedRegressor, PrivateFusedLogisticRegression, SchemaEncoder
 from tacit.estimators.base import PrivateEstimator
+from tacit.privacy.events import Gaussian
 from tacit.privacy.filters import epsilon as cost
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger
 
@@ -174,6 +176,29 @@ def test_fits_in_two_processes_are_all_counted(kind, ledger):
     counted = [each.privacy_.counted.runs for each in found["estimator"]]
     assert len(ledger.runs()) == max(counted) == 3  # whoever came last has counted all
     assert ledger.spent() == sum((each.privacy_.events for each in found["estimator"]), Counter())
+
+
+@each
+def test_it_takes_what_the_encoder_makes_of_a_frame(kind):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"dose": X[:, 0], "ward": np.where(X[:, 1] > 0.5, "eyes", "heart")})
+    frame.loc[3] = [np.nan, "elsewhere"]
+    encoder = SchemaEncoder(
+        bounds={"dose": (0, 1)}, categories={"ward": ["eyes", "heart"]}, missing="zero", unknown="zero"
+    )
+    line = make_pipeline(encoder, make(kind))
+    line.fit(frame, target(line[-1]))
+    assert line[-1].n_features_in_ == 3
+    assert line.predict(frame).shape == (300,)
+    assert line[-1].privacy_.private
+
+
+def test_a_fit_that_is_refused_is_not_paid_for(ledger):
+    rows = tacit.Problem([(X / 2, np.ones(300))])
+    graph = private_graph(rows, tacit.SeededNoise(0), Gaussian(50.0), 0.3)
+    with pytest.raises(InputError, match="does not protect"):
+        fitted(PrivateFusedLogisticRegression, graph=graph, ledger=ledger)
+    assert not ledger.spent()
 
 
 # What was stated falsely once.

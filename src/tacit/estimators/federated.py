@@ -145,7 +145,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         "random:EDGES", or a `tacit.Graph` whose agents are the sites in the order of their names
     bounds : public bounds of the features: (lo, hi) for all, a pair for each, or a dict by the names of the columns.
         Values are clipped to them, and rows are shortened to norm 1. A private fit needs them. Without them, features
-        are scaled by their means and deviations, which is not private.
+        are scaled by their means and deviations, which is not private. For text, or cells that are missing, put a
+        `SchemaEncoder` in front: then they are (0, 1).
     classes : the labels. A private fit needs them; otherwise they are taken from y.
     class_weight : a dict from class to weight, or "balanced", which takes the shares of the classes: a private fit from
         `positive_share`, an exact one from y. The largest weight multiplies the noise. `predict` takes weights into

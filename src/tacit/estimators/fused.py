@@ -228,6 +228,10 @@ class PrivateFusedLogisticRegression(ClassifierMixin, PrivateEstimator):
             graph = public_graph(self.graph)
         if graph is not None and graph.W.shape[0] != d:
             raise InputError(f"the graph is for {graph.W.shape[0]} features, X has {d}")
+        if graph is not None and graph.seeded and self.random_state is None:  # before it is paid for
+            raise InputError(
+                "the graph was learnt with seeded noise, which does not protect: learn it with SecureNoise()"
+            )
         return graph, Free("no graph") if graph is None else graph.cost
 
     def _learnt_graph(self, rows: Any, signs: np.ndarray, cost: Event, noise: Noise) -> FeatureGraph:

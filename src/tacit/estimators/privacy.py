@@ -42,7 +42,7 @@ class Counted(NamedTuple):
         whom = few.get(self.colluders, f", against any {self.colluders} members together")
         return (
             f"all runs that the ledger of {self.population!r} had counted when it paid, {self.runs} with this one, "
-            f"keep its cap together: ({self.cap.epsilon:g}, {self.cap.delta:g}){whom}"
+            f"keep its cap together: ({rounded_up(self.cap.epsilon):g}, {self.cap.delta:g}){whom}"
         )
 
 
