@@ -62,7 +62,7 @@ class Privacy:
 
     @property
     def statement(self) -> str:
-        """The guarantee, what it covers, and on what condition it holds."""
+        """The guarantee, in one sentence."""
         if any(isinstance(event, Unprotected) for event in self.events):
             return "not private: no noise was added to what the sites exchange"
         whose = " of the same site" if self.apart else ""
