@@ -51,19 +51,25 @@ def paid(ledger: Any, about: About, events: Sequence[Event]) -> Iterator[Callabl
 
     Without a ledger nothing is paid or kept. A fit that fails has paid all the same: its noise was drawn.
     """
-    if ledger is None:
-        yield lambda payload: None
-        return
-    if not isinstance(ledger, Ledger | str | os.PathLike):
-        raise InputError(f"ledger is a Ledger, or the name of its file, not {ledger!r}")
-    opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger, cost=filters.epsilon)
-    try:
+    with opened(ledger) as account:
+        if account is None:
+            yield lambda payload: None
+            return
         run = uuid4().hex  # another fit draws other noise: it is another run
-        opened.reserve_run(run, dict(enumerate(events)), about)
-        yield lambda payload: opened.store(run, 0, payload)
-    finally:
-        if opened is not ledger:
-            opened.close()
+        account.reserve_run(run, dict(enumerate(events)), about)
+        yield lambda payload: account.store(run, 0, payload)
+
+
+@contextmanager
+def opened(ledger: Any) -> Iterator[Ledger | None]:
+    """A ledger as it is, or that of a file, which is closed in the end; None for none."""
+    if ledger is None or isinstance(ledger, Ledger):
+        yield ledger
+    elif isinstance(ledger, str | os.PathLike):
+        with Ledger(ledger, cost=filters.epsilon) as account:
+            yield account
+    else:
+        raise InputError(f"ledger is a Ledger, or the name of its file, not {ledger!r}")
 
 
 def require_as_planned(found: Sequence[Counter[Event]], planned: Sequence[Counter[Event]]) -> None:
