@@ -199,7 +199,9 @@ class _Simulation:
 
     def _listening(self, robust: str | None, exchange: Exchange | None) -> Listening | None:
         if robust is None:
-            return None
+            if (bounds := getattr(self.algorithm, "bounds", None)) is None or (found := bounds(self.problem)) is None:
+                return None  # private messages are read within the radius: `tick`
+            return Listening(self.problem.radius, bounds=found)
         check_robust(robust, int(self.graph.degree.min()))
         sums = isinstance(exchange, SecretSharedSums) or getattr(self.algorithm, "totals", False)
         if not isinstance(self.schedule, Broadcast) or sums:
