@@ -228,7 +228,8 @@ def agent(
     - a moment at which the process kills itself: the n-th time that it passes a point;
     - or it is "cut off from" a neighbour, which it does not call while there is a file `cut`;
     - or it "calibrates for" so many seconds, if the others go on without somebody;
-    - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour.
+    - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour;
+    - or it "adds to its sum" of tick n: 2^62 to every entry.
 
     `slow` is the time that it takes to compute. Every number of a life has its own noise."""
     import agent_warm  # noqa: F401 (the server has it ready, unless another test has started the server first)
@@ -304,6 +305,15 @@ def agent(
             return await until(self, *question)
 
         Peer._until = cut_off  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "adds to its sum":
+        from tacit.exchange.network_sharing import NetworkSharer
+
+        partial = NetworkSharer.partial
+
+        def false(self: Any) -> np.ndarray:
+            return partial(self) + np.uint64(2**62 if self.round == fault[1] else 0)
+
+        NetworkSharer.partial = false  # type: ignore[method-assign]
     elif fault is not None and fault[0] == "calibrates for":
         reduced = Federation._without
 
