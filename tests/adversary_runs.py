@@ -18,8 +18,8 @@ over. Every ledger must have what was planned, and nothing else. The last row is
 it must break.
 
 *Totals.* Five members share their noise, on Adult, (1, 1e-5). One of them is the root of the tree and replaces totals:
-by one that is beyond the bounds, or by the largest one within them. Exits with 1 if a total beyond the bounds costs more
-than 0.02 at the worst tick.
+by one that is beyond the bounds, or by the largest one within them. Exits with 1 if a total beyond the bounds costs
+more than 0.02 at the worst tick.
 """
 
 from __future__ import annotations
