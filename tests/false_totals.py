@@ -40,7 +40,7 @@ class _FalseLink(IdealLink):
 def added(members: int, word: int = 2**62) -> Lie:
     """A false partial sum: this word, added to every entry modulo 2^64."""
     point = totals_point(members)
-    return lambda total: point.decode(point.encode(total) + np.uint64(word))
+    return lambda total: point.decode(point.encode(total) + np.uint64(word % 2**64))
 
 
 def pushing(towards: np.ndarray, size: float) -> Lie:
