@@ -230,7 +230,8 @@ def agent(
     - or it "calibrates for" so many seconds, if the others go on without somebody;
     - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour;
     - or it "keeps silent" about all that it remembers of others;
-    - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too.
+    - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too;
+    - or it "adds to its sum" of tick n: 2^62 to every entry.
 
     `slow` is the time that it takes to compute. Every number of a life has its own noise."""
     import agent_warm  # noqa: F401 (the server has it ready, unless another test has started the server first)
@@ -321,6 +322,15 @@ def agent(
         _silent()
     elif fault is not None and fault[0] == "has two faces":
         _two_faced(fault[1])
+    elif fault is not None and fault[0] == "adds to its sum":
+        from tacit.exchange.network_sharing import NetworkSharer
+
+        partial = NetworkSharer.partial
+
+        def false(self: Any) -> np.ndarray:
+            return partial(self) + np.uint64(2**62 if self.round == fault[1] else 0)
+
+        NetworkSharer.partial = false  # type: ignore[method-assign]
     elif fault is not None and fault[0] == "calibrates for":
         reduced = Federation._without
 

@@ -89,6 +89,7 @@ def test_whom_it_waits_for_and_what_was_refused(served):
     progress.show("waiting for birch, cedar", 4, ["birch", "cedar"])
     progress.heard("birch")
     progress.since -= 50
+    progress.beyond = 3
     long = "birch: its Question is too long"
     for kind in [long, *(f"kind {k}" for k in range(300)), long]:
         progress.traffic.refuse(kind)
@@ -100,6 +101,7 @@ def test_whom_it_waits_for_and_what_was_refused(served):
     assert "tacit_accused" not in found
     progress.accused["elm"] = 3
     assert scraped(port)["tacit_accused"] == {("elm",): 1}
+    assert found["tacit_totals_beyond_bounds_total"] == {(): 3}
     refused = found["tacit_refusals_total"]
     assert refused[long,] == 2
     assert (len(refused), sum(refused.values())) == (101, 302)

@@ -116,6 +116,7 @@ class _Agent(Collector):
         ticks.add_metric([], at.ticks, at.tick_seconds)
         yield ticks
         yield CounterMetricFamily("tacit_commits", "Messages committed to the store.", value=at.commits)
+        yield CounterMetricFamily("tacit_totals_beyond_bounds", "Sums over all members not used.", value=at.beyond)
         yield CounterMetricFamily("tacit_received_bytes", "Of questions and answers.", value=at.traffic.received)
         yield CounterMetricFamily("tacit_sent_bytes", "Of questions and answers.", value=at.traffic.sent)
         refused = CounterMetricFamily("tacit_refusals", "What was refused, by kind.", labels=["kind"])

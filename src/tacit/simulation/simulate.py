@@ -199,7 +199,10 @@ class _Simulation:
 
     def _listening(self, robust: str | None, exchange: Exchange | None) -> Listening | None:
         if robust is None:
-            return None
+            of = getattr(self.algorithm, "bounds", None) if getattr(self.algorithm, "totals", False) else None
+            bounds = None if of is None else of(self.problem)
+            # Without bounds, private messages are read within the radius: `tick`.
+            return None if bounds is None else Listening(self.problem.radius, bounds=bounds)
         check_robust(robust, int(self.graph.degree.min()))
         sums = isinstance(exchange, SecretSharedSums) or getattr(self.algorithm, "totals", False)
         if not isinstance(self.schedule, Broadcast) or sums:
