@@ -37,6 +37,7 @@ from tacit.privacy.events import (
     SampledGaussian,
     SharedGaussian,
     Unprotected,
+    known,
 )
 
 __all__ = [
@@ -103,7 +104,7 @@ def charged(events: Mapping[Event, int]) -> Counter[Event]:
     """The events that cost something; those of shared noise as what they are for the largest coalition assumed."""
     found: Counter[Event] = Counter()
     for event, n in events.items():
-        if n and not isinstance(event, Free):
+        if n and not isinstance(known(event), Free):
             found[event.gaussian if isinstance(event, SharedGaussian) else event] += n
     return found
 

@@ -31,6 +31,7 @@ __all__ = [
     "Unprotected",
     "against",
     "from_plain",
+    "known",
     "to_plain",
 ]
 
@@ -233,7 +234,26 @@ def against(event: Event, colluders: int, connectivity: int | None = None) -> Ev
     return replace(event, colluders=most if cut else min(colluders, most))
 
 
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
+KINDS: tuple[type[Any], ...] = get_args(Event)  # the closed set, in full
+_NAMED = {kind.__name__: kind for kind in KINDS}
+
+
+def known(event: Any) -> Event:
+    """The event, if it is one of ours. The set is closed: what no accountant knows would cost nothing.
+
+    >>> known(None)
+    Traceback (most recent call last):
+    ...
+    tacit.errors.InputError: a release costs one of the events of tacit.privacy.events, which accountants know (...
+    """
+    if type(event) not in KINDS:  # a subclass could mean another cost than the class that it inherits from
+        kind = type(event)
+        raise InputError(
+            f"a release costs one of the events of tacit.privacy.events, which accountants know ({', '.join(_NAMED)}); "
+            f"not a {kind.__module__}.{kind.__qualname__}"
+        )
+    found: Event = event
+    return found
 
 
 def to_plain(event: Event) -> dict[str, Any]:
@@ -242,13 +262,13 @@ def to_plain(event: Event) -> dict[str, Any]:
     >>> to_plain(Gaussian(2.0))
     {'event': 'Gaussian', 'multiplier': 2.0}
     """
-    return {"event": type(event).__name__, **asdict(event)}
+    return {"event": type(known(event)).__name__, **asdict(event)}
 
 
 def from_plain(plain: dict[str, Any]) -> Event:
     """The event that `to_plain` wrote; anything else is refused, never approximated."""
     settings = dict(plain)
-    kind = _KINDS.get(settings.pop("event", ""))
+    kind = _NAMED.get(settings.pop("event", ""))
     if kind is None or set(settings) != {f.name for f in fields(kind)}:
         raise InputError(f"not a privacy event: {plain}")
     event: Event = kind(**settings)
