@@ -18,7 +18,7 @@ PICTURE = ROOT / "docs" / "images" / "layers.svg"
 # running methods: four modules of privacy are above them.
 LAYERS = [
     ["tacit", "tacit.errors", "tacit.files", "tacit.html"],
-    ["tacit.engines", "tacit.privacy.events"],
+    ["tacit.engines", "tacit.privacy.events", "tacit.privacy.formulas"],
     ["tacit.core", "tacit.engines.records", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],

@@ -38,7 +38,7 @@ class Privacy:
     @property
     def statement(self) -> str:
         """The guarantee, in one sentence."""
-        if any(isinstance(event, Unprotected) for event in self.events):
+        if not all(event.protected for event in self.events):
             return "not private: no noise was added to what the sites exchange"
         guarantee = f"({_told(self.epsilon)}, {self.delta:g})-differentially private, one record replaced by another"
         if self.apart:
