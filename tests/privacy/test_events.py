@@ -245,6 +245,11 @@ def test_every_accountant_charges_every_event(event):
     assert epsilons({event: 3, Free("a mean"): 9}) == once
 
 
+def test_numbers_with_noise_of_their_own_cost_what_as_many_releases_cost():
+    together, apart = epsilons({Laplace(20.0, 3): 4}), epsilons({Laplace(20.0): 12})
+    np.testing.assert_allclose(together, apart, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
 def test_two_events_cost_at_least_what_each_costs(one, other):
     """By the accountants that add one form up; the grid of distributions is looked at elsewhere."""

@@ -234,7 +234,10 @@ def gaussian_steps(
 
 def plain_sum(spent: Mapping[Event, int]) -> float:
     """Pure epsilons add up; infinite where not all events are pure."""
-    return sum((event.pure(n) for event, n in spent.items()), 0.0)
+    total = 0.0
+    for event, n in spent.items():
+        total += event.pure(n)  # not sum(), whose last digit depends on the version of Python
+    return total
 
 
 def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> float | None:
@@ -319,8 +322,10 @@ def _renyi(spent: Mapping[Event, int], delta: float) -> float:
 
 
 def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
-    stated = [event.zcdp(n) for event, n in spent.items()]
-    rho, xi = sum((rho for rho, _ in stated), 0.0), sum((xi for _, xi in stated), 0.0)
+    rho = xi = 0.0
+    for event, n in spent.items():
+        more = event.zcdp(n)
+        rho, xi = rho + more[0], xi + more[1]
     return converted(xi + rho * ORDERS, delta) if math.isfinite(xi) else None  # rho alone may be too large for a double
 
 
