@@ -18,7 +18,6 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.exchange.total_bounds import TotalBounds
-from tacit.privacy.events import Free
 from tacit.privacy.noise import Noise
 
 # What makes the noise of a DPADMM: here `deviation` does.
@@ -75,7 +74,7 @@ class SummedDPADMM:
         for name, only in _OF_ONE_HOLDER.items():
             if not np.array_equal(getattr(own, name), only):
                 raise InputError(f"{name} of the method must be {only}: it is for one holder of all records")
-        if not isinstance(own.term.cost, Free):
+        if not own.term.cost.free:
             raise InputError("the term was learnt from records, which costs something: take a public one")
         summed.check(self)
         if isinstance(own, AcceleratedDPADMM) and own.restart is None:  # as there: with noise momentum never restarts

@@ -63,7 +63,7 @@ class Privacy:
     @property
     def statement(self) -> str:
         """The guarantee, in one sentence."""
-        if any(isinstance(event, Unprotected) for event in self.events):
+        if not all(event.protected for event in self.events):
             return "not private: no noise was added to what the sites exchange"
         whose = " of the same site" if self.apart else ""
         guarantee = f"({rounded_up(self.epsilon):g}, {self.delta:g})-differentially private"

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 from uuid import uuid4
@@ -14,7 +13,7 @@ from uuid import uuid4
 from tacit.core.alike import distinct
 from tacit.errors import InputError, TacitError
 from tacit.privacy import filters
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, SharedGaussian, to_plain
+from tacit.privacy.events import Event, to_plain
 from tacit.privacy.ledger import About, Ledger
 
 
@@ -24,24 +23,18 @@ def worst(members: Sequence[Sequence[Event]]) -> list[Event]:
     A record belongs to one member, and one ledger counts for all records. (A filter may give a member's own events a
     larger number, because it counts other plans in another way; the proof needs only that what is charged dominates.)
 
+    >>> from tacit.privacy.events import Free, Gaussian
     >>> worst([[Gaussian(3.0), Free("a mean")], [Gaussian(2.0), Free("a mean")]])
     [Gaussian(multiplier=2.0)]
     """
-    paid = [[event for event in events if not isinstance(event, Free)] for events in distinct(members)]
+    paid = [[event for event in events if not event.free] for events in distinct(members)]
     return [event for at_once in zip_longest(*paid) for event in _worst({e for e in at_once if e is not None})]
 
 
 def _worst(events: set[Event]) -> list[Event]:
-    gaussian = [e for e in events if isinstance(e, Gaussian)]
-    if len(gaussian) == len(events):
-        return [Gaussian(min(e.multiplier for e in gaussian))]
-    shared = [e for e in events if isinstance(e, SharedGaussian)]
-    if len(shared) == len(events) and len({replace(e, multiplier=1.0) for e in shared}) == 1:
-        return [min(shared, key=lambda e: e.multiplier)]
-    objective = [e for e in events if isinstance(e, ObjectiveGaussian)]
-    if len(objective) == len(events):
-        return [ObjectiveGaussian(min(e.multiplier for e in objective), max(e.curvature for e in objective))]
-    return sorted(events, key=repr)  # all of them: no member spends as much
+    kinds: set[Any] = {type(event) for event in events}
+    found: Event | None = kinds.pop().dominating(events) if len(kinds) == 1 else None
+    return sorted(events, key=repr) if found is None else [found]  # all of them: no member spends as much
 
 
 @contextmanager

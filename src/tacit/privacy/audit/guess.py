@@ -37,7 +37,7 @@ from tacit.privacy.audit.bounds import (
     epsilon_lower_bound,
     mu_lower_bound,
 )
-from tacit.privacy.closed_forms import gaussian_epsilon
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 
 Transcripts = Callable[[int, int], np.ndarray]  # which data set, 0 or 1, and which batch -> (runs, numbers)
 Progress = Callable[[int, int], None]  # batches done, batches in all
