@@ -111,9 +111,9 @@ def test_a_sampled_run_costs_its_claim():
 
 
 def test_a_sample_that_is_reused_tells_too_little():
-    """At a rate of 1/20 a record joins all of 32 rounds or none: 19 of 20 runs say nothing at all."""
-    case = sampled_case("dp-admm", 2.0, 1e-5, rate=0.05)
-    shipped, reused = (audit_run(case, samples=1500, source=source) for source in (SecureNoise, ReusedSample))
+    """At a rate of 1/10 a record joins all of 16 rounds or none: 9 of 10 runs say nothing at all."""
+    case = sampled_case("dp-admm", 4.0, 1e-5, rate=0.1, rounds=16)
+    shipped, reused = (audit_run(case, samples=1000, source=source) for source in (SecureNoise, ReusedSample))
     assert not shipped.failed
     assert shipped.gaussian is None
     assert reused.short
