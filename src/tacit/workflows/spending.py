@@ -73,7 +73,7 @@ def require_as_planned(found: Sequence[Counter[Event]], planned: Sequence[Counte
 
     def same(one: Event, other: Event) -> bool:
         a, b = to_plain(one), to_plain(other)
-        room = 1e-6 if isinstance(one, SharedGaussian) else 1e-12  # above: with more noise it costs less
+        room = 1e-6 if one.shared else 1e-12  # above: with more noise it costs less
         return a.keys() == b.keys() and all(
             -1e-12 * b[k] <= v - b[k] <= room * b[k] if isinstance(v, float) else v == b[k] for k, v in a.items()
         )
