@@ -282,6 +282,7 @@ def test_a_report_with_values_of_another_kind_is_refused_on_lines_of_their_own(p
 
 def test_each_field_of_a_certificate_that_is_forged_is_named(private):
     document = private.certificate()
+    assert len(list(leaves(document))) > 100
     for path in leaves(document):
         if path[:1] == ("reports",) and len(path) > 2:
             continue  # reports are signed: the tests above and below
@@ -295,6 +296,7 @@ def test_each_field_of_a_certificate_that_is_forged_is_named(private):
 
 def test_a_report_that_was_changed_after_it_was_signed(private):
     document = private.certificate()
+    assert len(list(leaves(document["reports"][0]["report"]))) > 50
     for path in leaves(document["reports"][0]["report"]):
         whole = ("reports", 0, "report", *path)
         faults = examined(changed(document, whole, forged)).faults
@@ -533,6 +535,7 @@ def test_noise_that_can_be_drawn_again_is_told(tmp_path):
 
 def test_each_field_of_a_model_file_that_is_forged_is_named(private):
     document, model = private.certificate(), private.model("alder")
+    assert len(list(leaves(model))) > 20
     for path in leaves(model):
         faults = examined(document, changed(model, path, forged)).faults
         assert faults, path
