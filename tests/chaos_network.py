@@ -380,14 +380,14 @@ class Run:
             return
         chosen = random.Random(f"{self.chance}/{agent.name}/{agent.number}/copy").choice(older)
         agent.newest, agent.old = self.copy(agent), what
+        assert agent.newest is not None
         agent.left = self._lines(agent)
         if what != "ledger":
             chosen.put_store(agent, self.federation.run)
         if what != "store":
             chosen.put_ledger(agent, books=what == "both" or chosen.archived)
         self.counts[f"rollbacks: {what}"] += 1
-        agent.tick = min(agent.tick, chosen.tick) if what != "ledger" else agent.tick
-        agent.from_tick = agent.tick
+        agent.tick = agent.from_tick = agent.newest.tick if what == "ledger" else chosen.tick
 
     def _renew(self, agent: Agent) -> None:
         """What the operator does: puts the newest files back, if there are any."""
@@ -599,8 +599,9 @@ def frozen(agent: Agent) -> Iterator[None]:
     """An agent that does nothing meanwhile, so that its files can be copied as of one moment."""
     send(agent.process, signal.SIGSTOP)
     stat = Path(f"/proc/{agent.process.pid}/stat")
-    while code(agent.process) is None and stat.read_text().rpartition(") ")[2][0] not in "TZ":
-        time.sleep(0.001)
+    with suppress(OSError):  # it has just ended
+        while stat.read_text().rpartition(") ")[2][0] not in "TZ":
+            time.sleep(0.001)
     yield
     if agent.cause != "stopped":
         send(agent.process, signal.SIGCONT)
