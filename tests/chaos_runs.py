@@ -66,6 +66,7 @@ from ports import free_ports
 from tacit.agent.federation import ROWS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.wire_pb2 import Greeting, Question, Standing
+from tacit.core.schedule import role
 from tacit.errors import TacitError
 
 SHAPES = (
@@ -99,10 +100,21 @@ class Episode:
         near = self.run.federation.graph.neighbours(self.victim).tolist()
         silent = near if plant == "a mark ignored" else []
         if not plant and self.rng.random() < 0.5:
-            silent = self.rng.sample(near, len(near) - bool(self.ending))  # one honest neighbour sees what files cannot
+            # What the files cannot show, one honest neighbour sees: of two processes any one; of a member that is put
+            # back as a whole, one that hears it. (Where a token goes round, only the next member does.)
+            sees = {"": [], "clone": near, "rollback": self._listeners()}[self.ending]
+            honest = self.rng.sample(sees, min(1, len(sees)))
+            silent = [j for j in near if j not in honest]
         for j in silent:
             self.run.members[j].silent = True
         self.run.counts["silent neighbours"] += len(silent)
+
+    def _listeners(self) -> list[int]:
+        """Who hears the victim."""
+        federation = self.run.federation
+        schedule = federation.setting.algorithm.schedule(federation.graph)
+        turns = (role(schedule.turn(t), self.victim) for t in range(federation.rounds))
+        return sorted({j for turn in turns for j in turn.heard_by})
 
     def play(self, over: Callable[[], bool]) -> None:
         """Disturbs the run until it has had its kills, it is finished, or `over` says so; then lets it finish, or ends
