@@ -282,6 +282,12 @@ class Relay(Intermediary):
     async def _held(self, held):
         self._flowing.clear() if held else self._flowing.set()
 
+    def lead(self, hidden):
+        """Another agent is reached from now on."""
+        self._hidden = hidden.split(":")
+        self.cut()
+        self.reconnect()
+
     def cut(self):
         self._run(self._broken())
 

@@ -1,7 +1,7 @@
 """One life of an agent that `chaos_runs.py` disturbs: the command `tacit agent run`, with a witness and faults inside.
 
-The witness writes down every answer before it leaves. `Where` is a byte that the driver can read after the agent was
-killed: the last point of its way that it passed. Not a test.
+The witness writes down every answer before it leaves, without what is added to it then. `Where` is a byte that the
+driver can read after the agent was killed: the last point of its way that it passed. Not a test.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,8 @@ PLANTS = {
     "draws again": "what was said before a restart gets other noise afterwards",
     "pays twice": "a restart is charged once more",
     "blind": "the digest of the state is not compared",
+    "a mark ignored": "a store that the ledger's marks contradict is used, and a tick may be marked twice",
+    "an incarnation ignored": "processes of neighbours, and what they have signed, are not compared",
 }
 
 
@@ -59,6 +63,8 @@ class Life:
     full: tuple[float, int] | None = None  # after so many seconds files may grow by so many bytes
     clock: tuple[float, float, float] | None = None  # days that it is off; after so many seconds, so many days
     lies: bool = False  # says numbers of its choice, the same in every life
+    silent: bool = False  # keeps to itself all that it knows of others, and answers every copy of them
+    routes: Mapping[str, str] = field(default_factory=dict)  # where it reaches neighbours, if not at their addresses
     plant: str = ""  # a bug, to see that it is found
 
 
@@ -101,6 +107,9 @@ def _watched(way: Way, sent: Path) -> None:
     from tacit.agent import journal
     from tacit.agent.loop import AgentLoop
     from tacit.agent.store import Store
+    from tacit.agent.transport import Server
+    from tacit.agent.wire import bare
+    from tacit.agent.wire_pb2 import Message
     from tacit.privacy.ledger import Ledger
 
     _around(AgentLoop, "__init__", after=lambda *_: way.at("checked"))
@@ -124,17 +133,24 @@ def _watched(way: Way, sent: Path) -> None:
             return getattr(os, name)
 
     journal.os = Head()  # type: ignore[assignment]
-    witness, find = os.open(sent, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), AgentLoop.find
+    witness = os.open(sent, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    find, ask, asked = AgentLoop.find, Server._ask, ContextVar[Any]("asked")
 
-    def witnessed(self: Any, question: Any) -> bytes | None:
-        answer = find(self, question)
-        if answer is not None:
-            line = f"{question.tick} {question.phase} {question.sender} {hashlib.sha256(answer).hexdigest()}\n"
+    def found(self: Any, question: Any) -> bytes | None:
+        asked.set(question)
+        return find(self, question)
+
+    async def witnessed(self: Any, stream: Any, context: Any) -> bytes:
+        answer = await ask(self, stream, context)
+        message = Message.FromString(answer)
+        if message.run:  # otherwise it tells a process that it gets no answers, and is no release
+            question, digest = asked.get(), hashlib.sha256(bare(message)).hexdigest()
+            line = f"{question.tick} {question.phase} {question.sender} {digest}\n"
             os.write(witness, line.encode())  # one write: a process that is killed leaves a line or none
             way.at("answering")
         return answer
 
-    AgentLoop.find = witnessed  # type: ignore[method-assign]
+    AgentLoop.find, Server._ask = found, witnessed  # type: ignore[method-assign]
 
 
 def _around(owner: Any, name: str, before: Any = None, after: Any = None) -> None:
@@ -156,6 +172,7 @@ def _disturbed(life: Life) -> None:
     import tacit.cli.agent as command
     from tacit.agent.delivery import Rows
     from tacit.agent.store import Store
+    from tacit.agent.transport import Peer
 
     if life.seed is not None:
         command.SecureNoise = lambda: tacit.SeededNoise(life.seed)  # type: ignore
@@ -176,6 +193,36 @@ def _disturbed(life: Life) -> None:
             return message(self, tick, release._replace(value=value))
 
         Rows.message = lie  # type: ignore[method-assign]
+    if life.silent:
+        _silenced()
+    if life.routes:
+
+        def rerouted(peer: Any, *_: Any) -> None:
+            peer._address = life.routes.get(peer.name, peer._address)
+
+        _around(Peer, "__init__", after=rerouted)
+
+
+def _silenced() -> None:
+    """Nobody learns from this agent what it has heard, which processes it has met, or what others have signed."""
+    from tacit.agent.incarnation import Incarnations
+    from tacit.agent.loop import AgentLoop
+    from tacit.agent.said import Statements
+
+    Incarnations.take = Statements.take = Statements.take_contradictions = _nothing  # type: ignore
+    greeting = AgentLoop.greeting
+
+    def quiet(self: Any, name: str) -> Any:
+        made = greeting(self, name)
+        made.heard = 0
+        made.ClearField("seen")
+        return made
+
+    AgentLoop.greeting = quiet  # type: ignore[method-assign]
+
+
+def _nothing(*_: Any) -> None:
+    """In place of a check."""
 
 
 def _later(seconds: float, what: Any) -> None:
@@ -227,10 +274,7 @@ def _planted(life: Life) -> None:
         def later(self: Any, *args: Any) -> None:
             while waiting:
                 commit(self, *waiting.pop())
-            if self._kept["release"]:  # the ledger asks for the first one
-                waiting.append(args)
-            else:
-                commit(self, *args)
+            waiting.append(args)
 
         def at_last(self: Any, *args: Any) -> None:
             while waiting:
@@ -240,7 +284,11 @@ def _planted(life: Life) -> None:
         def remembered(self: Any, tick: int) -> bytes | None:
             return waiting[0][2] if waiting and waiting[0][0] == tick else message(self, tick)
 
-        Store.commit, Store.finish, Store.message = later, at_last, remembered  # type: ignore[method-assign,assignment]
+        def digested(self: Any, tick: int) -> bytes:
+            return hashlib.sha256(remembered(self, tick) or b"").digest()
+
+        Store.commit, Store.finish = later, at_last  # type: ignore[method-assign]
+        Store.message, Store.digest = remembered, digested  # type: ignore[method-assign]
     elif life.plant == "draws again":
 
         def redrawn(self: Any, tick: int) -> bytes | None:
@@ -270,3 +318,19 @@ def _planted(life: Life) -> None:
             return slot, store._slot_path(path, slot).read_bytes()
 
         store._slot = unchecked
+    elif life.plant == "a mark ignored":
+        from tacit.agent.participant import Participant
+
+        Participant._check_memory = _nothing  # type: ignore[method-assign]
+        mark = Ledger.mark
+
+        def marked_again(self: Any, run: str, tick: int, *args: Any) -> None:
+            if tick not in self.marks(run, tick):
+                mark(self, run, tick, *args)
+
+        Ledger.mark = marked_again  # type: ignore[method-assign]
+    elif life.plant == "an incarnation ignored":
+        from tacit.agent.incarnation import Incarnations
+        from tacit.agent.said import Statements
+
+        Incarnations.take = Statements.take = _nothing  # type: ignore

@@ -7,13 +7,14 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,18 @@ METHODS = {
     "secret-shared": ("mr-admm", SUMS),
     "shared noise": ("shared-descent", TOTALS),
 }
+FAULTS = (  # what is done to agents, as it is counted
+    *("kills", "SIGTERM", "stops", "cuts", "held connections", "slow connections", "ended because the disk was full"),
+    *("refused because of the clock", "flips", "rollbacks: store", "rollbacks: ledger", "rollbacks: both", "clones"),
+)
 PEOPLE = 60  # records of a member
+OLD = re.compile(r"does not have ticks? \d|an old copy|old backup|second copy|two copies|has signed two versions")
+CONTRADICTED = re.compile(r"has signed two versions of what it said at tick \d+: the run is over")
 DAMAGED = re.compile(r"is damaged|is an old copy|cannot be used|is lost")
 DISK_FULL = re.compile(
     r"full|too large|disk I/O error|nothing was (sent|written)|cannot be|could not be", re.IGNORECASE
 )
+NOTICED = 60.0  # seconds in which the agents could run, until a copy or an old copy has ended
 NEVER = re.compile(r"Traceback|an error in the program|does not have that tick|is an old copy|is damaged|contradict")
 STALL = 150.0  # seconds without progress in which the agents could run
 TOLD = 15.0  # seconds to end after SIGTERM in which it could run: five, and ten for the disk of a busy machine
@@ -110,11 +118,47 @@ def prepared(folder: Path, kind: str, agents: int) -> Federation:
     return made
 
 
+@dataclass(frozen=True)
+class Copy:
+    """The files of a member as they were at one moment."""
+
+    folder: Path
+    tick: int  # the last one that was committed; -1 before
+    archived: bool  # whether the store comes back by `tacit agent backup` and `restore`, on a machine without a store
+
+    def put_store(self, agent: Agent, run: str) -> None:
+        """Puts the store back."""
+        kept, name = self.folder / agent.name, agent.store.name
+        for path in agent.store.parent.glob(f"{name}*"):
+            path.unlink()
+        if self.archived:
+            archive = self.folder / "backup"
+            if not archive.exists():
+                backup.write(kept / name, archive)
+            backup.restore(archive, agent.store, run, agent.name)
+        else:
+            for path in kept.glob(f"{name}*"):
+                shutil.copy(path, agent.store.parent)
+
+    def put_ledger(self, agent: Agent, books: bool) -> None:
+        """Puts the ledger back; and what the folder of the identity knows of it, if that is to be old, too."""
+        for path in agent.folder.glob(f"{agent.name}.ledger*"):
+            path.unlink()
+        for path in self.folder.glob(f"{agent.name}.ledger*"):
+            shutil.copy(path, agent.folder)
+        if books:
+            for path in agent.store.parent.glob("ledgers.db*"):
+                path.unlink()
+            for path in (self.folder / agent.name).glob("ledgers.db*"):
+                shutil.copy(path, agent.store.parent)
+
+
 @dataclass
 class Agent:
     """One member, over all its lives."""
 
     name: str
+    folder: Path  # all its files are here
     store: Path
     arguments: list[str]
     process: Any = None
@@ -126,6 +170,16 @@ class Agent:
     rots: bool = False  # a bit of its store will flip as soon as it is down
     last: str = ""  # at which point its next life ends
     flipped: tuple[str, int, int] | None = None  # file, byte and bit
+    silent: bool = False  # keeps to itself what it knows of others
+    routes: dict[str, str] = field(default_factory=dict)  # where it reaches neighbours, if not at their addresses
+    copies: list[Copy] = field(default_factory=list)  # of its files, the oldest first
+    rolls: str = ""  # what will be put back from a copy as soon as it is down: "store", "ledger" or "both"
+    old: str = ""  # what is an old copy now
+    newest: Copy | None = None  # what was there before,
+    left: list[str] = field(default_factory=list)  # and had been sent
+    from_tick: int = -1  # the last one that the old copy knows
+    copied: bool = False  # it has two processes, in two folders
+    over: bool = False  # ended with 78, for good
     ended: bool = False  # by itself, with 0
     done: bool = False  # it has been so once
 
@@ -141,6 +195,7 @@ class Run:
     liar: bool
     plant: str = ""
     chance: str = ""  # of what happens inside its lives; "": nothing
+    pace: float = 0.0  # seconds before a commit
     counts: Counter[str] = field(default_factory=Counter)
     points: Counter[str] = field(default_factory=Counter)  # where agents were killed
 
@@ -151,7 +206,9 @@ class Run:
             words = {"federation": "federation.toml", "identity": name, "data": f"{name}.csv"}
             words |= {"ledger": f"{name}.ledger", "out": f"{name}.json"}
             options = [word for key, value in words.items() for word in (f"--{key}", value)]
-            self.members.append(Agent(name, self.folder / name / store_name(self.federation), options))
+            store = self.folder / name / store_name(self.federation)
+            self.members.append(Agent(name, self.folder, store, options))
+        self.clones: list[Agent] = []
         self.due: list[tuple[float, Callable[[], None]]] = []  # when, and what
         self._moved, self._looked, self._again, self._lost = time.monotonic(), 0.0, 0.0, 0.0
         self._before: tuple[Any, ...] = ()
@@ -160,15 +217,15 @@ class Run:
 
     def start(self, agent: Agent, calm: bool = False) -> None:
         agent.number += 1
-        (self.folder / f"{agent.name}.where").write_bytes(b"\0")
+        (agent.folder / f"{agent.name}.where").write_bytes(b"\0")
         liar = self.liar and agent is self.members[0]
-        inside = {} if calm or agent.flipped or not self.chance else self._inside(agent)
+        inside = {} if calm or agent.flipped or agent.old or not self.chance else self._inside(agent)
         if agent.last:
             inside, agent.last = {"dies": (agent.last, 0)}, ""
-        pace = 0.03 if self.chance else 0.0
-        agent.life = Life(agent.number, agent.store, self.seed, pace, lies=liar, plant=self.plant, **inside)
+        inside |= {"pace": self.pace, "lies": liar, "plant": self.plant, "silent": agent.silent, "routes": agent.routes}
+        agent.life = Life(agent.number, agent.store, self.seed, **inside)
         agent.cause, agent.ended = "", False
-        arguments = (self.folder, agent.name, agent.life, agent.arguments)
+        arguments = (agent.folder, agent.name, agent.life, agent.arguments)
         agent.process = PROCESSES.Process(target=live, args=arguments, daemon=True)
         with _CHILDREN:
             agent.process.start()
@@ -197,8 +254,8 @@ class Run:
             for each in [each for each in self.due if each[0] <= now]:
                 self.due.remove(each)
                 each[1]()
-            for agent in self.members:
-                if agent.ended:
+            for agent in (*self.members, *self.clones):
+                if agent.ended or agent.over:
                     continue
                 if code(agent.process) is not None:
                     self._supervise(agent, calm)
@@ -218,14 +275,21 @@ class Run:
         """What a supervisor does when an agent has ended; refuses an end that nothing explains."""
         ended, life, text, where = code(agent.process), agent.life, self.log(agent), self.where(agent)
         assert life is not None
-        explained, sound = False, agent.flipped is None
+        explained, sound = False, agent.flipped is None and not agent.old and not agent.copied
         if ended == -signal.SIGKILL:
             explained = agent.cause == "killed" or life.dies is not None
             self.counts["kills"] += 1
             self.counts["kills at a chosen point"] += agent.cause != "killed"
             self.points[where] += 1
+        elif (agent.old or agent.copied) and ended in (2, 78) and OLD.search(text):
+            explained = where == "loading" or agent.old not in ("store", "ledger")
+            self.counts[f"refused: {agent.old or 'copy'}"] += 1
+            self._renew(agent)
+        elif ended == 78 and self.clones and CONTRADICTED.search(text):
+            explained = agent.over = True
+            self.counts["ended because another member contradicted itself"] += 1
         elif ended == 0:
-            explained = agent.ended = agent.done = True
+            explained = agent.ended = agent.done = not (agent.old or agent.copied)
         elif agent.cause == "told" and (ended == 75 or (ended == -signal.SIGTERM and where == "loading")):
             explained = True
             self.counts["ended after SIGTERM"] += 1
@@ -246,10 +310,12 @@ class Run:
             raise Violation(f"{agent.name} ended with {ended} at {where!r}:\n{text[-3000:]}\n{life}")
         if found := NEVER.search(text if sound else ""):
             raise Violation(f"{agent.name} says {found[0]!r}:\n{text[-3000:]}")
-        if agent.rots and not agent.ended:
+        if agent.rots and not (agent.ended or agent.over or agent.old):
             self._rot(agent)
         agent.rots = False
-        if not agent.ended:
+        if agent.rolls and not (agent.ended or agent.over or agent.flipped):
+            self._roll_back(agent)
+        if not (agent.ended or agent.over):
             self.start(agent, calm)
 
     def _rot(self, agent: Agent) -> None:
@@ -283,8 +349,72 @@ class Run:
             self.counts["flips of the head that forbid a backup"] += 1
         agent.flipped = None
 
+    # Memory that is put back, or doubled
+
+    def copy(self, agent: Agent) -> Copy | None:
+        """Keeps a copy of all files of a member, as of now; None if it has not spoken yet."""
+        place = self.folder / "copies" / f"{agent.name}.{len(agent.copies)}"
+        with frozen(agent):
+            shutil.copytree(agent.folder / agent.name, place / agent.name)
+            for path in agent.folder.glob(f"{agent.name}.ledger*"):
+                shutil.copy(path, place)
+        for path in place.rglob("*-shm"):  # of the processes that have a file open: of no use to others
+            path.unlink()
+        try:
+            tick = status(place / agent.name / agent.store.name).tick
+        except TacitError:
+            tick = -1
+        made = Copy(place, tick, len(agent.copies) % 2 == 1)
+        agent.copies.append(made)
+        return made if tick >= 0 else None
+
+    def _roll_back(self, agent: Agent) -> None:
+        """Puts an old copy of the store, of the ledger or of both in the place of the newest files."""
+        what, agent.rolls = agent.rolls, ""
+        with ledger_of(agent) as ledger:
+            marks = ledger.marks(self.federation.run)
+        # A commit notes the ledger before its own mark: one tick less is nothing that the ledger has to know.
+        least = 1 if what == "store" else 2
+        older = [each for each in agent.copies if each.tick >= 0 and sum(t > each.tick for t in marks) >= least]
+        if agent.old or not older:
+            return
+        chosen = random.Random(f"{self.chance}/{agent.name}/{agent.number}/copy").choice(older)
+        agent.newest, agent.old = self.copy(agent), what
+        assert agent.newest is not None
+        agent.left = self._lines(agent)
+        if what != "ledger":
+            chosen.put_store(agent, self.federation.run)
+        if what != "store":
+            chosen.put_ledger(agent, books=what == "both" or chosen.archived)
+        self.counts[f"rollbacks: {what}"] += 1
+        agent.tick = agent.from_tick = agent.newest.tick if what == "ledger" else chosen.tick
+
+    def _renew(self, agent: Agent) -> None:
+        """What the operator does: puts the newest files back, if there are any."""
+        if agent.old not in ("store", "ledger"):
+            agent.over = True
+            return
+        assert agent.newest is not None
+        newest = replace(agent.newest, archived=False)
+        newest.put_store(agent, self.federation.run)
+        newest.put_ledger(agent, books=True)
+        agent.old, agent.newest = "", None
+
+    def clone(self, agent: Agent, made: Copy, listen: str) -> Agent:
+        """A second process of a member, in a copy of its folder."""
+        place = self.folder / "clone"
+        shutil.copytree(made.folder, place)
+        for name in (f"{agent.name}.csv", "federation.toml"):
+            shutil.copy(self.folder / name, place)
+        store = place / agent.name / agent.store.name
+        twin = Agent(agent.name, place, store, [*agent.arguments, "--listen", listen], copied=True)
+        agent.copied = True
+        self.clones.append(twin)
+        self.start(twin, calm=True)
+        return twin
+
     def _look(self, calm: bool) -> None:
-        """Refuses agents that do not get on."""
+        """Refuses agents that do not get on, and those that get on with what they should not."""
         now = time.monotonic()
         if now < self._looked + 0.5:
             return
@@ -294,8 +424,10 @@ class Run:
                 agent.tick = status(agent.store).tick
             except TacitError:  # not made yet; or a bit was flipped
                 continue
+            gone_on = agent.old and agent.tick > agent.from_tick
+            require(not gone_on, f"{agent.name} goes on with an old copy: {agent.old}")
         state = (*(agent.tick for agent in self.members), *(agent.done for agent in self.members))
-        running = [agent.process.pid for agent in self.members if not agent.ended]
+        running = [agent.process.pid for agent in self.members if not (agent.ended or agent.over)]
         if state != self._before or not calm:
             self._before, self._moved, self._lost = state, now, waited(running)
             return
@@ -311,11 +443,11 @@ class Run:
 
     def where(self, agent: Agent) -> str:
         """The last point that the agent passed in its present or last life."""
-        return POINTS[(self.folder / f"{agent.name}.where").read_bytes()[0]]
+        return POINTS[(agent.folder / f"{agent.name}.where").read_bytes()[0]]
 
     def log(self, agent: Agent) -> str:
         """Of its present or last life."""
-        path = self.folder / f"{agent.name}.{agent.number}.log"
+        path = agent.folder / f"{agent.name}.{agent.number}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def finish(self, over: Callable[[], bool] = lambda: False) -> None:
@@ -323,8 +455,23 @@ class Run:
         while not (all(agent.ended for agent in self.members) or over()):
             self.step(0.1, calm=True)
 
+    def forgotten(self, agents: Iterable[Agent]) -> None:
+        """Until all of these, which are copies or have old files, have noticed it and have ended for good."""
+        agents, began, lost = list(agents), time.monotonic(), 0.0
+        while live := [agent for agent in agents if not agent.over]:
+            self.step(0.1, calm=True)
+            lost = max(lost, waited(agent.process.pid for agent in live))
+            if time.monotonic() < began + NOTICED + lost:
+                continue
+            waits = [agent for agent in live if agent.old and "does not have that tick" in self.log(agent)]
+            texts = "\n".join(f"{agent.folder.name}: {self.log(agent)[-1500:]}" for agent in live)
+            names = ", ".join(agent.name for agent in live)
+            require(waits == live, f"{names} has not noticed for {NOTICED:g} s that it is a copy:\n{texts}")
+            self.counts["held up"] += len(waits)
+            return
+
     def stop(self) -> None:
-        for agent in self.members:
+        for agent in (*self.members, *self.clones):
             if agent.process is not None:
                 killed(agent.process)
 
@@ -354,32 +501,90 @@ class Run:
             require(check(agent.store) is not None, f"{who} has no store")  # every digest
             releases = self.releases(agent)
             self._check_sent(agent, {tick: raw for tick, raw, _ in releases})
-            path = self.folder / f"{who}.ledger"
-            with Ledger(path, cost=filters.epsilon) as ledger:
+            with ledger_of(agent) as ledger:
                 ledger.verify()
-                paid = [((entry.run, entry.tick), entry.body) for entry in ledger.entries() if entry.kind == "reserve"]
-                stored = [(entry.tick, entry.body) for entry in ledger.entries() if entry.kind == "payload"]
-            planned = list(plan_of(self.federation, i).items())
-            require(paid == planned, f"the ledger of {who} is not as planned: {len(paid)} rows, not {len(planned)}")
-            said = [(tick, raw) for tick, raw, _ in releases]
-            require(stored == said, f"the ledger of {who} does not have what has left")
+                marks = [(entry.tick, entry.body) for entry in ledger.entries() if entry.kind == "mark"]
+            self._check_paid(i, agent.folder)
+            said = [(tick, sha256(raw).digest()) for tick, raw, _ in releases]
+            require(marks == said, f"the ledger of {who} does not have what has left")
             report.verified(self.folder / f"{who}.report.json", self.federation)
         signed = [json.loads((self.folder / f"{agent.name}.report.json").read_text()) for agent in self.members]
         model = json.loads((self.folder / f"{self.members[-1].name}.json").read_text())
         with ExitStack() as stack:
-            paths = {agent.name: self.folder / f"{agent.name}.ledger" for agent in self.members}
-            books = {name: stack.enter_context(Ledger(path, cost=filters.epsilon)) for name, path in paths.items()}
+            books = {agent.name: stack.enter_context(ledger_of(agent)) for agent in self.members}
             faults = examined(collected(self.federation, signed), model, books).faults
         # Seeded noise is not private, and the reports say so.
         faults = [each for each in faults if self.seed is None or not each.where.endswith(".private")]
         require(not faults, f"the certificate does not hold: {'; '.join(map(str, faults))}")
 
+    def check_left(self) -> None:
+        """What must hold when a run is over because a member was copied or put back as a whole: no tick has left in two
+        versions over all copies of a member, and no ledger says less than what has left from it."""
+        for i, agent in enumerate(self.members):
+            copies = [agent, *(each for each in self.clones if each.name == agent.name)]
+            lines = [line for each in copies for line in self._lines(each)]
+            versions = self._versions(lines)
+            twice = sorted({int(key[0]) for key, digests in versions.items() if len(digests) > 1})
+            self.counts["ticks that left in two versions"] += len(twice)
+            require(len(twice) <= len(copies) - 1, f"{agent.name} has sent two versions of {twice}")
+            self.counts["answers"] += sum(map(len, versions.values()))
+            for each in copies:
+                since = self._lines(each)
+                if each.old == "both":
+                    assert each.newest is not None
+                    self._check_marked(i, each.newest.folder, each.left)
+                    since = since[len(each.left) :]
+                self._check_marked(i, each.folder, since)
+                if check(each.store) is not None and not each.old:
+                    self._check_committed(each)
+
+    def _check_paid(self, i: int, folder: Path) -> None:
+        who = self.members[i].name
+        with Ledger(folder / f"{who}.ledger", cost=filters.epsilon) as ledger:
+            paid = [((entry.run, entry.tick), entry.body) for entry in ledger.entries() if entry.kind == "reserve"]
+        planned = list(plan_of(self.federation, i).items())
+        require(paid == planned, f"the ledger of {who} is not as planned: {len(paid)} rows, not {len(planned)}")
+
+    def _check_marked(self, i: int, folder: Path, lines: list[str]) -> None:
+        """A ledger has what was planned, once, and a mark for each of these answers."""
+        who = self.members[i].name
+        with Ledger(folder / f"{who}.ledger", cost=filters.epsilon) as ledger:
+            ledger.verify()
+            marks = ledger.marks(self.federation.run)
+        if not lines and not marks:
+            return  # it may not have paid yet
+        self._check_paid(i, folder)
+        for line in lines:
+            tick, _, _, digest = line.split()
+            there = int(tick) in marks
+            if self.federation.exchange == ROWS:
+                there = there and marks[int(tick)].hex() == digest
+            require(there, f"the ledger of {who} in {folder.name} has no mark of what has left at tick {tick}")
+
+    def _check_committed(self, agent: Agent) -> None:
+        """All that the ledger has marked is in the store; and at most one tick more, whose agent was stopped before."""
+        with ledger_of(agent) as ledger:
+            marks = ledger.marks(self.federation.run)
+        said = {tick: sha256(raw).digest() for tick, raw, _ in self.releases(agent)}
+        more = {tick for tick in said if tick not in marks}
+        held = marks == {tick: said.get(tick) for tick in marks} and more <= {max(said, default=-1)}
+        require(held, f"the ledger of {agent.name} and its store have different messages")
+
+    def _lines(self, agent: Agent) -> list[str]:
+        """What the witness saw: tick, phase, listener and hash."""
+        path = agent.folder / f"{agent.name}.sent"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def _versions(self, lines: Iterable[str]) -> dict[tuple[str, ...], set[str]]:
+        found: dict[tuple[str, ...], set[str]] = {}
+        for line in lines:
+            tick, phase, listener, digest = line.split()
+            key = (tick,) if self.federation.exchange == ROWS else (tick, phase, listener)
+            found.setdefault(key, set()).add(digest)
+        return found
+
     def _check_sent(self, agent: Agent, stored: dict[int, bytes]) -> None:
-        versions: dict[tuple[str, ...], set[str]] = {}
-        for line in (self.folder / f"{agent.name}.sent").read_text().splitlines():
-            tick, phase, sender, digest = line.split()
-            key = (tick,) if self.federation.exchange == ROWS else (tick, phase, sender)
-            versions.setdefault(key, set()).add(digest)
+        versions = self._versions(self._lines(agent))
         twice = [key for key, digests in versions.items() if len(digests) > 1]
         require(not twice, f"{agent.name} has sent two versions of {twice}")
         if self.federation.exchange == ROWS:
@@ -387,6 +592,23 @@ class Run:
                 there = int(tick) in stored and sha256(stored[int(tick)]).hexdigest()
                 require({there} == digests, f"{agent.name} has sent at tick {tick} what its store does not have")
         self.counts["answers"] += sum(map(len, versions.values()))
+
+
+@contextmanager
+def frozen(agent: Agent) -> Iterator[None]:
+    """An agent that does nothing meanwhile, so that its files can be copied as of one moment."""
+    send(agent.process, signal.SIGSTOP)
+    stat = Path(f"/proc/{agent.process.pid}/stat")
+    with suppress(OSError):  # it has just ended
+        while stat.read_text().rpartition(") ")[2][0] not in "TZ":
+            time.sleep(0.001)
+    yield
+    if agent.cause != "stopped":
+        send(agent.process, signal.SIGCONT)
+
+
+def ledger_of(agent: Agent) -> Ledger:
+    return Ledger(agent.folder / f"{agent.name}.ledger", cost=filters.epsilon)
 
 
 def flip(store: Path, part: str, at: int, bit: int) -> None:

@@ -3,14 +3,18 @@
     python tests/mutated_messages.py [--messages 100000] [--seed 0]
 
 Three organisations run `tacit agent run`, each in a process of its own; a fourth, everybody's neighbour, is hostile. It
-greets, asks and leaves with messages that are valid, or damaged, or well-formed lies; and it answers so when it is
-asked. Now and then it says what an honest member would say, so that the run goes on, from the first greeting to
-the last tick. Its last answer at every tick is a row, maybe of 1e300. Exits with 1 unless
+greets, asks and leaves with messages that are valid, or damaged, or well-formed lies, also about processes and about
+what members have signed; and it answers so when it is asked. Now and then it says what an honest member would say, so
+that the run goes on, from the first greeting to the last tick. Its last answer at every tick is a row, maybe of 1e300,
+the same for all. Exits with 1 unless
 
 - every honest agent ends by itself, with exit code 0, a model of finite numbers, and a report that can be verified,
 - every ledger has what was planned, each entry once, and nothing else,
 - no agent's resident memory grows by 10% or more, from 5% of the messages (500 at least) and the first step on,
 - no log has two lines of one kind (a line without what the enemy chose in it), nor a traceback.
+
+Then once more, in a run that needs all members: the enemy signs two rows at one tick, and tells one neighbour another
+than the others. Every honest agent must end with 78, name the enemy, and have paid what was planned, once.
 """
 
 from __future__ import annotations
@@ -36,12 +40,26 @@ import numpy as np
 from agent_worker import PROCESSES
 from hostile import NAMES, Hostile, Identities, Refused, charged, new_ledger, plan_of
 from patience import all_ended
+from speaking import Speaker
 
 from tacit.agent import report
 from tacit.agent.absence import _signed
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import packed, packed_row
-from tacit.agent.wire_pb2 import Absence, Greeting, Key, Met, Nothing, Question
+from tacit.agent.wire_pb2 import (
+    Absence,
+    Contradiction,
+    Greeting,
+    Incarnation,
+    Key,
+    Message,
+    Met,
+    Nothing,
+    Question,
+    Said,
+    Standing,
+    Twin,
+)
 
 HONEST, ENEMY = NAMES[:3], NAMES[3]
 ROWS = 300
@@ -165,6 +183,7 @@ class Enemy:
         self._rng = random.Random(seed)
         self._identity = identities[ENEMY]
         self._me = Hostile(federation, self._identity, self._answer)
+        self._rows: dict[int, np.ndarray] = {}  # what it says in the end, by ticks
         self.sent: Counter[str] = Counter()  # by kind
         self.got: Counter[str] = Counter()  # what became of what it sent
         self._answered: Counter[Any] = Counter()  # nonsense that an agent has got to a question
@@ -172,6 +191,9 @@ class Enemy:
         self._most = largest_question(federation)
         self._seen: list[bytes] = []  # honest greetings, to be replayed
         self._ticks = dict.fromkeys(HONEST, 0)  # how far each has asked
+        self.contradicts: tuple[int, str] | None = None  # a tick, and who hears another row there than the others
+        self._other = Speaker(federation, self._identity)
+        self._other.own = self._me.speaker.own  # the same process
         # The share of messages after which memory must stay: the enemy has answered at the first tick by then.
         self.warm = max(WARM, 500 / messages, MEET + (1 - MEET) / federation.rounds + 0.01)
 
@@ -264,13 +286,13 @@ class Enemy:
         return kind, raw
 
     def _question(self) -> Question:
-        return Question(
-            run=self._me.run, sender=self._me.place, tick=self._rng.randrange(max(self._ticks.values()) + 1)
-        )
+        return self._me.speaker.question(tick=self._rng.randrange(max(self._ticks.values()) + 1))
 
     def _question_lie(self, q: Question) -> str:
         rng = self._rng
-        kind = rng.choice(["run", "sender", "tick", "phase", "shares", "future", "all"])
+        kind = rng.choice(["run", "sender", "tick", "phase", "shares", "future", "standing", "standing", "all"])
+        if kind in ("standing", "all"):
+            self._standing_lie(q.standing)
         if kind in ("run", "all"):
             q.run = rng.choice([b"", bytes(32), rng.randbytes(32), q.run[:-1], q.run + b"\0", b"x" * 1000])
         if kind in ("sender", "all"):
@@ -287,11 +309,11 @@ class Enemy:
 
     def _greeting(self) -> Greeting:
         met = [self._me.met()] if self.count > MEET * self._messages else []
-        return Greeting(name=ENEMY, parts=self.federation.parts, met=met)
+        return self._me.speaker.greeting(met=met)
 
     def _greeting_lie(self, g: Greeting) -> str:
         rng, names = self._rng, self.federation.names
-        about = "name parts without met heard keys statements statements signed replay padding"
+        about = "name parts without met heard keys statements statements signed replay padding standing standing words"
         kind = rng.choice(about.split())
         odd = ["", CONTROL, "x" * 300, "member 7", '"', "{}", "{0}", "%s", *names]
         if kind == "name":
@@ -320,10 +342,68 @@ class Enemy:
         elif kind == "replay" and self._seen:
             g.ParseFromString(rng.choice(self._seen))
             g.name = ENEMY
+            if rng.random() < 0.7:
+                g.standing.CopyFrom(self._me.speaker.standing())
+        elif kind == "standing":
+            self._standing_lie(g.standing)
+        elif kind == "words":
+            self._words(g)
         elif kind == "padding":  # as long as a greeting may be
             rest = self._most - len(g.SerializeToString()) - 10
             g.MergeFromString(varint(1000 << 3 | 2) + varint(rest) + bytes(rest))
         return f"lie about {kind}"
+
+    def _standing_lie(self, standing: Standing) -> None:
+        """About processes. What it could sign itself would only stop itself, and is left out."""
+        rng = self._rng
+        kind = rng.choice(["none", "own", "own", "known", "twins", "another's"])
+        if kind == "none":
+            standing.Clear()
+        elif kind == "own":
+            own = standing.own
+            field = rng.choice(["member", "number", "nonce", "signature"])
+            sizes = {"nonce": [0, 15, 16, 17, 300], "signature": [0, 70, 72, 73, 300]}
+            if field in sizes:
+                setattr(own, field, rng.randbytes(rng.choice(sizes[field])))
+            else:
+                setattr(own, field, rng.choice([0, 2, 3, 99, 2**31, 2**32 - 1, rng.getrandbits(32)]))
+        elif kind == "known":
+            standing.known.extend(self._process() for _ in range(rng.choice([1, 2, 3, 30])))
+        elif kind == "twins":
+            for _ in range(rng.choice([1, 2, 3, 20])):
+                twin = Twin(
+                    older=self._process(), newer=self._process(), signature=rng.randbytes(rng.choice([0, 70, 73]))
+                )
+                standing.twins.append(twin)
+        elif self._seen:  # as it was shown to this member, of which it is true
+            standing.CopyFrom(Greeting.FromString(rng.choice(self._seen)).standing)
+
+    def _process(self) -> Incarnation:
+        """One that the enemy has seen, or one that nobody has signed."""
+        rng = self._rng
+        if self._seen and rng.random() < 0.5:
+            return Greeting.FromString(rng.choice(self._seen)).standing.own
+        made = Incarnation(member=rng.choice([0, 1, 2, 3, 4, 2**32 - 1]), number=rng.choice([0, 1, 2, 2**31]))
+        made.nonce, made.signature = rng.randbytes(rng.choice([0, 16, 17])), rng.randbytes(rng.choice([0, 70, 71, 73]))
+        return made
+
+    def _words(self, message: Greeting | Message) -> None:
+        """Words of others, and contradictions, that nobody has signed; or that were signed, and are passed on."""
+        rng = self._rng
+        seen = [said for raw in self._seen[-5:] for said in Greeting.FromString(raw).said]
+        for _ in range(rng.choice([1, 2, 18, 40])):
+            message.said.append(rng.choice(seen) if seen and rng.random() < 0.3 else self._said())
+        for _ in range(rng.choice([0, 0, 1, 5])):
+            one, other = self._said(), self._said()
+            if rng.random() < 0.7:
+                other.member, other.tick = one.member, one.tick
+            message.contradictions.append(Contradiction(one=one, other=other))
+
+    def _said(self) -> Said:
+        rng = self._rng
+        made = Said(member=rng.choice([0, 1, 2, 3, 4, 99, 2**32 - 1]), tick=rng.choice([0, 1, 7, 2**32 - 1]))
+        made.digest, made.signature = rng.randbytes(rng.choice([0, 32, 32, 33])), rng.randbytes(rng.choice([0, 70, 73]))
+        return made
 
     def _statement(self, signed: bool, absent: int | None = None) -> Absence:
         rng = self._rng
@@ -354,7 +434,7 @@ class Enemy:
             tick = Question.FromString(raw).tick
             self._ticks[caller] = tick
             due = MEET + (1 - MEET) * (tick + 1) / self.federation.rounds
-            true = packed_row(self.federation.run, self._me.place, tick, self._row())
+            true = self._true(caller, tick)
         else:
             tick, due = -1, MEET
             true = self._greeting().SerializeToString()
@@ -363,7 +443,7 @@ class Enemy:
             early = self.count < due * self._messages
             if self._answered[caller, tick] < (3 if tick >= 0 else 6) and rng.random() < 0.5:
                 self._answered[caller, tick] += 1
-                return self._nonsense(method, tick, true)
+                return self._nonsense(method, caller, tick, true)
             if not early:
                 break
             if method == "Greet" and rng.random() < 0.05:
@@ -372,11 +452,18 @@ class Enemy:
         self.sent[f"answer to {method}: valid"] += 1
         return true
 
+    def _true(self, caller: str, tick: int) -> bytes:
+        """What it says in the end, signed."""
+        row, speaker = self._rows.setdefault(tick, self._row()), self._me.speaker
+        if self.contradicts is not None and caller == self.contradicts[1]:
+            row, speaker = row + (tick == self.contradicts[0]), self._other
+        return speaker.spoken(packed_row(self.federation.run, self._me.place, tick, row))
+
     def _row(self) -> np.ndarray:
         rng = self._rng
         return np.array([rng.choice(FAR) if rng.random() < 0.5 else rng.uniform(-2, 2) for _ in range(hostile.D)])
 
-    def _nonsense(self, method: str, tick: int, true: bytes) -> bytes:
+    def _nonsense(self, method: str, caller: str, tick: int, true: bytes) -> bytes:
         rng = self._rng
         lot = rng.random()
         if lot < 0.15:
@@ -392,6 +479,8 @@ class Enemy:
             kind = self._greeting_lie(lie)
             self.sent[f"answer to Greet: {kind}"] += 1
             return lie.SerializeToString()
+        if rng.random() < 0.4:
+            return self._added_lie(true)
         run, me, d = self.federation.run, self._me.place, hostile.D
         bad = self._row()
         bad[rng.randrange(d)] = rng.choice([np.nan, np.inf, -np.inf])
@@ -408,7 +497,22 @@ class Enemy:
             ]
         )
         self.sent[f"answer to Ask: {kind}"] += 1
-        return raw
+        kept = Message.FromString(true)
+        added = Message(standing=kept.standing, own=kept.own if rng.random() < 0.8 else self._said())
+        return raw + added.SerializeToString()
+
+    def _added_lie(self, true: bytes) -> bytes:
+        """The true row, and lies in what is added to it."""
+        rng, message = self._rng, Message.FromString(true)
+        kind = rng.choice(["standing", "own", "words"])
+        self.sent[f"answer to Ask: lie about {kind}"] += 1
+        if kind == "standing":
+            self._standing_lie(message.standing)
+        elif kind == "own":
+            message.own.CopyFrom(rng.choice([Said(), self._said()]))
+        else:
+            self._words(message)
+        return message.SerializeToString()
 
 
 # The honest agents
@@ -431,10 +535,10 @@ def kind_of_line(line: str) -> str:
 class Honest:
     """Three organisations that do as docs/deploy.md says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, go_on_after: float = 600.0) -> None:
         self.folder = folder
         self.identities = Identities(folder, NAMES)
-        made = hostile.agreed(self.identities, "mr-admm", epsilon=1.0, rows=ROWS, go_on_after=600.0)
+        made = hostile.agreed(self.identities, "mr-admm", epsilon=1.0, rows=ROWS, go_on_after=go_on_after)
         self.federation = hostile.elsewhere(made, "with an enemy")
         (folder / "fed.toml").write_text(self.federation.to_toml())
         rng = np.random.default_rng(0)
@@ -475,10 +579,10 @@ class Honest:
         """How many warnings there are of each kind."""
         return Counter(map(kind_of_line, re.findall(r" tacit: warning: (.*)", self.log(name))))
 
-    def complaints(self, name: str) -> list[str]:
+    def complaints(self, name: str, expected: int = 0) -> list[str]:
         """What is not as it has to be."""
         found, life = [], self.lives[name]
-        if life.exitcode != 0:
+        if life.exitcode != expected:
             found.append(f"{name} ended with {life.exitcode}: {self.log(name)[-2000:]}")
         if any(word in self.log(name) for word in ("Traceback", "Exception", "an error in the program")):
             found.append(f"{name} has a traceback in its log: {self.log(name)[-4000:]}")
@@ -536,6 +640,34 @@ def fuzz(folder: Path, messages: int, seed: int, verbose: bool = False) -> tuple
     return complaints, _table(honest, enemy, memory, time.monotonic() - begin)
 
 
+def contradicted(folder: Path, seed: int, messages: int = 1000, at: int = 1) -> list[str]:
+    """What went wrong when the enemy signs two rows at one tick."""
+    honest = Honest(folder, go_on_after=0.0)
+    enemy = Enemy(honest.federation, honest.identities, messages, seed, verbose=False)
+    enemy.contradicts = (at, HONEST[0])
+
+    async def everything() -> None:
+        sending = asyncio.create_task(enemy.send_all(lambda share: None))
+        await asyncio.to_thread(all_ended, honest.lives.values(), 180)
+        sending.cancel()
+        await asyncio.wait([sending])
+        await enemy.close()
+
+    honest.start()
+    try:
+        asyncio.run(everything())
+        found = [each for name in HONEST for each in honest.complaints(name, expected=78)]
+    finally:
+        honest.stop()
+    # What is signed is the chain of all words: those of a later tick may be the first two that meet.
+    line = re.compile(rf"{ENEMY} has signed two versions of what it said at tick (\d+): the run is over")
+    for name in HONEST:
+        named = line.search(honest.log(name))
+        if named is None or int(named[1]) < at:
+            found.append(f"{name} does not say who it was: {honest.log(name)}")
+    return found
+
+
 def _table(honest: Honest, enemy: Enemy, memory: list[dict[str, int]], took: float) -> str:
     ways = ("Greet", "Ask", "Leave", "answer to Greet", "answer to Ask")
     lines = [f"{enemy.count:,} messages in {took:.0f} s", "", "| message | " + " | ".join(ways) + " |"]
@@ -572,6 +704,8 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         complaints, table = fuzz(Path(folder), args.messages, args.seed, verbose=True)
+    with tempfile.TemporaryDirectory() as folder:
+        complaints += contradicted(Path(folder), args.seed)
     print(table, *(f"\nWRONG: {each}" for each in complaints), sep="\n")
     return 1 if complaints else 0
 

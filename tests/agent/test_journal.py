@@ -168,6 +168,17 @@ def test_entries_cannot_be_dropped_renamed_or_exchanged(killed, tmp_path, change
         opened(path)
 
 
+def test_a_description_of_the_tables_that_is_not_text_is_named(tmp_path):
+    """SQLite quotes it in its message, which Python then cannot read."""
+    path = tmp_path / "alder.store"
+    opened(path).close()
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"NULL")] ^= 128
+    path.write_bytes(raw)
+    with pytest.raises(Over, match=r"alder.store is damaged: its tables"):
+        opened(path)
+
+
 def test_damage_while_the_agent_runs_is_noticed_when_a_message_is_read(tmp_path):
     with closing(opened(tmp_path / "alder.store")) as store:
         spoken(store, 0)

@@ -253,6 +253,26 @@ def test_an_answered_question_leaves_nothing_behind(network, identities, monkeyp
         gc.enable()
 
 
+def test_a_server_that_is_stopped_while_it_starts_says_nothing(network, identities):
+    federation, alder = network("broadcast").federation, Identity.load(identities / "alder")
+    failed = []
+
+    async def stopped():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failed.append(context))
+        server = Server(federation, ALDER, alder, Quiet())
+        starting = asyncio.create_task(server.start(federation.members[ALDER].address))
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait([starting])
+        assert starting.cancelled()
+        await server._server.stop(None)
+        await server._door.leave()
+        gc.collect()  # a task whose error nobody reads says so when it goes
+
+    asyncio.run(stopped())
+    assert not failed
+
+
 def test_a_neighbour_that_leaves_again_and_again_writes_to_the_disk_once(network, identities, monkeypatch):
     net, written = network("broadcast"), []
     participant = worker.participant(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())

@@ -628,6 +628,16 @@ def test_a_damaged_file_is_refused(ledger, tmp_path, page):
     assert "\n" not in str(caught.value)
 
 
+def test_a_description_of_the_tables_that_is_not_text_is_refused(ledger, tmp_path):
+    """SQLite quotes it in its message, which Python then cannot read."""
+    ledger.close()
+    raw = bytearray((tmp_path / "ledger").read_bytes())
+    raw[raw.index(b"NULL")] ^= 128
+    (tmp_path / "ledger").write_bytes(raw)
+    with pytest.raises(LedgerError, match="is damaged: its tables"):
+        open_ledger(tmp_path)
+
+
 def test_a_lost_end_of_the_file_is_refused(ledger, tmp_path):
     released(ledger, 20, payload=b"payload %d" + bytes(1000))
     ledger.close()

@@ -294,6 +294,8 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             yield db
     except sqlite3.Error as error:
         raise _failure(path, error) from None
+    except UnicodeDecodeError:  # SQLite's own message quotes what it found
+        raise damaged(path, "its tables are not described by text") from None
 
 
 def _failure(path: Path, error: sqlite3.Error) -> TacitError:

@@ -107,6 +107,9 @@ class LedgerFile:
             return self.db.execute(sql, values).fetchall()
         except sqlite3.Error as error:
             raise _explained(self.path, error) from None
+        except UnicodeDecodeError:  # SQLite's own message quotes what it found
+            advice = _ADVICE[sqlite3.SQLITE_CORRUPT]
+            raise LedgerError(f"{self.path} is damaged: its tables are not described by text; {advice}") from None
 
     @contextmanager
     def writing(self) -> Iterator[None]:
