@@ -9,9 +9,7 @@ is planted in a copy of the sources, and its test runs there, in a process of it
 tries all of them, or those with NAME in their names, says which test failed, and exits with 1 if one passed. `make
 audit` does the same and writes the table in docs/audits.md; `tests/privacy/test_planted_bugs.py` plants the quickest.
 
-To add a bug, add a row, with the shortest test that fails. Two kinds are still without one, since what they break is
-not built yet: a mark ignored (a tick that the ledger has marked is drawn again), and an incarnation ignored (an older
-start of an agent is believed).
+To add a bug, add a row, with the shortest test that fails.
 """
 
 from __future__ import annotations
@@ -191,6 +189,70 @@ BOOK_BUGS = [
         "return list(cohorts)",
         "return [cohort for cohort in of if cohort not in cohorts]",
         "privacy/test_population.py::test_a_cap_binds_the_cohort_that_has_spent_most_and_no_other",
+    ),
+    BookBug(
+        "a mark ignored",
+        "the ledger takes other bytes for a tick that it has marked",
+        "privacy/ledger/ledger.py",
+        "if found != digest:",
+        "if found is None:",
+        "privacy/test_ledger_marks.py::test_a_round_has_one_mark_for_good",
+    ),
+    BookBug(
+        "a mark ignored",
+        "a store without a tick that was marked is used",
+        "agent/participant.py",
+        "if said.get(tick) != digest}",
+        "if said.get(tick, digest) != digest}",
+        "agent/test_dropout.py::test_a_lost_store_is_noticed_in_the_run_that_goes_on",
+    ),
+    BookBug(
+        "a mark ignored",
+        "messages leave before they are marked",
+        "agent/loop.py",
+        "self._mark(t, participant.store.digest(t))",
+        "participant.store.digest(t)",
+        "agent/test_memory.py::test_an_old_ledger_is_seen_by_the_store",
+    ),
+    BookBug(
+        "a mark ignored",
+        "a ledger is used that the store knows to be old",
+        "agent/participant.py",
+        "is not None and not ledger.contains(noted):",
+        "is not None and noted.rows < 0:",
+        "agent/test_memory.py::test_an_old_ledger_is_seen_by_the_store",
+    ),
+    BookBug(
+        "a mark ignored",
+        "releases are counted by stores alone",
+        "agent/participant.py",
+        "return max(said, marked) - own",
+        "return said - own",
+        "agent/test_dropout.py::test_the_releases_of_a_store_that_was_put_back_still_count",
+    ),
+    BookBug(
+        "an incarnation ignored",
+        "an older process gets answers",
+        "agent/incarnation.py",
+        "elif not same:",
+        "elif same is None:",
+        "agent/test_incarnation.py::test_an_older_process_that_is_still_alive_ends_both",
+    ),
+    BookBug(
+        "an incarnation ignored",
+        "a process goes on that has seen a newer one",
+        "agent/incarnation.py",
+        "if other == own or other.number < own.number:",
+        "if other.number > 0:",
+        "agent/test_incarnation.py::test_a_copy_and_its_original_stop_and_nobody_else",
+    ),
+    BookBug(
+        "an incarnation ignored",
+        "the ledger lets an older process mark",
+        "privacy/ledger/ledger.py",
+        'if self._file.find("start", run, start + 1):',
+        "if start < 0:",
+        "privacy/test_ledger_marks.py::test_starts_only_grow_and_the_last_one_alone_may_mark",
     ),
 ]
 
