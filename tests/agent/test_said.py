@@ -62,6 +62,10 @@ def speak(member, net, *values, first=0):
         member.speak(tick)
 
 
+def accused(contradictions):
+    return {name: each.one.tick for name, each in contradictions.items()}
+
+
 def test_what_is_added_to_a_message_is_no_part_of_it(net, speaker):
     raw = row(net, BIRCH, 3, 0.5)
     assert bare(Message.FromString(speaker("birch").spoken(raw))) == raw
@@ -100,10 +104,10 @@ def test_two_neighbours_of_a_member_with_two_faces_prove_it(net, member, speaker
         assert set(alder.contradictions) == set(cedar.contradictions) == (set() if tick < 1 else {"birch"})
         if tick == 1:
             break
-    assert said.accused(alder.contradictions) == {"birch": 1}
+    assert accused(alder.contradictions) == {"birch": 1}
     elm = member("elm")
     elm.take_contradictions(alder.contradictions.values())  # passed on, and checked again
-    assert said.accused(elm.contradictions) == {"birch": 1}
+    assert accused(elm.contradictions) == {"birch": 1}
     with pytest.raises(BadMessage, match="it has signed two versions of a tick"):
         heard(alder, BIRCH, faces[alder].spoken(row(net, BIRCH, 2)), chains[alder])
 
@@ -120,7 +124,7 @@ def test_a_chain_that_differs_once_differs_for_good(net, member, speaker):
     (newest,) = alder.others(CEDAR)
     assert newest.tick == 2
     cedar.take([newest])
-    assert said.accused(cedar.contradictions) == {"birch": 2}
+    assert accused(cedar.contradictions) == {"birch": 2}
 
 
 def test_nobody_can_make_up_a_contradiction(net, member, speaker):
@@ -209,7 +213,11 @@ def test_statements_go_round(net, member, speaker, monkeypatch):
         alder.take([each.said(0)])
     sent = [[each.member for each in alder.others(BIRCH)] for _ in range(3)]
     assert sent == [[1, 2, 3], [1, 4, 2], [1, 3, 4]]
-    assert [each.member for each in alder.others(-1)] == [3, 4]  # somebody who has left the run
+    assert [each.member for each in alder.others(-1)] == [1, 2]  # somebody who has left the run
+    heard = {listener: set() for listener in (BIRCH, CEDAR)}  # two that ask in turn, and four to tell them of
+    for listener in (BIRCH, CEDAR) * 2:
+        heard[listener].update(each.member for each in alder.others(listener))
+    assert heard == {BIRCH: {1, 2, 3, 4}, CEDAR: {1, 2, 3, 4}}
 
 
 def test_the_sizes_of_what_is_added(net, speaker):

@@ -23,7 +23,8 @@ ceil((N - 1) / MOST) times as many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ class Statements:
             self._extend(tick, digest)
         self._signed = lru_cache(maxsize=8)(self._sign)
         self._known: dict[int, dict[int, wire.Said]] = {}  # by member: its newest statements, by ticks
-        self._turn, self._window = 0, max(_WINDOW, 2 * len(federation.members))
+        self._turns, self._window = Counter[int](), max(_WINDOW, 2 * len(federation.members))
         self.contradictions: dict[str, wire.Contradiction] = {}  # by member
 
     def speak(self, tick: int) -> None:
@@ -71,8 +72,9 @@ class Statements:
     def others(self, listener: int) -> list[wire.Said]:
         """The newest statement of the listener itself, and of others, in turn."""
         others = [i for i in self._known if i != listener]
-        chosen = [others[(self._turn + k) % len(others)] for k in range(min(MOST, len(others)))]
-        self._turn += len(chosen)
+        turn = self._turns[listener]  # each listener has its own: of a common one, some would always get the same
+        chosen = [others[(turn + k) % len(others)] for k in range(min(MOST, len(others)))]
+        self._turns[listener] += len(chosen)
         return [self._known[i][max(self._known[i])] for i in (listener, *chosen) if i in self._known]
 
     def hear(self, sender: int, message: wire.Message, chain: Chain) -> None:
@@ -173,8 +175,3 @@ class Statements:
     def _text(self, said: wire.Said) -> bytes:
         run = bytes.fromhex(self._participant.federation.run)
         return _DOMAIN + run + said.member.to_bytes(4, "big") + said.tick.to_bytes(4, "big") + said.digest
-
-
-def accused(found: Mapping[str, wire.Contradiction]) -> dict[str, int]:
-    """The members that have contradicted themselves, and at which tick."""
-    return {name: each.one.tick for name, each in found.items()}
