@@ -1,6 +1,7 @@
 """The standing adversary at length: `make adversary` keeps its output in docs/adversary.md.
 
     python tests/adversary_runs.py [--tries 1000] [--guesses 40] [--agents 10] [--seed 0] [--only agents]
+    python tests/adversary_runs.py --only totals [--seeds 3]
 
 *Guesses.* For every private method, and for secret-shared sums, neighbours say numbers of size 1e3, 1e6, ..., 1e300 and
 then the row that cancels them; from what leaves they guess one of two data sets. The right answers are compared with
@@ -15,6 +16,10 @@ agent in a process of its own, with TLS, a store and a ledger; its two neighbour
 releases. The whole run is worth (0.1, 1e-6). The neighbours of the first victim of every size lie until its run is
 over. Every ledger must have what was planned, and nothing else. The last row is the attack on the old mechanism, which
 it must break.
+
+*Totals.* Five members share their noise, on Adult, (1, 1e-5). One of them is the root of the tree and replaces totals:
+by one that is beyond the bounds, or by the largest one within them. Exits with 1 if a total beyond the bounds costs
+more than 0.02 at the worst tick.
 """
 
 from __future__ import annotations
@@ -25,15 +30,20 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import adversary
 import hostile
 import numpy as np
 from adversary import SHARED, converse, methods, neighbours_in_one_record, private, swallowing, ticks_of_the_attack
+from false_totals import FalseTotals, added, pushing, uphill
 from scipy.stats import norm
 
 import tacit
-from tacit.workflows.recipes import RECIPES
+from tacit.algorithms import SummedGradientDescent
+from tacit.model import Model
+from tacit.workflows.comparison import trial
+from tacit.workflows.recipes import RECIPES, Reserve
 
 SIZES = [10.0**k for k in (*range(3, 22, 3), 50, 100, 200, 300)]
 MULTIPLIER = 10.0  # of one step: nobody tells N(0, 1) and N(1/10, 1) apart with a higher probability than Phi(1/20)
@@ -164,6 +174,64 @@ def agent_table(per_size: int) -> int:
     return bad
 
 
+class SharedAdult:
+    """`shared-descent` on Adult, five members on a complete graph, (1, 1e-5), any one of whom may be curious."""
+
+    def __init__(self, seed: int) -> None:
+        schema, graph = tacit.data.adult_schema(), tacit.Graph.complete(5)
+        self.trial = trial(
+            tacit.data.adult(), schema, lambda rows, s: tacit.data.partition.equal(len(rows), 5, s), seed
+        )
+        recipe, sizes = RECIPES["shared-descent"].for_label(schema.label), self.trial.sizes
+        self.setting = recipe.setting(sizes, schema.model_dimension, graph, 1.0, 1e-5, reserve=Reserve(1, 0))
+        facts, self.schema, self.graph, self.seed = self.setting.facts, schema, graph, seed
+        public = {"loss": facts.loss, "scale": facts.scale, "l2": facts.l2, "radius": facts.radius}
+        self.problem = tacit.Problem(self.trial.parts, **public)
+        # Towards the answer "yes" for everybody: what most records have in common.
+        self.common = np.mean([np.asarray(X.mean(axis=0)).ravel() for X, _ in self.trial.parts], axis=0)
+
+    def error(self, exchange=None) -> float:
+        """Of all members' one model, on the test rows."""
+        algorithm, rounds = self.setting.algorithm, self.setting.rounds
+        noise = tacit.SeededNoise(self.seed)
+        how = {"rounds": rounds, "noise": noise, "exchange": exchange, "measure_every": rounds}
+        run = tacit.simulate(algorithm, self.problem, self.graph, **how)
+        return Model(run.model, self.schema, self.setting.facts.loss).measured(self.trial.test).miss
+
+    def lied_to(self, lie) -> tuple[float, float]:
+        """The error with the lie at the worst tick, and with the lie at every tick."""
+        one = max(self.error(FalseTotals(lie, t)) for t in range(self.setting.rounds))
+        return one, self.error(FalseTotals(lie))
+
+
+def totals_table(seeds: int) -> int:
+    """False totals; gives the number of seeds in which one beyond the bounds costs more than 0.02 at the worst tick."""
+    cases = [SharedAdult(seed) for seed in range(seeds)]
+    honest = [case.error() for case in cases]
+    bounds = cases[0].setting.algorithm.bounds(cases[0].setting.facts)
+    d, rounds = cases[0].problem.dimension, cases[0].setting.rounds
+    print(f"\ntotals, {rounds} ticks, d = {d}: honest members reach {bounds.largest:.3f} at most\n")
+    print("| what the members hear | mean error, one tick: the worst | largest | every tick |")
+    print(f"| --- | --- | --- | --- |\n| the truth | {np.mean(honest):.4f} | {max(honest):.4f} | |", flush=True)
+
+    def row(text: str, *makes) -> np.ndarray:
+        found = np.array([[case.lied_to(make(case)) for case in cases] for make in makes])
+        one, every = found.max(axis=0).T  # the worst of these lies
+        print(f"| {text} | {one.mean():.4f} | {one.max():.4f} | {every.mean():.4f} |", flush=True)
+        return one
+
+    found = row("2^62 more or less in every entry", lambda case: added(5))  # less is read as zero, too
+    most = bounds.largest * (1 - 1e-9)
+    ways = [lambda case: pushing(-np.ones(d), most), lambda case: pushing(np.ones(d), most)]
+    row("2^62 more or less, if it were cut back to the bounds", *ways)
+    with patch.object(SummedGradientDescent, "bounds", lambda self, facts: None):
+        row("2^62 more or less, if there were no bounds", lambda case: added(5), lambda case: added(5, -(2**62)))
+    row("the largest within the bounds: against the truth", lambda case: uphill(most))
+    row("the largest within the bounds: towards yes", lambda case: pushing(case.common, most))
+    row("the largest within the bounds: towards no", lambda case: pushing(-case.common, most))
+    return int(np.sum(found > np.array(honest) + 0.02))
+
+
 def main() -> int:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -171,12 +239,14 @@ def main() -> int:
     parser.add_argument("--guesses", type=int, default=40)
     parser.add_argument("--agents", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=("guesses", "failures", "agents"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", choices=("guesses", "failures", "agents", "totals"))
     args = parser.parse_args()
     tables = {
         "guesses": lambda: guess_table(args.guesses),
         "failures": lambda: failure_table(args.tries, args.seed),
         "agents": lambda: agent_table(args.agents),
+        "totals": lambda: totals_table(args.seeds),
     }
     bad = sum(table() for name, table in tables.items() if args.only in (None, name))
     return 1 if bad else 0

@@ -17,7 +17,7 @@ import agent_worker as worker
 import numpy as np
 import pytest
 from agent_worker import NAMES, PROCESSES, SEED, SETTINGS, D
-from conftest import SIZES, make_parts
+from conftest import make_parts
 from patience import waited
 from ports import free_ports
 
@@ -56,12 +56,12 @@ class Loading(NamedTuple):
 class Network:
     """Five agents that can be started, killed and started again."""
 
-    def __init__(self, folder, kind, identities):
+    def __init__(self, folder, kind, identities, parts=PARTS):
         self.folder, self.kind, self.identities = folder, kind, identities
-        self.federation = worker.federation(folder, kind, free_ports(5), list(SIZES), identities)
+        self.federation = worker.federation(folder, kind, free_ports(5), [len(y) for _, y in parts], identities)
         assert worker.loaded(folder, kind).setting.rounds  # calibrated here, once: `start` hands it on to the agents
         np.savez(
-            folder / "data.npz", **{f"{v}{i}": part[k] for i, part in enumerate(PARTS) for k, v in enumerate("Xy")}
+            folder / "data.npz", **{f"{v}{i}": part[k] for i, part in enumerate(parts) for k, v in enumerate("Xy")}
         )
         if kind in worker.PRIVATE:
             for name in NAMES:
@@ -371,9 +371,9 @@ class Meddler(Intermediary):
 def network(tmp_path, identities):
     made = []
 
-    def make(kind, folder="net"):
+    def make(kind, folder="net", parts=PARTS):
         (tmp_path / folder).mkdir()
-        made.append(Network(tmp_path / folder, kind, identities))
+        made.append(Network(tmp_path / folder, kind, identities, parts))
         return made[-1]
 
     yield make

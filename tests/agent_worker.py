@@ -228,7 +228,10 @@ def agent(
     - a moment at which the process kills itself: the n-th time that it passes a point;
     - or it is "cut off from" a neighbour, which it does not call while there is a file `cut`;
     - or it "calibrates for" so many seconds, if the others go on without somebody;
-    - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour.
+    - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour;
+    - or it "keeps silent" about all that it remembers of others;
+    - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too;
+    - or it "adds to its sum" of tick n: 2^62 to every entry.
 
     `slow` is the time that it takes to compute. Every number of a life has its own noise."""
     import agent_warm  # noqa: F401 (the server has it ready, unless another test has started the server first)
@@ -315,6 +318,19 @@ def agent(
             return await until(self, *question)
 
         Peer._until = cut_off  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "keeps silent":
+        _silent()
+    elif fault is not None and fault[0] == "has two faces":
+        _two_faced(fault[1])
+    elif fault is not None and fault[0] == "adds to its sum":
+        from tacit.exchange.network_sharing import NetworkSharer
+
+        partial = NetworkSharer.partial
+
+        def false(self: Any) -> np.ndarray:
+            return partial(self) + np.uint64(2**62 if self.round == fault[1] else 0)
+
+        NetworkSharer.partial = false  # type: ignore[method-assign]
     elif fault is not None and fault[0] == "calibrates for":
         reduced = Federation._without
 
@@ -348,6 +364,57 @@ def agent(
     with handshakes.watched():
         model = asyncio.run(take_part(taken, listen=listen, linger=60.0, finished=finished))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
+
+
+def _silent() -> None:
+    """A neighbour with a valid key that shows nobody what it has heard, from whom, and from which process."""
+    from tacit.agent.loop import AgentLoop
+    from tacit.agent.said import Statements
+    from tacit.agent.wire_pb2 import Standing
+
+    greeting, standing = AgentLoop.greeting, AgentLoop.standing
+
+    def forgetful(self: Any, name: str) -> Any:
+        found = greeting(self, name)
+        for memory in ("heard", "seen", "said", "contradictions"):
+            found.ClearField(memory)
+        return found
+
+    AgentLoop.greeting = forgetful  # type: ignore[method-assign]
+    AgentLoop.standing = lambda self, name: Standing(own=standing(self, name).own)  # type: ignore[method-assign]
+    Statements.others = lambda self, listener: []  # type: ignore[method-assign]
+
+
+def _two_faced(first: int) -> None:
+    from tacit.agent.heard import Chain
+    from tacit.agent.loop import AgentLoop
+    from tacit.agent.wire import bare
+    from tacit.agent.wire_pb2 import Message
+
+    find = AgentLoop.find
+
+    def two_faced(self: Any, question: Any) -> bytes | None:
+        raw = find(self, question)
+        if raw is None or question.sender != self.neighbours[0] or question.tick < first:
+            return raw
+
+        def other(tick: int) -> bytes:
+            said = Message.FromString(self.participant.store.message(tick))
+            if tick >= first:
+                said.payload = (np.frombuffer(said.payload) + 1e-3).tobytes()
+            return bare(said)
+
+        chain = Chain()
+        for tick in self.participant.store.digests():
+            if tick <= question.tick:
+                chain = chain.then(tick, sha256(other(tick)).digest())
+        message = Message.FromString(raw)
+        message.payload = Message.FromString(other(question.tick)).payload
+        message.own.digest = chain.digest
+        message.own.signature = self.participant.identity.sign(self._statements._text(message.own))
+        return message.SerializeToString()
+
+    AgentLoop.find = two_faced  # type: ignore[method-assign]
 
 
 async def _streamed(messages: list[bytes]) -> Any:

@@ -335,7 +335,7 @@ def old_code() -> Iterator[None]:
 
     with (
         patch.object(consensus, "objective_perturbed", adversary.old_objective_perturbed),
-        patch.object(reading, "Listening", lambda radius, robust, period: Listening(FAR, robust, period)),
+        patch.object(reading, "Listening", lambda radius, robust, period, bounds: Listening(FAR, robust, period)),
     ):
         yield
 

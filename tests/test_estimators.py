@@ -26,8 +26,7 @@ from tacit.composite import (
     public_graph,
 )
 from tacit.estimators import PrivateFusedLogisticRegression, inverse_covariance_graph
-from tacit.estimators.privacy import Fits
-from tacit.privacy.accounting import epsilon, gaussian_steps, rounded_up
+from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Free, Gaussian
 from tacit.workflows import composite_pace
 
@@ -96,7 +95,7 @@ def test_a_fit_is_a_run_of_the_method_on_clipped_rows(sparse, accelerated, inter
 
 
 @pytest.mark.parametrize("graph", ["path", None, "private"])
-def test_what_was_spent_is_what_was_asked_for(graph, fits):
+def test_what_was_spent_is_what_was_asked_for(graph):
     settings = {"epsilon": 0.5, "delta": 1e-4, "rounds": 8, "graph": graph, "graph_share": 0.3, "classes": LABELS}
     model = PrivateFusedLogisticRegression(**settings).fit(X, Y)
     spent = {event: n for event, n in model.privacy_.events.items() if not isinstance(event, Free)}
@@ -105,7 +104,11 @@ def test_what_was_spent_is_what_was_asked_for(graph, fits):
     assert 0.4999 < epsilon(Counter(spent), 1e-4) <= 0.5
     assert model.privacy_.epsilon == model.privacy_.totals.best == epsilon(Counter(spent), 1e-4)
     assert model.privacy_.private
-    assert model.privacy_.statement == "(0.5, 0.0001)-differentially private, one record replaced by another"
+    assert model.privacy_.statement == (
+        "(0.5, 0.0001)-differentially private, one record replaced by another, if the features were made without "
+        "looking at these records, and all parameters were chosen so; it covers this fit alone: no ledger has counted "
+        "it"
+    )
     if graph == "private":
         once = [event for event, n in spent.items() if n == 1]
         assert [model.feature_graph_.cost] == once
@@ -243,46 +246,13 @@ def test_other_units_change_nothing():
     np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=1e-6)
 
 
-# The fits of a process
-
-
-@pytest.fixture
-def fits(monkeypatch):
-    """As if no fit had been made."""
-    monkeypatch.setattr("tacit.estimators.fused.FITS", Fits())
-
-
-def test_a_search_for_parameters_tells_what_all_its_fits_cost(fits):
-    model = PrivateFusedLogisticRegression(1.0, 1e-6, classes=LABELS)
-    search = GridSearchCV(model, {"epsilon": [1.0, 2.0]}, cv=3).fit(X, Y)
-    told = search.best_estimator_.privacy_
-    best = search.best_params_["epsilon"]
-    assert told.fits == 7
-    assert best - 1e-4 < told.epsilon <= best
-    # Gaussian steps add up: three fits of each, and one more of the best.
-    steps = Counter({gaussian_steps(1, e, 1e-6): 3 + (e == best) for e in (1.0, 2.0)})
-    assert told.epsilon_of_all == pytest.approx(epsilon(steps, 1e-6), rel=1e-4)
-    assert told.statement == (
-        f"({best:g}, 1e-06)-differentially private, one record replaced by another, by itself; with the other fits of "
-        f"this process, 7 in all, ({rounded_up(told.epsilon_of_all):g}, 1e-06) for a record in all of them, if they "
-        "were planned beforehand"
-    )
-
-
 def test_labels_that_are_read_from_the_records_are_not_published():
     rare = np.where(np.arange(400) == 7, "the one who has it", "no")
     with pytest.raises(tacit.InputError, match="needs both labels as `classes`"):
         PrivateFusedLogisticRegression().fit(X, rare)
 
 
-def test_a_rehearsal_counts_apart(fits):
-    for _ in range(2):
-        seeded().fit(X, Y)
-    assert PrivateFusedLogisticRegression(classes=LABELS).fit(X, Y).privacy_.fits == 1
-    assert seeded().fit(X, Y).privacy_.fits == 3
-
-
-def test_parameters_set_after_a_fit_change_nothing_before_the_next(fits):
+def test_parameters_set_after_a_fit_change_nothing_before_the_next():
     model = seeded(epsilon=1.0).fit(X, Y)
     scores, told = model.decision_function(X), model.privacy_.statement
     model.set_params(epsilon=3.0, row_norm=0.1, fit_intercept=False)
@@ -332,6 +302,8 @@ def test_it_works_where_scikit_learn_looks_for_parameters():
         ({"graph": [[0, 1, 0], [1, 0, 1], [0, 1, 0]]}, "pairs of features"),
         ({"graph": None, "sparsity": 0.0}, "the penalty would be zero"),
         ({"graph": "private", "sparsity": 0.0}, "without edges"),
+        ({"graph": "private", "penalty": 1.0, "rounds": None}, "with a penalty give rounds, too"),
+        ({"ledger": "x"}, "leave out one of them"),
         (
             {"graph": graph_as_printed(tacit.Problem([(clipped(X, 1.0), np.ones(400))]), 0.3, as_printed=True)},
             "no positive parameter keeps the total",

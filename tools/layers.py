@@ -14,10 +14,11 @@ import networkx as nx
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tacit"
 PICTURE = ROOT / "docs" / "images" / "layers.svg"
-# From the bottom up. The privacy of a whole run is computed by running methods: four modules of privacy are above them.
+# From the bottom up. A release carries events, so they are below the core. The privacy of a whole run is computed by
+# running methods: four modules of privacy are above them.
 LAYERS = [
     ["tacit", "tacit.errors", "tacit.files", "tacit.html"],
-    ["tacit.engines"],
+    ["tacit.engines", "tacit.privacy.events", "tacit.privacy.formulas"],
     ["tacit.core", "tacit.engines.records", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],

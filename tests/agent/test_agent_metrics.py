@@ -89,6 +89,7 @@ def test_whom_it_waits_for_and_what_was_refused(served):
     progress.show("waiting for birch, cedar", 4, ["birch", "cedar"])
     progress.heard("birch")
     progress.since -= 50
+    progress.beyond = 3
     long = "birch: its Question is too long"
     for kind in [long, *(f"kind {k}" for k in range(300)), long]:
         progress.traffic.refuse(kind)
@@ -97,6 +98,10 @@ def test_whom_it_waits_for_and_what_was_refused(served):
     assert found["tacit_waiting_seconds"][("birch",)] == found["tacit_waiting_seconds"][("elm",)] == 0
     assert 50 <= found["tacit_waiting_seconds"][("cedar",)] < 80
     assert 100 <= found["tacit_neighbour_quiet_seconds"][("cedar",)] < 130
+    assert "tacit_accused" not in found
+    progress.accused["elm"] = 3
+    assert scraped(port)["tacit_accused"] == {("elm",): 1}
+    assert found["tacit_totals_beyond_bounds_total"] == {(): 3}
     refused = found["tacit_refusals_total"]
     assert refused[long,] == 2
     assert (len(refused), sum(refused.values())) == (101, 302)
@@ -115,6 +120,8 @@ def test_the_budget_is_that_of_the_ledger(tmp_path):
             assert 0 < spent < 4
             assert found["tacit_epsilon_spent"][()] == spent
             assert found["tacit_epsilon_left"][()] == 4 - spent
+            ledger.set_cap(Cap(5.0, 1e-5))
+            assert scraped(made.port)["tacit_epsilon_left"][()] == 5 - spent
         finally:
             made.close()
 

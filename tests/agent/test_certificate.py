@@ -15,11 +15,13 @@ import pytest
 from finished_run import EXACT, NAMES, PRIVATE, Crash, finished
 
 from tacit import SeededNoise
-from tacit.agent import documents, verdict
+from tacit.agent import documents, revocation, verdict
 from tacit.agent.certificate import examined
 from tacit.agent.claims import BELIEVED
 from tacit.agent.delivery import Rows
 from tacit.agent.federation import SUMS, TOTALS, Federation
+from tacit.agent.heard import Chain
+from tacit.agent.identity import fingerprint
 from tacit.agent.loop import AgentLoop
 from tacit.agent.method import ExactMethod, PrivateMethod
 from tacit.agent.report import verified
@@ -280,6 +282,7 @@ def test_a_report_with_values_of_another_kind_is_refused_on_lines_of_their_own(p
 
 def test_each_field_of_a_certificate_that_is_forged_is_named(private):
     document = private.certificate()
+    assert len(list(leaves(document))) > 100
     for path in leaves(document):
         if path[:1] == ("reports",) and len(path) > 2:
             continue  # reports are signed: the tests above and below
@@ -293,6 +296,7 @@ def test_each_field_of_a_certificate_that_is_forged_is_named(private):
 
 def test_a_report_that_was_changed_after_it_was_signed(private):
     document = private.certificate()
+    assert len(list(leaves(document["reports"][0]["report"]))) > 50
     for path in leaves(document["reports"][0]["report"]):
         whole = ("reports", 0, "report", *path)
         faults = examined(changed(document, whole, forged)).faults
@@ -394,6 +398,73 @@ def test_digests_of_what_was_heard_that_are_exchanged(private):
     ]
 
 
+# Lies that fit together: every member that takes part signs its own again, with chains of what it says it heard
+
+
+def chain_of(federation, reports, listener, name, count):
+    """Of the first `count` messages of a member that a listener hears, by what the member says that it released."""
+    said_at, chain = {each["tick"]: bytes.fromhex(each["sha256"]) for each in reports[name]["releases"]}, Chain()
+    for tick in federation.hearings[listener, name][:count]:
+        chain = chain.then(tick, said_at.get(tick, bytes(32)))
+    return {"messages": count, "digest": chain.digest.hex()}
+
+
+def heard(reports, federation, listener, name, fewer):
+    """The listener has not heard the last messages; the chain of the others is right."""
+    count = len(federation.hearings[listener, name]) - fewer
+    reports[listener]["heard"][name] |= chain_of(federation, reports, listener, name, max(count, 0))
+
+
+def left_out(reports, federation, name, releases):
+    """The member does not list its last releases, and nobody has heard them."""
+    del reports[name]["releases"][-releases:]
+    for listener in NAMES:
+        if listener != name:
+            heard(reports, federation, listener, name, releases)
+
+
+LIES = {
+    "one message less": lambda reports, federation: heard(reports, federation, "alder", "birch", 1),
+    "none at all": lambda reports, federation: heard(reports, federation, "cedar", "alder", 99),
+    "half of them": lambda reports, federation: heard(reports, federation, "birch", "cedar", 16),
+    "a release less": lambda reports, federation: left_out(reports, federation, "birch", 1),
+    "no release": lambda reports, federation: left_out(reports, federation, "cedar", 33),
+}
+LIARS = {  # the places that have to be named
+    "one message less": "reports.alder.heard.birch.messages",
+    "none at all": "reports.cedar.heard.alder.messages",
+    "half of them": "reports.birch.heard.cedar.messages",
+    "a release less": "reports.birch.releases",
+    "no release": "reports.cedar.releases",
+}
+
+
+@pytest.mark.parametrize("first", LIES)
+def test_lies_that_fit_together_are_found(private, first):
+    """Alone, and with each of the others."""
+    for second in LIES:
+        document = private.certificate()
+        reports = {each["report"]["member"]: each["report"] for each in document["reports"]}
+        for lie in {first: None, second: None}:  # in this order, once each
+            LIES[lie](reports, private.federation)
+        document["reports"] = [private.signed(name, reports[name]) for name in NAMES]
+        found = [fault.where for fault in examined(document).faults]
+        assert not any("signature" in where for where in found)
+        for lie in (first, second):
+            assert any(where.startswith(LIARS[lie]) for where in found), (lie, found)
+
+
+def test_every_certificate_of_a_revoked_member_is_refused(tmp_path):
+    """Of a chain of three keys, whichever the member still has; and of another member nothing."""
+    made = [finished_run.Identity.made("birch", 30).certificate for _ in range(3)]
+    other = finished_run.Identity.made("cedar", 30).certificate
+    revocation.revoke(tmp_path, "birch", made[:1], "lost")
+    revocation.revoke(tmp_path, "birch", made, "stolen")
+    refused = revocation.revoked(tmp_path)
+    assert {fingerprint(each) for each in made} == refused
+    assert fingerprint(other) not in refused
+
+
 def test_reports_that_are_missing_double_or_by_others(private):
     document = private.certificate()
     alder, birch, cedar = document["reports"]
@@ -464,6 +535,7 @@ def test_noise_that_can_be_drawn_again_is_told(tmp_path):
 
 def test_each_field_of_a_model_file_that_is_forged_is_named(private):
     document, model = private.certificate(), private.model("alder")
+    assert len(list(leaves(model))) > 20
     for path in leaves(model):
         faults = examined(document, changed(model, path, forged)).faults
         assert faults, path

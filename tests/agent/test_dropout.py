@@ -24,6 +24,7 @@ from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
 from tacit.agent.meeting import Meeting
 from tacit.agent.participant import planned, reserved
+from tacit.agent.reading import listened
 from tacit.agent.report import verified
 from tacit.agent.run import _reduced
 from tacit.agent.store import Store
@@ -323,18 +324,24 @@ def test_the_state_is_for_members_that_have_missed_the_last_total(cedar, identit
     asyncio.run(asked())
 
 
-def test_a_false_state_is_refused_or_bounded(cedar):
+def test_a_false_state_is_refused(cedar):
+    """Also one that no totals within their bounds can have led to."""
     algorithm, d = cedar.federation.setting.algorithm, worker.D
-    view, radius = cedar.federation.graph.view(np.array([CEDAR])), cedar.problem.radius
+    view, reach = cedar.federation.graph.view(np.array([CEDAR])), dropout.reach(cedar.federation, 3)
     start = np.zeros((1, d))
     state = algorithm.init(cedar.problem, view, start, Inbox(start, np.array([0, 1])))
 
     def taken(rows):
-        return dropout.taken_state(algorithm, state, Message(payload=np.asarray(rows).tobytes()), d, radius)
+        return dropout.taken_state(algorithm, state, Message(payload=np.asarray(rows).tobytes()), reach)
 
-    honest = state._replace(f=np.full((1, d), 0.25), velocity=np.full((1, d), -3.0))
+    def states(f, velocity):
+        """Each so far out, in units of its reach."""
+        sizes = np.array([[f * reach["f"]], [velocity * reach["velocity"]]])
+        return np.repeat(sizes / np.sqrt(d), d, axis=1)
+
+    honest = state._replace(**dict(zip(algorithm.carried, states(0.999, -0.999)[:, None], strict=True)))
     packed = Message(payload=dropout.packed_state(algorithm, honest))
-    again = dropout.taken_state(algorithm, state, packed, d, radius)
+    again = dropout.taken_state(algorithm, state, packed, reach)
     np.testing.assert_array_equal(again.f, honest.f)
     np.testing.assert_array_equal(again.velocity, honest.velocity)
     for size in (0, 1, d, 2 * d - 1, 2 * d + 1):
@@ -343,9 +350,28 @@ def test_a_false_state_is_refused_or_bounded(cedar):
     for bad in (np.nan, np.inf):
         with pytest.raises(BadMessage, match="not finite"):
             taken(np.full(2 * d, bad))
-    far = taken(np.full(2 * d, 1e300))
-    assert np.linalg.norm(far.f) <= radius * (1 + 1e-12)
-    assert np.abs(far.velocity).max() <= 2.0**40
+    for f, velocity, name in ((1.001, 0, "f"), (0, -1.001, "velocity"), (0, 1e300, "velocity"), (1e300, 1e300, "f")):
+        with pytest.raises(BadMessage, match=f"its state has a {name} of norm .* after so many totals it is at most"):
+            taken(states(f, velocity))
+
+
+def test_what_a_state_may_be_is_that_of_all_members_and_of_those_that_are_left(cedar):
+    """Its totals may be those of both runs: no mean over the members that are left is longer."""
+    agreed = cedar.federation
+    for name in set(agreed.names) - {"cedar"}:
+        reduced = agreed.without([name])
+        assert dropout.reach(reduced, 7) == dropout.reach(agreed, 7)
+        assert reduced.total_bounds.largest < agreed.total_bounds.largest
+        for each in (agreed, reduced):
+            assert each.total_bounds.largest / len(each.members) <= agreed.total_bounds.mean
+
+
+def test_the_report_counts_totals_beyond_their_bounds_in_the_runs_that_were_left_too(cedar):
+    reduced = cedar.without(["dogwood"])
+    for participant, moved in ((cedar, [2.0, 30.0, 20.0]), (reduced, [1.0, 40.0, 40.0])):
+        participant.store.commit(0, {"rows moved": np.array([moved])}, b"row", participant.events[0])
+    found = listened(reduced)["moved"]["the sum of all members"]
+    assert found == {"ticks": 3, "mean": pytest.approx(70 / 3), "largest": 40.0}
 
 
 @pytest.mark.parametrize(

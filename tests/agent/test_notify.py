@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -70,7 +71,16 @@ def test_a_signal_outside_of_the_event_loop():
 def test_a_supervisor_that_does_not_read_holds_up_nobody(supervisor, monkeypatch):
     for _ in range(2000):  # more than a socket keeps
         notify.alive(Progress())
+    supervisor.setblocking(False)
+    said = []
+    with suppress(BlockingIOError):
+        while True:
+            said.append(supervisor.recv(4096).split(b"\n")[:2])
+    assert 0 < len(said) < 2000  # what the socket had no room for was not waited for
+    assert said == [[b"READY=1", b"WATCHDOG=1"]] * len(said)
     monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere")
     notify.alive(Progress())
     monkeypatch.delenv("NOTIFY_SOCKET")
     notify.alive(Progress())
+    with pytest.raises(BlockingIOError):
+        supervisor.recv(4096)  # elsewhere, and nowhere

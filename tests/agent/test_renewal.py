@@ -686,9 +686,12 @@ def test_an_agent_that_has_finished_does_not_stay_for_a_revoked_member(network, 
 
     async def leave():
         async with asyncio.timeout(60):
-            await loop_of(refusing).leave(linger=600.0)
+            await (loop := loop_of(refusing)).leave(linger=600.0)
+        return loop
 
-    asyncio.run(leave())
+    loop = asyncio.run(leave())
+    assert "staying" not in loop.doing
+    assert refusing.store.finished_neighbours() == refusing.store.notified_neighbours() == set()  # it told nobody
 
 
 def test_an_identity_that_is_renewed_must_be_used(network, renewed, identities):

@@ -14,9 +14,9 @@ from scipy.stats import norm
 
 import tacit
 from tacit.algorithms import DPADMM
-from tacit.privacy import sampling
 from tacit.privacy.accounting import epsilon, gaussian_epsilon, totals
 from tacit.privacy.events import Laplace, SampledGaussian
+from tacit.privacy.formulas import sampling
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])

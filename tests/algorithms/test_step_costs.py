@@ -98,7 +98,9 @@ OUTPUT = {"pvp", "pvp printed", "pvp final", "mr-admm output"}  # noise on the m
 @pytest.mark.parametrize("name", COSTS)
 def test_every_event_is_its_closed_form(name, loss):
     method, cost = WITH_ALPHA[name], COSTS[name]
-    for i, events in enumerate(in_order(method, 4, problem(loss=loss))):
+    found = in_order(method, 4, problem(loss=loss))
+    assert [len(events) for events in found] == [4] * 5
+    for i, events in enumerate(found):
         for t, event in enumerate(events):
             expected = cost(t, i, loss)
             if expected == 0:
@@ -181,7 +183,9 @@ def test_a_pure_budget_is_used_up_and_kept(name, loss):
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(width=0.3)], ids=["logistic", "huber"])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_gaussian_budget_is_used_up_and_kept(name, loss):
-    for i, events in enumerate(in_order(METHODS[name](Gaussian(2.5)), 4, problem(loss=loss))):
+    found = in_order(METHODS[name](Gaussian(2.5)), 4, problem(loss=loss))
+    assert [len(events) for events in found] == [4] * 5
+    for i, events in enumerate(found):
         for t, event in enumerate(events):
             if isinstance(event, Free):
                 assert (("r-admm" in name or name == "descent") and t % 2) or (name == "one-shot" and t)

@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 import tacit
 from tacit.algorithms import consensus
 from tacit.core.rounding import Solved, most_pull
+from tacit.core.solvers.block import RowStore
 from tacit.privacy.events import Gaussian, ObjectiveGaussian
 from tacit.privacy.sensitivity import slope_change
 
@@ -261,7 +262,7 @@ def test_no_agent_fails_whatever_was_said(name, data):
         assert all(np.isfinite(each.value).all() for each in said)
 
 
-def test_the_sure_way_is_taken_where_the_fast_one_fails():
+def test_the_sure_way_is_taken_where_the_fast_one_fails(monkeypatch):
     """With the fixed 1e-9 of old, the same objective fails for one data set and not for the other."""
     d = 100
     problems = neighbours_in_one_record(50, d, radius=4096.0)
@@ -269,9 +270,16 @@ def test_the_sure_way_is_taken_where_the_fast_one_fails():
     b = np.zeros((1, d))
     b[0, -1] = most_pull(problems[0], rho)[0, 0]
     sure = Solved(problems[0], rho, most_pull(problems[0], rho))
-    for problem in problems:
-        for sign in (1, -1):
-            problem.sure_argmin(sign * b, rho, np.zeros((1, d)), sure)
+    descend, slow = RowStore.descend, []
+    monkeypatch.setattr(RowStore, "descend", lambda self, *how: slow.append(how) or descend(self, *how))
+    for fast in (True, False):
+        if not fast:  # it gives up at once, far away
+            monkeypatch.setattr(RowStore, "minimise", lambda self, ids, *rest: np.full(len(ids), np.inf))
+        for problem in problems:
+            for sign in (1, -1):
+                f = problem.sure_argmin(sign * b, rho, np.zeros((1, d)), sure)
+                assert true_gradient(problem, f[0], sign * b[0], rho.item()) <= sure.tau.item()
+        assert len(slow) == (0 if fast else 4)
 
 
 def test_what_rounding_would_drown_is_refused_before_noise_is_drawn():

@@ -68,6 +68,7 @@ def off(attacked, known, i):
 def test_messages_tell_every_gradient(name, loss):
     attacked, graph = drawn(3, loss), Graph.random_with_cycle(N, 7, seed=1)
     found = listened(name, attacked, graph)
+    assert len(found) == N
     for i, known in enumerate(found):
         assert len(known.points) >= (5 if name == "coca" else 20)
         assert off(attacked, known, i) < 1e-8

@@ -56,8 +56,9 @@ def test_no_line_has_a_secret_or_a_record(members, tacit, line, said, code):
         assert (found, out) == (code, "")
         assert said in err
         assert SECRET not in err
-        for secret in Path("alder/key.pem").read_text().splitlines()[1:-1]:
-            assert secret not in err
+        secrets = Path("alder/key.pem").read_text().splitlines()[1:-1]
+        assert len(secrets) >= 3
+        assert not any(secret in err for secret in secrets)
         if form == "json":
             for each in err.splitlines():
                 fields = json.loads(each)

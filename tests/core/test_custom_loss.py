@@ -101,9 +101,16 @@ def quantile_of(share, w):
 
 @pytest.mark.parametrize("width", [1e-9, 1e-4, 0.02, 1.0, 300.0])
 def test_sound_losses_of_any_width_are_taken(width):
-    hinge_of(width)
-    pseudo_huber_of(width)
-    quantile_of(0.9, width)
+    """With the bounds that they claim, and the slopes of their formulas: at the label, and some widths from it."""
+    hinge, huber, quantile = hinge_of(width), pseudo_huber_of(width), quantile_of(0.9, width)
+    bounds = [(loss.max_slope, loss.max_curvature) for loss in (hinge, huber, quantile)]
+    assert bounds == [(1.0, 1 / (2 * width)), (width, 1.0), (0.9, 0.25 / width)]
+    one = np.ones(3)
+    z = np.array([1 - 3 * width, 1.0, 1 + 3 * width])
+    np.testing.assert_allclose(hinge.slope(z, one), [-1.0, -0.5, 0.0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(huber.slope(z, one) / width, np.array([-3, 0, 3]) / math.sqrt(10), rtol=1e-6, atol=1e-6)
+    expected = 1 / (1 + np.exp([3.0, 0.0, -3.0])) - (1 - 0.9)
+    np.testing.assert_allclose(quantile.slope(z, one), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_loss_without_a_bound_on_its_slope_is_for_exact_methods():

@@ -90,7 +90,9 @@ def test_bad_libsvm_lines_are_refused_by_number(tmp_path, text, message):
 
 def test_sparse_archive(tmp_path):
     X, y = some_data()
-    for data in read_npz(archive(tmp_path / "a.npz", X, y)):
+    found = list(read_npz(archive(tmp_path / "a.npz", X, y)))
+    assert len(found) == 2
+    for data in found:
         assert_same(data.X, X)
         assert np.array_equal(data.y, y)
         assert (data.X.data.dtype, data.X.indices.dtype) == (np.float64, np.int32)

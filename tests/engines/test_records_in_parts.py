@@ -156,7 +156,7 @@ def test_files_in_parts_are_the_file_of_all_records(kind, tmp_path, capsys):
             "age": rng.integers(20, 130, 90).astype(str),  # some beyond the schema's bounds
             "ward": rng.choice(["surgery", "medicine"], 90),
             "died": rng.choice(["yes", "no"], 90),
-            "came": rng.choice(["2023", "2024"], 90),
+            "came": np.repeat(["2023", "2024"], [40, 50]),  # the first file has one cohort
         }
     )
     for name, rows in (("all", frame), ("part-0", frame[:30]), ("part-1", frame[30:37]), ("part-2", frame[37:])):

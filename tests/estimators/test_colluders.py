@@ -11,8 +11,6 @@ from tacit.privacy.events import SharedGaussian
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger
 from tacit.workflows.spending import worst
 
-pytestmark = pytest.mark.filterwarnings("ignore:some of these records were fitted")  # by another of these tests
-
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(6000, 3))
 Y = np.where(X @ [2.0, -1.0, 0.0] + 0.3 * RNG.normal(size=6000) > 0, "yes", "no")

@@ -17,8 +17,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import tacit
-from tacit.estimators import FederatedClassifier, FederatedRegressor, RefitWarning
-from tacit.privacy.accounting import epsilon, rounded_up
+from tacit.estimators import FederatedClassifier, FederatedRegressor
+from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure
 from tacit.workflows.recipes import RECIPES
 from tacit.workflows.share import share_event
@@ -33,11 +33,6 @@ SITES = np.array(["cedar", "alder", "birch"])[np.minimum(np.arange(N) % 4, 2)]
 BOUNDS = [(-1, 1), (-50, 150), (-0.01, 0.01)]
 PRIVATE = {"epsilon": 1.0, "bounds": BOUNDS, "classes": ["no", "yes"]}
 QUICK = PRIVATE | {"method": "one-shot"}  # one solve each: the quickest
-
-
-def fresh(n=N):
-    """Rows that no other test has fitted."""
-    return np.random.default_rng().uniform(-1, 1, size=(n, D))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +116,7 @@ def test_a_private_fit_is_a_run_of_the_recipe_on_scaled_rows(method):
 
 
 def test_noise_protects_unless_it_is_seeded():
-    one, other = (FederatedClassifier(**QUICK).fit(fresh(), Y, sites=SITES) for _ in range(2))
+    one, other = (FederatedClassifier(**QUICK).fit(X, Y, sites=SITES) for _ in range(2))
     assert one.privacy_.private
     assert one.__sklearn_tags__().non_deterministic
     assert "of the same site" in one.privacy_.statement
@@ -268,25 +263,24 @@ def ledger(tmp_path):
 def test_a_ledger_pays_before_a_fit_and_refuses_what_it_cannot_pay(ledger, tmp_path):
     # A second fit depends on what the first has told: that costs more, and one-shot's curvature has no price then.
     model = FederatedClassifier(**PRIVATE | {"epsilon": 0.5, "method": "gradient-descent"}, ledger=ledger)
-    rows = fresh()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.fit(rows, Y, sites=SITES)
+        model.fit(X, Y, sites=SITES)
         assert ledger.spent() == model.privacy_.events
         assert ledger.told()  # what is spent from now on may depend on the model
         again = clone(model.set_params(ledger=str(ledger.path))).set_params(epsilon=0.2)
-        again.fit(rows, Y, sites=SITES)
+        again.fit(X, Y, sites=SITES)
     spent = ledger.spent()
     assert spent == model.privacy_.events + again.privacy_.events
     before = again.coef_.copy()
     from tacit.privacy.ledger import BudgetExceeded, LedgerError
 
     with pytest.raises(BudgetExceeded, match="cap"):
-        again.set_params(epsilon=0.9).fit(rows, Y, sites=SITES)
+        again.set_params(epsilon=0.9).fit(X, Y, sites=SITES)
     assert ledger.spent() == spent
     np.testing.assert_array_equal(again.coef_, before)
     with pytest.raises(LedgerError, match="does not exist"):
-        again.set_params(ledger=tmp_path / "none").fit(rows, Y)
+        again.set_params(ledger=tmp_path / "none").fit(X, Y)
 
 
 def test_a_copy_of_a_ledger_is_the_same_file(ledger):
@@ -304,23 +298,8 @@ def test_a_fit_that_fails_has_paid(ledger, monkeypatch):
 
     monkeypatch.setattr("tacit.estimators.fitting.simulate", broken)
     with pytest.raises(RuntimeError, match="on fire"):
-        FederatedClassifier(**QUICK, ledger=ledger).fit(fresh(), Y)
+        FederatedClassifier(**QUICK, ledger=ledger).fit(X, Y)
     assert ledger.spent()
-
-
-def test_a_second_private_fit_of_the_same_records_warns_and_says_what_both_cost():
-    rows, model = fresh(), FederatedClassifier(**QUICK)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.fit(rows, Y)
-        FederatedClassifier(**QUICK).fit(fresh(), Y)
-        FederatedClassifier(**QUICK, random_state=0).fit(rows, Y)  # is a rehearsal
-    once = model.privacy_.events
-    for earlier, part in ((1, slice(None, None, -1)), (2, slice(N // 2))):
-        with pytest.warns(RefitWarning, match=f"before, {earlier} time") as told:
-            model.fit(rows[part], Y[part])
-        once = once + model.privacy_.events
-        assert f"costs ({rounded_up(epsilon(once, 1e-5)):g}, 1e-05) together" in str(told[0].message)
 
 
 def test_sites_are_routed_through_pipelines_and_searches():

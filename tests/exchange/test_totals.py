@@ -394,6 +394,7 @@ def test_every_tick_has_a_spanning_tree_with_its_own_root(graph):
         tree = Tree.of(graph, t)
         assert tree.order[0] == t % n
         assert sorted(tree.order) == list(range(n))
+        assert len(tree.parent) == n
         for i, parent in enumerate(tree.parent):
             assert (parent is None) == (i == t % n)
             if parent is not None:

@@ -17,7 +17,7 @@ from tacit.errors import InputError
 from tacit.privacy.audit import Discriminant, audit_solver, audit_transcripts, epsilon_lower_bound
 from tacit.privacy.audit.runs import audit_run
 from tacit.privacy.audit.steps import Unmasked
-from tacit.privacy.closed_forms import gaussian_epsilon
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import plan
 from tacit.workflows.audits import ALIASES, AUDITS, audit_named, recipe_case

@@ -13,9 +13,9 @@ from scipy.integrate import quad
 
 import tacit
 from tacit.algorithms import Geometric, RandomAggregationADMM, RandomAggregationGD, RandomCoordinateDescent
-from tacit.privacy import accounting, blurred, filters
-from tacit.privacy.closed_forms import renyi_divergence
+from tacit.privacy import accounting, filters
 from tacit.privacy.events import BlurredLaplace, Laplace, LaplaceVector, from_plain, to_plain
+from tacit.privacy.formulas import blurred
 from tacit.privacy.ledger.entries import Cap
 from tacit.privacy.transcript import ForOwnEyes, epsilon_of_transcript, realised_events
 
@@ -129,7 +129,7 @@ def test_the_printed_amplification_is_no_bound(shift, omegas, below, lowest):
 @points
 def test_the_divergence_is_an_upper_bound_and_near(width, shift):
     h = width / 2
-    bound = renyi_divergence(BlurredLaplace(1 / shift, width), ORDERS)
+    bound = BlurredLaplace(1 / shift, width).renyi(ORDERS)
     for a, found in zip(ORDERS, bound, strict=True):
         if a * shift > 100:
             continue
@@ -141,7 +141,7 @@ def test_the_divergence_is_an_upper_bound_and_near(width, shift):
         exact = math.log1p(pieces(beyond_tangent, width, shift)) / (a - 1)
         gridded = (2 * a - 1) / (a - 1) * width * 2.0**-37  # the uniform number lies on a grid
         assert exact * (1 - 1e-7) <= found <= exact * (1 + 2e-3) + gridded
-    assert np.all(bound <= renyi_divergence(Laplace(1 / shift), ORDERS) * (1 + 1e-12))
+    assert np.all(bound <= Laplace(1 / shift).renyi(ORDERS) * (1 + 1e-12))
     assert np.all(bound <= shift)
 
 
@@ -152,8 +152,8 @@ def test_the_divergence_is_what_samples_say():
     x = shift + rng.uniform(-width / 2, width / 2, 2_000_000) + rng.laplace(size=2_000_000)
     R = np.exp(blurred.log_density(x, width / 2) - blurred.log_density(x - shift, width / 2)) ** a
     error = 4.9 * R.std() / math.sqrt(len(x))
-    assert abs(R.mean() - math.exp((a - 1) * renyi_divergence(BlurredLaplace(1 / shift, width), a))) < error
-    assert abs(R.mean() - math.exp((a - 1) * renyi_divergence(BlurredLaplace(1 / shift, width / 2), a))) > error
+    assert abs(R.mean() - math.exp((a - 1) * BlurredLaplace(1 / shift, width).renyi(a))) < error
+    assert abs(R.mean() - math.exp((a - 1) * BlurredLaplace(1 / shift, width / 2).renyi(a))) > error
 
 
 def test_the_divergence_grows_with_the_shift():
@@ -170,9 +170,9 @@ def test_blurred_events_under_all_accountants():
     assert found.distribution is None
     assert found.renyi < 0.7 * plain.renyi
     tiny = BlurredLaplace(1e6, 3.0)  # too small a shift for the chords: no credit, no less
-    np.testing.assert_array_equal(renyi_divergence(tiny, ORDERS), renyi_divergence(Laplace(1e6), ORDERS))
+    np.testing.assert_array_equal(tiny.renyi(ORDERS), Laplace(1e6).renyi(ORDERS))
     wide = BlurredLaplace(2.0, 0.0)
-    np.testing.assert_array_equal(renyi_divergence(wide, ORDERS), renyi_divergence(Laplace(2.0), ORDERS))
+    np.testing.assert_array_equal(wide.renyi(ORDERS), Laplace(2.0).renyi(ORDERS))
     for bad in (
         {"multiplier": 0.0, "width": 1.0},
         {"multiplier": 1.0, "width": -1.0},
@@ -188,15 +188,15 @@ def test_blurred_events_under_all_accountants():
 def test_equal_moves_are_the_worst_for_a_vector():
     rng, d, m = np.random.default_rng(3), 6, 2.0
     event = LaplaceVector(m, d)
-    bound = renyi_divergence(event, ORDERS)
+    bound = event.renyi(ORDERS)
     for spread in (0.2, 1.0, 4.0):
         for _ in range(50):
             move = np.abs(rng.normal(size=d)) ** spread
             move /= np.linalg.norm(move) * m  # in units of the noise
-            total = sum(renyi_divergence(Laplace(1 / s), ORDERS) for s in move if s > 0)
+            total = sum(Laplace(1 / s).renyi(ORDERS) for s in move if s > 0)
             assert np.all(total <= bound * (1 + 1e-9))
             assert move.sum() <= accounting.plain_sum({event: 1}) * (1 + 1e-12)
-    np.testing.assert_allclose(bound, d * renyi_divergence(Laplace(m * math.sqrt(d)), ORDERS))
+    np.testing.assert_allclose(bound, d * Laplace(m * math.sqrt(d)).renyi(ORDERS))
     assert from_plain(to_plain(event)) == event
     spent = accounting.totals(Counter({event: 50}), 1e-5)
     assert spent.distribution is None  # one coordinate alone has a larger total variation than equal moves
@@ -311,7 +311,7 @@ def test_realised_events_need_no_records_and_fit_a_filter():
     blurry, plain = (filters.filter_epsilon(Counter(), counter, cap) for counter in (mine, worst))
     assert blurry < 0.95 * plain
     amplified, all_coordinates, vector = (
-        sum(n * renyi_divergence(e, 10.0) for e, n in c.items()) for c in (mine, worst, run.spent[i])
+        sum(n * e.renyi(10.0) for e, n in c.items()) for c in (mine, worst, run.spent[i])
     )
     assert 0.6 < amplified / all_coordinates < 0.75
     assert vector < all_coordinates / 13  # the Euclidean bound on rows does more, and is there before the run

@@ -8,11 +8,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from tacit.privacy import accounting, filters
+from tacit.privacy import accounting
 from tacit.privacy.accounting import largest_parameter
-from tacit.privacy.closed_forms import gaussian_epsilon, renyi_divergence
 from tacit.privacy.events import ZCDP, Free, Gaussian, Laplace, ObjectiveGaussian, Pure, Unprotected
 from tacit.privacy.filters import epsilon, filter_epsilon, filter_order
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.ledger.entries import Cap
 
 NONE = Counter()
@@ -137,7 +137,7 @@ def converted(divergence, order, delta):
 def test_many_events_cost_their_divergence_at_the_one_order_of_the_cap():
     events = Counter({Pure(0.05): 30, Laplace(40.0): 20, Gaussian(30.0): 5, ZCDP(1e-4): 3})
     order = filter_order(2.0, 1e-6)
-    divergence = sum(n * float(renyi_divergence(event, np.array([order]))[0]) for event, n in events.items())
+    divergence = sum(n * float(event.renyi(np.array([order]))[0]) for event, n in events.items())
     for plan in (Counter({Pure(0.05): 1}), Counter({ZCDP(1e-4): 2, Gaussian(30.0): 1})):
         assert epsilon(plan, events - plan, Cap(2.0, 1e-6)) == pytest.approx(converted(divergence, order, 1e-6))
 
@@ -163,7 +163,7 @@ def test_gaussians_that_others_come_into_pay_from_the_other_tenth():
     """Both rules can come into force, as releases will have it; together they may fail with probability delta."""
     plan, later, cap = Counter({Gaussian(20.0): 10}), Counter({Pure(0.01): 10, Gaussian(50.0): 3}), Cap(2.0, 1e-5)
     order = filter_order(2.0, 1e-6)
-    divergence = sum(n * float(renyi_divergence(event, np.array([order]))[0]) for event, n in (plan + later).items())
+    divergence = sum(n * float(event.renyi(np.array([order]))[0]) for event, n in (plan + later).items())
     assert epsilon(plan, later, cap) == pytest.approx(converted(divergence, order, 1e-6))
 
 
@@ -176,7 +176,7 @@ def test_a_ledger_that_did_not_begin_with_gaussians_alone_never_has_their_rule()
 
 
 def test_a_divergence_that_is_no_number_costs_without_bound(monkeypatch):
-    monkeypatch.setattr(filters, "renyi_divergence", lambda event, order: np.full_like(order, math.nan))
+    monkeypatch.setattr(ZCDP, "renyi", lambda event, order, n: np.full_like(order, math.nan))
     assert epsilon(NONE, Counter({ZCDP(0.01): 1}), Cap(1.0, 1e-6)) == math.inf
 
 

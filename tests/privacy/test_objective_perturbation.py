@@ -12,8 +12,8 @@ import tacit
 from tacit.algorithms import RecycledADMM
 from tacit.core.losses import HuberHinge, Logistic
 from tacit.privacy.accounting import totals
-from tacit.privacy.closed_forms import gaussian_epsilon, objective_epsilon, renyi_divergence
 from tacit.privacy.events import Gaussian, ObjectiveGaussian, Pure
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.plan import Facts, plan
 
 
@@ -113,7 +113,7 @@ def test_the_gaussian_bound_holds_for_the_true_densities(name, loss):
             assert pair.log_moment(1.0, sigma, which) == pytest.approx(0, abs=sloppy)  # densities integrate to one
             for share in (0.1, 0.5, 0.9):
                 a = min(1 + share / event.curvature, 12.0)
-                bound = float(renyi_divergence(event, np.array([a]))[0])
+                bound = float(event.renyi(np.array([a]))[0])
                 assert pair.log_moment(a, sigma, which) <= (a - 1) * bound + sloppy
 
 
@@ -121,9 +121,9 @@ def test_the_gaussian_bound_holds_for_the_true_densities(name, loss):
 def test_the_gaussian_bound_is_the_formula_of_its_definition(x):
     a = 1 + np.array([0.01, 0.5, 0.95]) / x
     expected = a / 2 / 1.7**2 + (np.log(1 + x) - np.log(1 + a * x) - np.log(1 - (a - 1) * x)) / (a - 1)
-    np.testing.assert_allclose(renyi_divergence(ObjectiveGaussian(1.7, x), a), expected, rtol=1e-9)
+    np.testing.assert_allclose(ObjectiveGaussian(1.7, x).renyi(a), expected, rtol=1e-9)
     with np.errstate(divide="ignore"):
-        assert np.all(renyi_divergence(ObjectiveGaussian(1.7, x), 1 + np.array([1.0001, 1.5, 50.0]) / x) == math.inf)
+        assert np.all(ObjectiveGaussian(1.7, x).renyi(1 + np.array([1.0001, 1.5, 50.0]) / x) == math.inf)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_the_gaussian_bound_is_near_where_noise_dominates(name, loss):
     pair = PAIRS[name](loss, C, mu)
     event = pair.event(sigma)
     for a in (1.5, 3.0, 6.0):
-        bound = float(renyi_divergence(event, np.array([a]))[0])
+        bound = float(event.renyi(np.array([a]))[0])
         assert 0.95 * bound <= pair.divergence(a, sigma) <= bound * (1 + 1e-6)
         halved = ObjectiveGaussian(2 * event.multiplier, event.curvature)
-        assert pair.divergence(a, sigma) > 2 * float(renyi_divergence(halved, np.array([a]))[0])
+        assert pair.divergence(a, sigma) > 2 * float(halved.renyi(np.array([a]))[0])
 
 
 def test_without_the_term_for_the_curvature_the_bound_would_be_false():
@@ -147,8 +147,8 @@ def test_without_the_term_for_the_curvature_the_bound_would_be_false():
     sigma = 100.0
     event = pair.event(sigma)
     a = 1 + 0.9 / event.curvature
-    bound = float(renyi_divergence(event, np.array([a]))[0])
-    noise_alone = float(renyi_divergence(Gaussian(event.multiplier), np.array([a]))[0])
+    bound = float(event.renyi(np.array([a]))[0])
+    noise_alone = float(Gaussian(event.multiplier).renyi(np.array([a]))[0])
     assert 5 * noise_alone < pair.divergence(a, sigma) <= bound
 
 
@@ -160,7 +160,7 @@ def test_accountants_without_a_rule_for_the_minimiser_say_nothing():
         assert (spent.plain_sum, spent.distribution, spent.zcdp) == (math.inf, None, None)
         assert spent.best == spent.renyi < math.inf
         assert spent.renyi > totals(Counter({Gaussian(3.0): 5, **others}), 1e-5).renyi  # it pays for the curvature
-    assert np.all(renyi_divergence(event, orders) > renyi_divergence(Gaussian(3.0), orders))
+    assert np.all(event.renyi(orders) > Gaussian(3.0).renyi(orders))
 
 
 SINGLE = [(4.0, 0.1, 1e-5), (1.0, 0.5, 1e-3), (0.5, 0.05, 1e-4), (2.0, 3.0, 1e-6)]  # multiplier, curvature, delta
@@ -171,7 +171,7 @@ SINGLE = [(4.0, 0.1, 1e-5), (1.0, 0.5, 1e-3), (0.5, 0.05, 1e-4), (2.0, 3.0, 1e-6
 def test_the_bound_on_a_single_release_holds_for_the_true_densities(loss, m, x, delta):
     """The integral of (p - e^epsilon q)+ is at most delta."""
     event = ObjectiveGaussian(m, x)
-    epsilon = objective_epsilon(event, delta)
+    epsilon = event.alone(delta)
     assert epsilon == pytest.approx(math.log1p(x) + gaussian_epsilon(m, delta / 2), rel=1e-12)
     assert totals(Counter({event: 1}), delta).distribution == epsilon
     assert totals(Counter({event: 2}), delta).distribution is None
@@ -188,11 +188,11 @@ def test_the_bound_on_a_single_release_is_near_where_noise_dominates():
     pair = PAIRS["tilted"](Logistic(), 0.05, 1.0)
     event = pair.event(0.1)
     for delta in (1e-3, 1e-6):
-        epsilon = objective_epsilon(event, delta)
+        epsilon = event.alone(delta)
         assert 0.4 * delta < pair.excess(epsilon - math.log1p(event.curvature), 0.1) <= 0.5 * delta
         assert pair.excess(epsilon / 2, 0.1) > delta
     # Where there is no tail to speak of, the proof begins at sqrt(3)/m + 1/(2 m^2).
-    assert objective_epsilon(ObjectiveGaussian(4.0, 0.1), 0.2) == math.log(1.1) + math.sqrt(3) / 4 + 1 / 32
+    assert ObjectiveGaussian(4.0, 0.1).alone(0.2) == math.log(1.1) + math.sqrt(3) / 4 + 1 / 32
 
 
 @pytest.mark.parametrize("x", [1e-12, 1e-6, 0.01, 0.5, 3.0])
@@ -202,7 +202,7 @@ def test_the_curvature_term_is_the_worst_of_all_rank_one_updates(x):
     for a in 1 + np.array([1e-3, 0.3, 0.95]) * min(1 / x, 30):
         # Of the event, less what a Gaussian with the same multiplier costs.
         event = ObjectiveGaussian(1e9, x)
-        term = float(renyi_divergence(event, np.array([a]))[0]) - a / 2e18
+        term = float(event.renyi(np.array([a]))[0]) - a / 2e18
         found = []
         for p, q, angle in [
             (x, x, math.pi / 2),

@@ -18,8 +18,8 @@ from scipy.stats import chi2, kstest, norm
 import tacit
 from tacit.algorithms import SummedGradientDescent
 from tacit.core.losses import HuberHinge
-from tacit.privacy.closed_forms import gaussian_epsilon
 from tacit.privacy.events import Gaussian
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.mechanisms import gradient_share
 from tacit.privacy.noise import SecureNoise, SeededNoise
 from tacit.privacy.sensitivity import SHARE_GRID, NoRoom, gradient_sensitivity, require_shares

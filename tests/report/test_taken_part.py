@@ -26,7 +26,7 @@ def test_the_data_of_a_report(network, identities, kind):
     net = network(kind)
     own = participant(net.folder, kind, 0, identities, SecureNoise())
     with closing(own.store):
-        own.store.commit(0, {"x": np.zeros(3)}, b"first", Free("a test"))
+        own.store.commit(0, {"x": np.zeros(3), "rows moved": np.zeros((1, 3))}, b"first", Free("a test"))
         left = own.without(["dogwood"])
         with closing(left.store):
             left.store.commit(0, {"x": np.zeros(3), "rows moved": np.zeros((1, 3))}, b"second!", Free("a test"))
@@ -89,6 +89,7 @@ def test_what_is_watched(network, identities):
             "epsilon": None,
             "released": 0,
             "without": ["dogwood"],
+            "accused": {},
         }
     net.path(0).write_bytes(b"nonsense" * 1000)
     for end in ("-wal", "-shm"):

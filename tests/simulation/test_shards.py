@@ -68,6 +68,7 @@ def test_what_shards_hear():
     graph = tacit.Graph.random(40, 90, seed=1)
     bounds = shares(np.arange(40) % 7 + 1, 4)
     found = hearing(graph, bounds)
+    assert len(found) == 4
     sent = {(k, j): bounds[k] + rows for k, hears in enumerate(found) for j, rows in hears.sends.items()}
     for j, hears in enumerate(found):
         own = np.arange(bounds[j], bounds[j + 1])

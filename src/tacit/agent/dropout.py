@@ -24,7 +24,8 @@ member is absent, of at most q. The agent counts the releases in its stores, and
 shares. Step, deviation and the weights of the members are those of the agreed run.
 
 **A member that lies** about the number can move the start by one tick, since other numbers do not count. It can give a
-member that is behind a false state, as it could have given it a false total; the numbers are bounded. If it says
+member that is behind a false state, as it could have given it a false total: one that can come of totals within their
+bounds. A state beyond that `reach` is refused, and that of another neighbour is taken. If it says
 different numbers to different members, they wait for each other, for good: like every member, it can hold up a run.
 Members that see both numbers name it in their log.
 """
@@ -32,7 +33,7 @@ Members that see both numbers name it in their log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -44,11 +45,10 @@ from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Message
-from tacit.core.release import clipped
 from tacit.errors import TacitError
 
 STATE = 3  # phase of the question for the state
-_MOST = 2.0**40  # no number of an honest state is larger
+_ROUNDING = 1e-9  # relative: what rounding in thousands of ticks stays far below
 
 
 def goes_on(federation: Federation) -> bool:
@@ -85,9 +85,19 @@ def follows(participant: Participant, neighbours: Iterable[str], names: Iterable
     return bool(set(neighbours) - away - participant.store.finished_neighbours())
 
 
-async def first_state(algorithm: Any, state: Any, peers: Iterable[Peer], start: int, radius: float) -> Any:
+def reach(federation: Federation, totals: int) -> dict[str, float]:
+    """How far from zero the state of a member can be that has heard so many totals: no total beyond its bounds is used.
+    Some of them were heard in runs with more members, so the bound is that for any of the members."""
+    bounds, setting = federation.budgeted.total_bounds, federation.setting
+    assert bounds is not None
+    algorithm: Any = setting.algorithm
+    found: dict[str, float] = algorithm.reach(bounds.mean, totals, setting.facts.radius)
+    return found
+
+
+async def first_state(algorithm: Any, state: Any, peers: Iterable[Peer], start: int, reach: Mapping[str, float]) -> Any:
     """The member's state with that of the first neighbour in it that has heard so many totals."""
-    read = partial(taken_state, algorithm, state, dimension=state.f.shape[1], radius=radius)
+    read = partial(taken_state, algorithm, state, reach=reach)
     asked = [asyncio.create_task(peer.ask(start, read, phase=STATE)) for peer in peers]
     try:
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
@@ -103,17 +113,22 @@ def packed_state(algorithm: Any, state: Any) -> bytes:
     return np.concatenate(rows).astype("<f8").tobytes()
 
 
-def taken_state(algorithm: Any, state: Any, message: Message, dimension: int, radius: float) -> Any:
-    """The member's state with what a neighbour has sent in it, whose numbers are bounded: a neighbour may lie."""
+def taken_state(algorithm: Any, state: Any, message: Message, reach: Mapping[str, float]) -> Any:
+    """The member's state with what a neighbour has sent in it; refuses what no honest state can be: a neighbour may
+    lie."""
+    dimension = state.f.shape[1]
     size = state_bytes(len(algorithm.carried), dimension)
     if len(message.payload) != size:
         raise BadMessage("its state has {} bytes, not {}", len(message.payload), size)
     rows = np.frombuffer(message.payload, "<f8").astype(float).reshape(-1, dimension)
     if not np.isfinite(rows).all():
         raise BadMessage("its state has numbers that are not finite")
-    rows = np.clip(rows, -_MOST, _MOST)
     found = dict(zip(algorithm.carried, rows[:, None], strict=True))
-    found["f"] = clipped(found["f"], radius)
+    with np.errstate(over="ignore"):
+        for name, row in found.items():
+            if not (norm := np.linalg.norm(row)) <= reach[name] * (1 + _ROUNDING):
+                rule = "its state has a {} of norm {}, and after so many totals it is at most {}"
+                raise BadMessage(rule, name, f"{norm:.3g}", f"{reach[name]:.3g}")
     return state._replace(**found)
 
 

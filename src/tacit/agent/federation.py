@@ -38,6 +38,7 @@ from tacit.data.public import require_public
 from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
 from tacit.exchange.listening import check_robust
+from tacit.exchange.total_bounds import TotalBounds
 from tacit.privacy.events import MOST_ROUNDS, Event
 from tacit.privacy.plan import Facts, plan
 from tacit.workflows.exact import ALGORITHMS
@@ -272,6 +273,12 @@ class Federation:
             radius=self.radius,
         )
         return Setting(ALGORITHMS[self.method.name].make(self.method.penalty, self.graph), self.rounds, facts)
+
+    @cached_property
+    def total_bounds(self) -> TotalBounds | None:
+        """Within which agents use a total, where the members share their noise: a function of the file alone."""
+        algorithm: Any = self.setting.algorithm
+        return algorithm.bounds(self.setting.facts) if self.exchange == TOTALS else None
 
     @cached_property
     def plans(self) -> list[dict[int, Event]]:

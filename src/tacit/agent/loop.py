@@ -68,7 +68,7 @@ class AgentLoop:
             self._delivery = Totals(participant, self.peers, self.changed)
         else:
             self._delivery = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
-        self._reading = Reading(participant)
+        self._reading = Reading(participant, self.progress)
         self._view = federation.graph.view(np.array([participant.me]))
         start = np.zeros((1, participant.problem.dimension))  # public: neighbours know each other's
         starts = Inbox(np.repeat(start, len(self.neighbours), axis=0), np.array([0, len(self.neighbours)]))
@@ -436,8 +436,8 @@ class AgentLoop:
         from the first neighbour that has it."""
         if self._totals < (start := self._meeting.start):
             self._show("catching up", start)
-            radius = self.participant.problem.radius
-            self._state = await dropout.first_state(self.algorithm, self._state, self.peers.values(), start, radius)
+            reach = dropout.reach(self.participant.federation, start)
+            self._state = await dropout.first_state(self.algorithm, self._state, self.peers.values(), start, reach)
             self._totals = start
             self.changed.notify()
 
@@ -504,7 +504,7 @@ class AgentLoop:
     async def heartbeat(self) -> None:
         """Says again and again that the process is alive: in the store, and to whoever looks from outside."""
         while True:
-            self.participant.store.heartbeat(self.liveness.contacts(), self.doing)
+            self.participant.store.heartbeat(self.liveness.contacts(), self.doing, self.progress.accused)
             self.progress.heartbeat()
             await asyncio.sleep(HEARTBEAT)
 

@@ -27,6 +27,7 @@ from tacit.agent.progress import Progress
 from tacit.errors import InputError, TacitError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger.file import last_charge
 
 _CLIENTS = 8  # at a time
 _PATIENCE = 5.0  # seconds for a question
@@ -86,7 +87,7 @@ def health(progress: Progress) -> tuple[bool, str]:
 class _Agent(Collector):
     def __init__(self, progress: Progress, ledger: Path | None, lost: Callable[[], int]) -> None:
         self._progress, self._ledger, self._lost = progress, ledger, lost
-        self._seen: tuple[tuple[int, ...], dict[str, float]] = ((), {})
+        self._seen: tuple[int, dict[str, float]] = (-1, {})
         self._lock = threading.Lock()
 
     def describe(self) -> list[Metric]:
@@ -115,12 +116,19 @@ class _Agent(Collector):
         ticks.add_metric([], at.ticks, at.tick_seconds)
         yield ticks
         yield CounterMetricFamily("tacit_commits", "Messages committed to the store.", value=at.commits)
+        yield CounterMetricFamily("tacit_totals_beyond_bounds", "Sums over all members not used.", value=at.beyond)
         yield CounterMetricFamily("tacit_received_bytes", "Of questions and answers.", value=at.traffic.received)
         yield CounterMetricFamily("tacit_sent_bytes", "Of questions and answers.", value=at.traffic.sent)
         refused = CounterMetricFamily("tacit_refusals", "What was refused, by kind.", labels=["kind"])
         for kind, count in sorted(at.traffic.refused.copy().items()):
             refused.add_metric([kind], count)
         yield refused
+        accused = GaugeMetricFamily(
+            "tacit_accused", "1 for a member that has signed two versions of a tick.", labels=["member"]
+        )
+        for name in sorted(at.accused):
+            accused.add_metric([name], 1)
+        yield accused
         if at.beat is not None:
             age = time.monotonic() - at.beat
             yield GaugeMetricFamily("tacit_heartbeat_age_seconds", "Since the event loop was seen to run.", value=age)
@@ -134,8 +142,7 @@ class _Agent(Collector):
             return {}
         with self._lock:
             try:
-                beside = self._ledger.with_name(f"{self._ledger.name}-wal")
-                stamp = tuple(file.stat().st_mtime_ns for file in (self._ledger, beside) if file.exists())
+                stamp = last_charge(self._ledger)  # other rows, such as the marks of every tick, change nothing
                 if stamp != self._seen[0]:
                     with Ledger(self._ledger, cost=epsilon) as ledger:
                         spent, cap = ledger.epsilon(), ledger.cap()

@@ -148,6 +148,12 @@ class Participant:
     def _check_memory(self, ledger: Ledger, run: str) -> None:
         """Refuses a store, or a ledger, that has forgotten something: fresh noise would be drawn for a tick that has
         left already."""
+        saved = self.store.state()
+        if ledger.begun_without_marks(run) and not (saved is not None and saved[0] == self.federation.rounds):
+            raise Over(
+                f"this run was begun with an older version of tacit, whose ledger does not show which ticks of "
+                f"{self.name} have left: {NEW_RUN}"
+            )
         said = self.said()
         marked = {tick for tick, digest in ledger.marks(run).items() if said.get(tick) != digest}
         if marked:
@@ -162,12 +168,6 @@ class Participant:
                 f"{ledger.path} is an old copy, or another ledger: it had {noted.rows:,} rows when "
                 f"{self.store.path.name} was written, and does not contain them. Put the newest copy of the ledger "
                 f"back, or {NEW_RUN}"
-            )
-        saved = self.store.state()
-        if ledger.begun_without_marks(run) and not (saved is not None and saved[0] == self.federation.rounds):
-            raise Over(
-                f"this run was begun with an older version of tacit, whose ledger does not show which ticks of "
-                f"{self.name} have left: {NEW_RUN}"
             )
 
     def _check_refused(self) -> None:

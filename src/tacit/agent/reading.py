@@ -2,7 +2,8 @@
 
 If a neighbour's message lies outside the radius, or, where members listen robustly, far from the others' messages, the
 log and the report name that neighbour. So a member that lies can do limited harm, and is seen. In a secret-shared sum
-nobody sees a row: only the sum is bounded, and nobody can be named.
+nobody sees a row: only the sum is bounded, and nobody can be named. A total beyond its bounds is not used
+(`tacit.exchange.total_bounds`): the log names the tick, metrics and the report count it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from tacit.agent.federation import NONE, ROWS, TOTALS, Federation
 from tacit.agent.participant import Participant
+from tacit.agent.progress import Progress
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Refusals, log
 from tacit.core.release import Inbox
@@ -26,12 +28,14 @@ _MOST = 1e300  # stands for every larger distance
 class Reading:
     """How one agent reads messages over a run."""
 
-    def __init__(self, participant: Participant) -> None:
+    def __init__(self, participant: Participant, progress: Progress) -> None:
         federation = participant.federation
+        self._progress = progress
         robust = None if federation.robust == NONE else federation.robust
         schedule = federation.setting.algorithm.schedule(federation.graph)
         period = schedule.period if isinstance(schedule, Broadcast) else 1
-        self._listening, self._refusals = Listening(participant.problem.radius, robust, period), Refusals()
+        bounds, self._refusals = federation.total_bounds, Refusals()
+        self._listening = Listening(participant.problem.radius, robust, period, bounds=bounds)
         self._names = named(federation, participant.me)
         near = federation.graph.neighbours(participant.me).tolist()
         self._place = {j: k if federation.exchange == ROWS else 0 for k, j in enumerate(near)}
@@ -59,7 +63,13 @@ class Reading:
                 ticks, total, most = self._moved[place]
                 self._moved = self._moved.copy()  # a state's arrays are never written to
                 self._moved[place] = ticks + 1, min(total + distance, _MOST), max(most, distance)
-                if self._listening.robust is None:
+                if self._listening.bounds is not None:
+                    self._progress.beyond += 1
+                    log.warning(  # at every tick: there are no more of these than ticks
+                        f"tick {t}: {self._names[place]} has the norm {distance:.3g}, and honest members reach "
+                        f"{self._listening.bounds.largest:.3g} at most: not used. A member lies, or its agent is broken"
+                    )
+                elif self._listening.robust is None:
                     text = f"{self._names[place]} said something outside the radius {self._listening.radius:g}: clipped"
                     self._refusals.warn(text, text)
         return found.inbox
@@ -67,9 +77,11 @@ class Reading:
     def log_moved(self, rounds: int) -> None:
         """Writes a line to the log for every neighbour whose messages were moved."""
         for name, found in summary(self._names, self._moved).items():
+            at = f"at {found['ticks']} of {rounds} ticks"
             log.warning(
-                f"what {name} said was moved at {found['ticks']} of {rounds} ticks, by {found['mean']:.3g} on average "
-                f"and {found['largest']:.3g} at most"
+                f"what {name} said was moved {at}, by {found['mean']:.3g} on average and {found['largest']:.3g} at most"
+                if self._listening.bounds is None
+                else f"{name} was beyond its bounds {at}, and not used"
             )
 
 
@@ -90,9 +102,11 @@ def summary(names: Sequence[str], moved: np.ndarray) -> dict[str, dict[str, Any]
 
 
 def listened(participant: Participant) -> dict[str, Any]:
-    """For the report: how the member listened, and whose messages were moved."""
-    found = participant.store.state()
-    moved = np.zeros((0, 3)) if found is None else found[1]["rows moved"]
+    """For the report: how the member listened, and whose messages were moved. Where the members share their noise, that
+    of the runs that were left, too: this one went on where they ended."""
+    runs = [participant, *(participant.earlier() if participant.federation.exchange == TOTALS else ())]
+    found = [state[1]["rows moved"] for each in runs if (state := each.store.state()) is not None]
+    moved = np.column_stack([np.sum(found, axis=0)[:, :2], np.max(found, axis=0)[:, 2]]) if found else np.zeros((0, 3))
     names = named(participant.federation, participant.me)[: len(moved)]
     return {
         "radius": participant.federation.radius,

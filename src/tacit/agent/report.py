@@ -16,7 +16,8 @@ A JSON file with two fields: `report`, and `signature`, the ECDSA signature (bas
 - `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.absence`, base64);
 - `colluders` and `dropouts`, where the members share their noise, are those of the federation file: the costs hold
   against so many members together, while so many are away;
-- `listening` says how the member listened, and for each neighbour at how many ticks its messages were moved, how far.
+- `listening` says how the member listened, and for each neighbour at how many ticks its messages were moved, how far;
+  where the members share their noise, at how many ticks the sum of all members was beyond its bounds and was not used.
 """
 
 from __future__ import annotations

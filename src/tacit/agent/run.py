@@ -125,7 +125,7 @@ async def _take_part(
             raise loop.liveness.away.result()
         loop.doing = "finished"
         progress.show(loop.doing, loop.rounds)
-        participant.store.heartbeat(loop.liveness.contacts(), loop.doing)
+        participant.store.heartbeat(loop.liveness.contacts(), loop.doing, progress.accused)
     return model
 
 
@@ -134,4 +134,5 @@ async def _stop_if_ended(loop: AgentLoop, work: asyncio.Task[np.ndarray]) -> Non
     if loop.ended.done():
         work.cancel()
         await loop.tell()
+        loop.participant.store.heartbeat(loop.liveness.contacts(), "stopped", loop.progress.accused)
         raise loop.ended.result()

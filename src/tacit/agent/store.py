@@ -85,6 +85,7 @@ class Status:
     doing: str  # at that time
     events: list[Event]  # of what was released
     without: list[str]  # the members without whom it goes on, in another run
+    accused: dict[str, int]  # members that have signed two versions of a tick, and which
 
 
 class Store:
@@ -160,9 +161,12 @@ class Store:
             add("start", number, nonce)
         return number
 
-    def heartbeat(self, contacts: Mapping[str, float | None], doing: str) -> None:
+    def heartbeat(
+        self, contacts: Mapping[str, float | None], doing: str, accused: Mapping[str, int] | None = None
+    ) -> None:
         """Writes down that the process is alive, for `tacit agent status`."""
-        self._journal.note(json.dumps({"beat": time.time(), "doing": doing, "peers": dict(contacts)}).encode())
+        said = {"beat": time.time(), "doing": doing, "peers": dict(contacts), "accused": dict(accused or {})}
+        self._journal.note(json.dumps(said).encode())
 
     def mark_finished(self, name: str) -> None:
         """This neighbour has heard everything that it needs from this agent, and has committed it."""
@@ -343,7 +347,8 @@ def status(path: Path) -> Status:
     alive = {"beat": None, "doing": "not started", "peers": {}} if note is None else json.loads(note)
     events = [_event(entry.body or b"") for entry in kept["event"].values()]
     peers = dict(sorted(alive["peers"].items()))
-    return Status(run, member, tick, rounds, peers, alive["beat"], alive["doing"], events, sorted(kept["without"]))
+    without, accused = sorted(kept["without"]), alive.get("accused", {})
+    return Status(run, member, tick, rounds, peers, alive["beat"], alive["doing"], events, without, accused)
 
 
 def check(path: Path) -> Status | None:

@@ -213,7 +213,7 @@ class Server:
         )
         self._door = Door(_HANDSHAKE / 1000, files, self._turned_away)
         self._server.add_secure_port(f"unix:{self._door.inside}", credentials)
-        # If an agent is told to stop in the middle of this, gRPC would fail in a task of its own, and the log say so.
+        # If an agent is told to stop in the middle of this, gRPC would fail in a task of its own, and log that.
         await asyncio.shield(self._server.start())
         try:
             await self._door.open(listen, self._addresses)

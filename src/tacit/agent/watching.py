@@ -44,6 +44,7 @@ def status(agreed: Federation, path: Path) -> dict[str, Any]:
         "epsilon": spent,
         "released": len(events),
         "without": agreed.absent,
+        "accused": found.accused,
     }
 
 

@@ -15,7 +15,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError, NotConverged
-from tacit.privacy.events import Free, Gaussian, Unprotected
+from tacit.privacy.events import Gaussian, Unprotected
 from tacit.privacy.mechanisms import charged, noisy_gradient, unprotected
 from tacit.privacy.noise import Noise
 from tacit.privacy.sensitivity import gradient_sensitivity
@@ -98,7 +98,7 @@ class DPADMM:
     @property
     def first(self) -> int:
         """The tick of the first gradient: 1 if the term has to be paid for, else 0."""
-        return 0 if isinstance(self.term.cost, Free) else 1
+        return 0 if self.term.cost.free else 1
 
     def step_size(self, problem: Problem) -> np.ndarray:
         """eta/gamma, (n, 1)."""

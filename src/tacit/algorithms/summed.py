@@ -20,6 +20,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError, whole
+from tacit.exchange.total_bounds import TotalBounds
 from tacit.exchange.totals import TotalInbox
 from tacit.privacy.events import Gaussian, SharedGaussian
 from tacit.privacy.mechanisms import gradient_share, unprotected
@@ -33,6 +34,11 @@ class Summed(Protocol):
     @property
     def deviation(self) -> float | None:
         """Of each member's share of the noise; None for the method without noise."""
+        ...
+
+    @property
+    def row_norm(self) -> float:
+        """No record is longer."""
         ...
 
     @property
@@ -110,15 +116,13 @@ def radius(method: Summed, problem: Problem) -> np.ndarray:
     return np.full((problem.agents, 1), np.inf if method.deviation is None else problem.radius)
 
 
-def said(
-    method: Summed,
-    f: np.ndarray,
-    problem: Problem,
-    view: View,
-    noise: Noise | None,
-    t: int,
-    row_norm: float = 1.0,
-) -> Release:
+def bounds(method: Summed, facts: Problem) -> TotalBounds | None:
+    """Within which a total of all these members lies; None for the method without noise, whose model may be as large as
+    it is."""
+    return None if method.deviation is None else TotalBounds.of(facts, method.deviation, method.row_norm)
+
+
+def said(method: Summed, f: np.ndarray, problem: Problem, view: View, noise: Noise | None, t: int) -> Release:
     """The member's part of the gradient's sum at f, with its share of the noise; exact without a deviation."""
     if method.deviation is None:
         return unprotected(np.round(problem.gradient(f) / SHARE_GRID) * SHARE_GRID)
@@ -130,7 +134,7 @@ def said(
         members=view.network,
         colluders=method.colluders,
         dropouts=method.dropouts,
-        row_norm=row_norm,
+        row_norm=method.row_norm,
         ids=view.ids,
         t=t,
     )

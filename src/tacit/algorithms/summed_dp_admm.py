@@ -17,7 +17,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.privacy.events import Free
+from tacit.exchange.total_bounds import TotalBounds
 from tacit.privacy.noise import Noise
 
 # What makes the noise of a DPADMM: here `deviation` does.
@@ -52,7 +52,7 @@ class SummedDPADMM:
     others' scales. With scale_i = B_i/mean(B), that of the pooled records is 1/(L_f + rho ||A^T A||) with
     L_f = (largest curvature) row_norm^2 + l2. The method's budget, noise_schedule, rate, exact and as_printed are for
     one holder of all records, and are refused. So is a term that was learnt from private records: that has a cost.
-    x stays within the problem's radius: a member that lies can move the total, but x no farther.
+    x stays within the problem's radius: a member that lies can move the total within its bounds, but x no farther.
 
     Without a deviation it is the method without noise.
     """
@@ -74,12 +74,21 @@ class SummedDPADMM:
         for name, only in _OF_ONE_HOLDER.items():
             if not np.array_equal(getattr(own, name), only):
                 raise InputError(f"{name} of the method must be {only}: it is for one holder of all records")
-        if not isinstance(own.term.cost, Free):
+        if not own.term.cost.free:
             raise InputError("the term was learnt from records, which costs something: take a public one")
         summed.check(self)
         if isinstance(own, AcceleratedDPADMM) and own.restart is None:  # as there: with noise momentum never restarts
             object.__setattr__(self, "method", replace(own, restart=self.deviation is None))
         object.__setattr__(self, "name", type(own).__name__)
+
+    @property
+    def row_norm(self) -> float:
+        """No record is longer."""
+        return self.method.row_norm
+
+    def bounds(self, facts: Problem) -> TotalBounds | None:
+        """Within which totals are used."""
+        return summed.bounds(self, facts)
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All members speak at every tick."""
@@ -92,7 +101,7 @@ class SummedDPADMM:
 
     def speak(self, s: Any, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[Any, Release]:
         """The member's part of the gradient at x_hat."""
-        return s, summed.said(self, s.x_hat, problem, view, noise, t, self.method.row_norm)
+        return s, summed.said(self, s.x_hat, problem, view, noise, t)
 
     def listen(self, s: Any, inbox: Inbox, view: View, t: int) -> Any:
         """(3), (7) and (5), with the noisy gradient from the total."""

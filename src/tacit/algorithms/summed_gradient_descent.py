@@ -14,6 +14,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
+from tacit.exchange.total_bounds import TotalBounds
 from tacit.privacy.noise import Noise
 
 
@@ -35,13 +36,15 @@ class SummedGradientDescent:
 
     Distributed differential privacy (Kairouz, Liu, Steinke 2021) without a server. e_i is a member's share of the
     noise; `tacit.algorithms.summed` says what the sum of shares protects against. f stays within the problem's radius:
-    a member that lies can move the sum, but not beyond. Momentum (Polyak 1964) takes 1/(1 - momentum) times fewer
-    rounds for the same way: with the noise of a whole run given, that costs nothing (docs/results.md).
+    a member that lies can move the sum within its bounds, and f no farther. Momentum (Polyak 1964) takes
+    1/(1 - momentum) times fewer rounds for the same way: with the noise of a whole run given, that costs nothing
+    (docs/results.md).
 
     Without a deviation it is the method without noise.
     """
 
     totals: ClassVar[bool] = True  # it needs sums over all members
+    row_norm: ClassVar[float] = 1.0  # of records, at most
     carried: ClassVar[tuple[str, ...]] = ("f", "velocity")  # what a member that has missed a total needs of the others
 
     step: float
@@ -55,6 +58,15 @@ class SummedGradientDescent:
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum must be at least 0 and below 1, not {self.momentum}")
         summed.check(self)
+
+    def bounds(self, facts: Problem) -> TotalBounds | None:
+        """Within which totals are used."""
+        return summed.bounds(self, facts)
+
+    def reach(self, mean: float, totals: int, radius: float) -> dict[str, float]:
+        """The largest norm of what is `carried` after so many totals, if no mean gradient is longer than `mean`."""
+        velocity = mean * (1 - self.momentum**totals) / (1 - self.momentum)
+        return {"f": min(radius, self.step * totals * velocity), "velocity": velocity}
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All members speak at every tick."""

@@ -257,7 +257,6 @@ def _tell_plan(participant: Participant) -> None:
     from tacit.agent.guarantee import statement
     from tacit.agent.method import PrivateMethod
     from tacit.privacy.accounting import totals
-    from tacit.privacy.events import Free
 
     method, (_, events) = participant.federation.method, participant.paid
     agreed = participant.federation.agreed or participant.federation
@@ -265,7 +264,7 @@ def _tell_plan(participant: Participant) -> None:
     if not isinstance(method, PrivateMethod) or participant.ledger is None:
         log.warning("exact values leave this machine: nothing of this run is private")
         return
-    noisy = sum(not isinstance(event, Free) for event in events.values())
+    noisy = sum(not event.free for event in events.values())
     whole = totals(Counter(events.values()), method.delta).best
     log.info(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
     if participant.federation.exchange == TOTALS:

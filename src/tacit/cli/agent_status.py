@@ -117,6 +117,8 @@ def _tell(one: dict[str, Any]) -> None:
     screen.print(f"{one['member']}: round {one['round']} of {one['rounds']}; {_doing(one)}", markup=False)
     if one["without"]:
         screen.print(f"  goes on without {', '.join(one['without'])}", markup=False)
+    for name, tick in one["accused"].items():
+        screen.print(f"  {name} has signed two versions of what it said at tick {tick}", markup=False)
     for name, ago in one["seconds_since"].items():
         heard = "not heard from yet" if ago is None else f"heard from {ago:.0f} s ago"
         screen.print(f"  {name}: {heard}", markup=False)

@@ -35,7 +35,7 @@ from tacit.data import Classes, Schema
 from tacit.errors import InputError, number, whole
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee, guarantee
-from tacit.privacy.events import Event, Free, Gaussian, ObjectiveGaussian, Pure, SharedGaussian, to_plain
+from tacit.privacy.events import Event, Gaussian, Pure, to_plain
 from tacit.privacy.plan import Facts, Plan, calibrate
 from tacit.privacy.plan import plan as plan_run
 from tacit.workflows.losses import exact_loss
@@ -288,7 +288,7 @@ def show(planned: Plan, sizes: np.ndarray, found: Guarantee) -> None:
         table.add_column(heading, justify="left" if heading == "agents" else "right")
     for ids, total in _groups(planned, sizes, delta):
         i = ids[0]
-        noisy = [event for event in planned.events[i] if not isinstance(event, Free)]
+        noisy = [event for event in planned.events[i] if not event.free]
         kinds = list(dict.fromkeys(noisy))
         screen.print(
             f"agent{'s' * (len(ids) > 1)} {_listed(ids)}, {sizes[i]:,} rows: {len(noisy)} noisy releases of "
@@ -334,20 +334,7 @@ def _listed(ids: list[int]) -> str:
 
 def _in_words(events: Sequence[Event]) -> str:
     """What a release costs; if there are several kinds, the first and the last."""
-
-    def one(event: Event) -> str:
-        if isinstance(event, Pure):
-            return f"epsilon {event.epsilon:.4g} each"
-        if isinstance(event, Gaussian | ObjectiveGaussian):
-            return f"Gaussian noise {event.multiplier:.4g} times what a record can move"
-        if isinstance(event, SharedGaussian):
-            return (
-                f"a share of {event.multiplier:.4g} times what a record can move, in a sum with {event.shares} such "
-                "shares or more"
-            )
-        return str(event)
-
-    return " ... ".join(dict.fromkeys(one(event) for event in (*events[:1], *events[1:][-1:])))
+    return " ... ".join(dict.fromkeys(event.in_words() for event in (*events[:1], *events[1:][-1:])))
 
 
 def _finite(totals: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from tacit.core.problem import Problem
 from tacit.errors import InputError
-from tacit.privacy.events import Event, Free, Gaussian, Unprotected
+from tacit.privacy.events import Event, Free, Gaussian, Unprotected, known
 from tacit.privacy.mechanisms import second_moment_perturbed
 from tacit.privacy.noise import Noise
 
@@ -34,6 +34,7 @@ class FeatureGraph:
     seeded: bool = False  # whether its noise came from a seed: then it does not protect
 
     def __post_init__(self) -> None:
+        known(self.cost)
         try:
             W = scipy.sparse.csr_array(self.W, dtype=float)
         except (ValueError, TypeError) as error:

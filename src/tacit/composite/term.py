@@ -15,7 +15,7 @@ import scipy.sparse
 from tacit.composite.feature_graph import FeatureGraph
 from tacit.composite.prox import L1, Proximable
 from tacit.errors import InputError, whole
-from tacit.privacy.events import Event, Free
+from tacit.privacy.events import Event, Free, known
 
 _DENSE = 300  # columns up to which the spectral norm is computed by a dense method
 _CLOSE = 1e-6  # by which the sparse method may be too small
@@ -41,6 +41,7 @@ class Term:
     digest: str = field(init=False, repr=False)  # of A, g and c: what a resumed run must match
 
     def __post_init__(self) -> None:
+        known(self.cost)
         try:
             shape = np.shape(self.A)  # an older scipy makes a matrix of a vector
             A = scipy.sparse.csr_array(self.A, dtype=float)

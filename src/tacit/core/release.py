@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
 
+from tacit.core.alike import distinct
 from tacit.errors import InputError
-
-if TYPE_CHECKING:
-    from tacit.privacy.events import Event
+from tacit.privacy.events import Event, known
 
 
-class Release(NamedTuple):
+class _Release(NamedTuple):
+    value: np.ndarray  # (n, d)
+    events: Sequence[Event]  # one a row
+    silent: np.ndarray | None = None  # (n,) of bool, for methods in which agents may be silent
+
+
+class Release(_Release):
     """The rows that leave the agents of a block, and for each row the privacy event that its leaving costs.
 
     Only `tacit.privacy.mechanisms` makes one: no number leaves without its cost. An agent that is `silent` sends
     nothing. Its neighbours go on with the row that they have, which is the one here. Silence is a message, too, and
-    costs what its event says.
+    costs what its event says. What is no event, or one that no accountant knows, is refused here.
     """
 
-    value: np.ndarray  # (n, d)
-    events: Sequence[Event]  # one a row
-    silent: np.ndarray | None = None  # (n,) of bool, for methods in which agents may be silent
+    __slots__ = ()
+
+    def __new__(cls, value: np.ndarray, events: Sequence[Event], silent: np.ndarray | None = None) -> Self:
+        return cls._make((value, events, silent))
+
+    @classmethod
+    def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]  # for mypy it is no class method there
+        """What `_replace` calls, too."""
+        found = super()._make(iterable)
+        if len(found.events) != len(found.value):
+            raise InputError(
+                f"each row of a release has its event: {len(found.value)} rows, {len(found.events)} events"
+            )
+        for event in distinct(found.events):
+            known(event)
+        return found
 
 
 class Inbox:

@@ -14,16 +14,17 @@ try:
 except ImportError:
     raise ImportError("tacit.estimators needs scikit-learn 1.6 or newer: pip install 'tacit-learn[sklearn]'") from None
 
+from tacit.estimators.encoder import SchemaEncoder
 from tacit.estimators.feature_graphs import inverse_covariance_graph
 from tacit.estimators.federated import FederatedClassifier, FederatedRegressor
 from tacit.estimators.fused import PrivateFusedLogisticRegression
-from tacit.estimators.privacy import Privacy, RefitWarning
+from tacit.estimators.privacy import Privacy
 
 __all__ = [
     "FederatedClassifier",
     "FederatedRegressor",
     "Privacy",
     "PrivateFusedLogisticRegression",
-    "RefitWarning",
+    "SchemaEncoder",
     "inverse_covariance_graph",
 ]

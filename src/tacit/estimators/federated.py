@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
@@ -19,37 +17,27 @@ from tacit.data import partition
 from tacit.data.columns import Label, Target
 from tacit.errors import InputError, number
 from tacit.estimators import labels
+from tacit.estimators.base import Bill, PrivateEstimator, digest
 from tacit.estimators.fitting import Budget, Fitted, Parts, fit_exactly, plan_privately
-from tacit.estimators.privacy import FITS, Privacy, RefitWarning, exact_privacy, sketch
+from tacit.estimators.privacy import exact_privacy
 from tacit.estimators.scaling import Scaling, public_bounds
-from tacit.privacy.accounting import delta_warning
-from tacit.privacy.noise import SecureNoise, SeededNoise
 from tacit.workflows.graphs import auto_graph
 from tacit.workflows.recipes import Reserve
 
 NOISY = "noisy"  # as a share of positives: measured by a noisy count
 
 
-class _Federated(BaseEstimator):
+class _Federated(PrivateEstimator):
     """What the classifier and the regressor have in common: sites, bounds, and the fit itself."""
 
-    epsilon: float | None
-    delta: float
     method: str
     graph: Any
     bounds: Any
     intercept: bool
     l2: float | None
-    ledger: Any
-    random_state: Any
     colluders: int | None
     dropouts: int
     n_features_in_: int
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.epsilon is not None and self.random_state is None
-        return tags
 
     def _check(self, *public: str) -> None:
         """Refuses parameters, before anything reads the records; a private fit needs those named in `public`."""
@@ -63,18 +51,12 @@ class _Federated(BaseEstimator):
             if self.colluders is not None:
                 raise InputError("colluders say how sites share the noise of a private fit: give epsilon, too")
             return
-        number("epsilon", self.epsilon)
-        if not (isinstance(self.delta, int | float | np.number) and 0 < self.delta < 1):
-            raise InputError(f"delta must lie between 0 and 1, not {self.delta!r}")
+        self._check_budget()
         if self.l2 is not None:
             raise InputError("with epsilon the settings follow from the budget; leave out l2")
         for name in ("bounds", *public):
             if getattr(self, name) is None:
                 raise InputError(f"a private fit needs {name} from public knowledge: what y or X holds is private")
-        if self.ledger is not None and self.random_state is not None:
-            raise InputError(
-                "with random_state the noise can be drawn again, and no ledger can pay for that: leave out one of them"
-            )
 
     def _fit(self, X: np.ndarray, y: np.ndarray, sites: Any, label: Label, *, count: bool = False) -> Fitted:
         """Fits the weights of the rows of X, whose labels are encoded; sets what is not about labels."""
@@ -91,11 +73,11 @@ class _Federated(BaseEstimator):
         u = scaling.rows(X)
         parts = [(u[mine], y[mine]) for mine in rows]
         if self.epsilon is None:
-            fitted, privacy = self._fit_exactly(parts, label, graph), exact_privacy()
+            fitted = self._fit_exactly(parts, label, graph)
         else:
-            fitted, privacy = self._fit_privately(X, parts, label, graph, reserve, apart=sites is not None, count=count)
+            fitted = self._fit_privately(parts, label, graph, reserve, apart=sites is not None, count=count)
         self.sites_ = {name: len(mine) for name, mine in zip(names, rows, strict=True)}
-        self.graph_, self.history_, self.privacy_ = graph, fitted.history, privacy
+        self.graph_, self.history_ = graph, fitted.history
         self._scaling, self._loss = scaling, fitted.loss
         self._weights = fitted.weights.reshape(label.outputs, -1)
         return fitted
@@ -109,47 +91,32 @@ class _Federated(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        self.privacy_ = exact_privacy()
         return fitted
 
     def _fit_privately(
-        self,
-        X: np.ndarray,
-        parts: Parts,
-        label: Label,
-        graph: Graph,
-        reserve: Reserve | None,
-        *,
-        apart: bool,
-        count: bool,
-    ) -> tuple[Fitted, Privacy]:
-        """Plans, warns, pays and fits, in this order."""
+        self, parts: Parts, label: Label, graph: Graph, reserve: Reserve | None, *, apart: bool, count: bool
+    ) -> Fitted:
+        """Plans, pays and fits, in this order."""
         assert self.epsilon is not None
-        sizes, seeded = [len(y) for _, y in parts], self.random_state is not None
-        noise = SeededNoise(int(check_random_state(self.random_state).randint(2**31))) if seeded else SecureNoise()
-        budget = Budget(float(self.epsilon), float(self.delta), noise, self.ledger, reserve)
-        features = parts[0][0].shape[1]
+        sizes, features = [len(y) for _, y in parts], parts[0][0].shape[1]
+        budget = Budget(float(self.epsilon), float(self.delta), reserve)
         planned = plan_privately(sizes, features, label, graph, method=self.method, count=count, budget=budget)
-        events = Counter(planned.events)
-        warning = delta_warning(budget.delta, max(sizes))
-        if warning is not None:
-            warnings.warn(warning, stacklevel=4)
-        if not seeded:
-            repeated = FITS.again(sketch(X), events, budget.delta)
-            if repeated is not None and self.ledger is None:
-                warnings.warn(repeated, RefitWarning, stacklevel=4)
-        fitted = planned.fit(parts, type(self).__name__)
-        assumptions, found = self._assumptions(apart, seeded), planned.guarantee
-        return fitted, FITS.spent(events, budget.delta, not seeded, assumptions, apart, found)
-
-    def _assumptions(self, apart: bool, seeded: bool) -> tuple[str, ...]:
         public = "the names of the sites and their numbers of rows are" if apart else "the number of records is"
-        return (
-            f"one record replaced by another{' of the same site' if apart else ''}; {public} public",
-            "values are clipped to the bounds, and rows are shortened to norm 1",
-            "all parameters were chosen without looking at the records",
-            *((f"at most {self.colluders} sites put together what they know",) if self.colluders is not None else ()),
-            *(("random_state was given: whoever knows it can remove the noise",) if seeded else ()),
+        bill = Bill(
+            method=planned.method,
+            events=planned.events,
+            sizes=sizes,
+            digest=digest(array for part in parts for array in part),
+            assumptions=(
+                f"one record replaced by another{' of the same site' if apart else ''}; {public} public",
+                "values are clipped to the bounds, and rows are shortened to norm 1",
+                *((f"at most {reserve.colluders} sites put together what they know",) if reserve is not None else ()),
+            ),
+            apart=apart,
+            coalitions=planned.guarantee,
         )
+        return self._spend(bill, lambda noise: planned.fit(parts, noise), depth=5)
 
     def _predicted(self, X: Any) -> np.ndarray:
         """The model's prediction for each row without the loss's offset, (n, outputs)."""
@@ -178,7 +145,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         "random:EDGES", or a `tacit.Graph` whose agents are the sites in the order of their names
     bounds : public bounds of the features: (lo, hi) for all, a pair for each, or a dict by the names of the columns.
         Values are clipped to them, and rows are shortened to norm 1. A private fit needs them. Without them, features
-        are scaled by their means and deviations, which is not private.
+        are scaled by their means and deviations, which is not private. For text, or cells that are missing, put a
+        `SchemaEncoder` in front: then they are (0, 1).
     classes : the labels. A private fit needs them; otherwise they are taken from y.
     class_weight : a dict from class to weight, or "balanced", which takes the shares of the classes: a private fit from
         `positive_share`, an exact one from y. The largest weight multiplies the noise. `predict` takes weights into

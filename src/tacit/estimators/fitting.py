@@ -1,4 +1,4 @@
-"""One model for the rows of several members: exactly, or under a total budget that is paid before it is spent."""
+"""One model for the rows of several members: exactly, or under a total budget, whose cost is known beforehand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from tacit.data.columns import Label
 from tacit.errors import InputError
 from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import Event
-from tacit.privacy.ledger import About, Records
 from tacit.privacy.noise import Noise, SecureNoise
 from tacit.privacy.plan import Plan, plan
 from tacit.simulation.simulate import simulate
@@ -29,7 +27,7 @@ from tacit.workflows import exact
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, Recipe, Reserve, Setting, recommended
 from tacit.workflows.share import noisy_share, share_event
-from tacit.workflows.spending import paid, require_as_planned, worst
+from tacit.workflows.spending import require_as_planned, worst
 from tacit.workflows.training import rounds_of, ticks_a_round
 
 Parts = Sequence[tuple[np.ndarray, np.ndarray]]  # rows and labels of each member
@@ -85,12 +83,10 @@ def fit_exactly(parts: Parts, label: Label, graph: Graph, method: str, l2: float
 
 
 class Budget(NamedTuple):
-    """The total that a private fit may spend, and where it comes from."""
+    """The total that a private fit may spend."""
 
     epsilon: float
     delta: float
-    noise: Noise
-    ledger: Any
     reserve: Reserve | None = None  # if the members share the noise
 
 
@@ -117,38 +113,27 @@ class Planned(NamedTuple):
         spent = [each + Counter(self.before) for each in self.plan.spent]
         return guarantee(spent, self.budget.delta, members=graph.agents, connectivity=connectivity)
 
-    def fit(self, parts: Parts, title: str) -> Fitted:
-        """Pays, and fits."""
-        graph, (epsilon, delta, noise, ledger, reserve) = self.facts[2], self.budget
-        about = About(self.method, title, Records(_digest(parts), sum(len(y) for _, y in parts)))
-        with paid(ledger, about, self.events) as keep:
-            recipe, messages = self.recipe, 0
-            if self.before:
-                assert isinstance(recipe.loss, HuberHinge)
-                count = noisy_share([y for _, y in parts], graph, epsilon, delta, noise)
-                recipe, messages = replace(recipe, loss=recipe.loss.centred(count.share)), count.messages
-            setting, again = _setting(recipe, *self.facts, epsilon, delta, self.before, reserve)
-            facts, rounds = setting.facts, setting.rounds
-            problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
-            run = simulate(setting.algorithm, problem, graph, rounds=rounds, noise=noise, measure_every=rounds)
-            require_as_planned(run.spent, again.spent)
-            require_as_planned(run.spent, self.plan.spent)
-            keep(json.dumps({"weights": run.model.tolist(), "offset": np.asarray(facts.loss.offset).tolist()}).encode())
+    def fit(self, parts: Parts, noise: Noise) -> tuple[Fitted, bytes]:
+        """Fits, once it is paid for; also as bytes, for a ledger."""
+        graph, (epsilon, delta, reserve) = self.facts[2], self.budget
+        recipe, messages = self.recipe, 0
+        if self.before:
+            assert isinstance(recipe.loss, HuberHinge)
+            count = noisy_share([y for _, y in parts], graph, epsilon, delta, noise)
+            recipe, messages = replace(recipe, loss=recipe.loss.centred(count.share)), count.messages
+        setting, again = _setting(recipe, *self.facts, epsilon, delta, self.before, reserve)
+        facts, rounds = setting.facts, setting.rounds
+        problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
+        run = simulate(setting.algorithm, problem, graph, rounds=rounds, noise=noise, measure_every=rounds)
+        require_as_planned(run.spent, again.spent)
+        require_as_planned(run.spent, self.plan.spent)
         # The losses along a run are not protected: only what is public is told.
         history = {
             "round": np.array([0, rounds_of(setting, graph)]),
             "messages": np.array([0, messages + int(run.history["messages"][-1])]),
         }
-        return Fitted(run.model, facts.loss, history)
-
-
-def _digest(parts: Parts) -> str:
-    """Of the rows of all members as they were given."""
-    found = sha256()
-    for part in parts:
-        for array in map(np.ascontiguousarray, part):
-            found.update(str(array.shape).encode() + array.tobytes())
-    return found.hexdigest()
+        leaves = json.dumps({"weights": run.model.tolist(), "offset": np.asarray(facts.loss.offset).tolist()})
+        return Fitted(run.model, facts.loss, history), leaves.encode()
 
 
 def plan_privately(
@@ -160,7 +145,7 @@ def plan_privately(
     label, graph : what the labels are, and who talks to whom
     method : the name of a recipe, or "auto"
     count : whether to measure the share of positives with noise
-    budget : the total, and where it comes from
+    budget : the total
     """
     epsilon, delta, reserve = budget.epsilon, budget.delta, budget.reserve
     name = method

@@ -1,23 +1,49 @@
-"""What a fit has spent, in words, and what all fits of this process have spent together."""
+"""What a fit has spent, in words that say what they cover."""
 
 from __future__ import annotations
 
 import math
-import threading
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-
-from tacit.privacy.accounting import Totals, epsilon, rounded_up, totals
+from tacit.privacy.accounting import Totals, rounded_up
 from tacit.privacy.coalitions import Guarantee
-from tacit.privacy.events import Event, Unprotected
+from tacit.privacy.events import Event, SharedGaussian, Unprotected
+from tacit.privacy.ledger import Cap, Ledger
 
-_SKETCH = 1024  # of two fits that share a hundredth of their records, one in 30,000 goes unnoticed
+# The noise protects rows from whoever sees the model. It cannot know how the rows were made.
+CONDITION = "if the features were made without looking at these records, and all parameters were chosen so"
+ASSUMPTIONS = (
+    "the features, X, were made without looking at these records: a scaler, an imputer or a selection of columns that "
+    "was fitted on them breaks this; SchemaEncoder learns nothing from records",
+    "all parameters were chosen without looking at the records: the scores of a search are not protected",
+)
 
 
-class RefitWarning(UserWarning):
-    """Records were fitted privately once more, and no ledger keeps a cap on what all fits cost together."""
+class Counted(NamedTuple):
+    """What a ledger had counted when it had paid for a fit. Other processes may have added to it since."""
+
+    population: str
+    runs: int  # this fit included
+    cap: Cap  # that they keep together
+    colluders: int | None  # against so many members together, if some of the runs shared their noise
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Counted:
+        """Of a ledger that has paid. The cap is read last: one that changes in between is not below what is spent."""
+        runs, spent, cap = len(ledger.runs()), ledger.spent(), ledger.cap()
+        assert cap is not None  # without one nothing is paid
+        shared = [event.colluders for event in spent if isinstance(event, SharedGaussian)]
+        return cls(ledger.population, runs, cap, min(shared, default=None))
+
+    def __str__(self) -> str:
+        few = {None: "", 0: ", against anybody who is no member", 1: ", against any one member"}
+        whom = few.get(self.colluders, f", against any {self.colluders} members together")
+        return (
+            f"all runs that the ledger of {self.population!r} had counted when it paid, {self.runs} with this one, "
+            f"keep its cap together: ({rounded_up(self.cap.epsilon):g}, {self.cap.delta:g}){whom}"
+        )
 
 
 @dataclass(frozen=True)
@@ -25,93 +51,28 @@ class Privacy:
     """What a fit has spent, and under which assumptions."""
 
     private: bool  # whether the fitted model may be called private
-    epsilon: float  # of this fit, by the accountant with the smallest total
+    epsilon: float  # of this fit alone, by the accountant with the smallest total
     delta: float
-    totals: Totals  # of this fit, by every accountant
-    events: Counter[Event]  # how many releases of each kind there were
+    totals: Totals  # of this fit alone, by every accountant
+    events: Counter[Event]  # how many releases of each kind this fit has made
     assumptions: tuple[str, ...]
-    fits: int = 1  # so many fits has the process made, this one included
-    epsilon_of_all: float | None = None  # of all those fits together, at the same delta, where they share records
     apart: bool = False  # whether the records lie at several sites: then one is replaced by another of the same site
     coalitions: Guarantee | None = None  # of several sites: what holds against how many of them together
+    counted: Counted | None = None  # what the ledger that has paid had counted; None without a ledger
 
     @property
     def statement(self) -> str:
         """The guarantee, in one sentence."""
-        if any(isinstance(event, Unprotected) for event in self.events):
+        if not all(event.protected for event in self.events):
             return "not private: no noise was added to what the sites exchange"
-        guarantee = f"({_told(self.epsilon)}, {self.delta:g})-differentially private, one record replaced by another"
-        if self.apart:
-            guarantee += " of the same site"
+        whose = " of the same site" if self.apart else ""
+        guarantee = f"({rounded_up(self.epsilon):g}, {self.delta:g})-differentially private"
+        guarantee += f", one record replaced by another{whose}"
         if self.coalitions is not None and self.coalitions.shared:
             guarantee += f", {self.coalitions.against}"
-        if self.fits > 1 and self.epsilon_of_all is not None:
-            guarantee += (
-                f", by itself; with the other fits of this process, {self.fits} in all, "
-                f"({_told(self.epsilon_of_all)}, {self.delta:g}) for a record in all of them, if they were planned "
-                "beforehand"
-            )
-        return guarantee if self.private else f"not private: the noise was seeded; with fresh noise it is {guarantee}"
-
-
-class Fits:
-    """The fits of a process: a search for parameters makes many, on the same records.
-
-    They count whatever their records are, since to compare records would make the statement depend on them. Fits with
-    seeded noise are a rehearsal and count apart.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[bool] = Counter()
-        self._events: dict[bool, Counter[Event]] = {True: Counter(), False: Counter()}
-        self._seen: list[tuple[frozenset[int], Counter[Event]]] = []
-
-    def spent(
-        self,
-        events: Counter[Event],
-        delta: float,
-        private: bool,
-        assumptions: tuple[str, ...],
-        apart: bool = False,
-        coalitions: Guarantee | None = None,
-    ) -> Privacy:
-        """Adds a fit, and says what it cost, by itself and with the others."""
-        with self._lock:
-            self._counts[private] += 1
-            self._events[private].update(events)
-            fits, together = self._counts[private], self._events[private].copy()
-        total = totals(events, delta)
-        of_all = total.best if fits == 1 else epsilon(together, delta)
-        return Privacy(private, total.best, delta, total, events, assumptions, fits, of_all, apart, coalitions)
-
-    def again(self, records: frozenset[int], events: Counter[Event], delta: float) -> str | None:
-        """Notes a private fit of these records, and says what it costs with the earlier ones that shared some of them;
-        None if there were none. This is for a warning to whoever has the records anyway."""
-        with self._lock:
-            earlier = [spent for other, spent in self._seen if records & other]
-            self._seen.append((records, events))
-        if not earlier:
-            return None
-        together = epsilon(sum(earlier, events), delta)
-        return (
-            f"some of these records were fitted privately before, {len(earlier)} time{'s'[: len(earlier) > 1]} in this "
-            f"process; with this fit that costs ({_told(together)}, {delta:g}) together; to keep a cap, give a ledger"
-        )
-
-
-FITS = Fits()
-
-
-def sketch(X: np.ndarray) -> frozenset[int]:
-    """A sample of the records by which two fits know that they share some: the smallest hashes of rows, without labels.
-
-    >>> X = np.arange(12.0).reshape(6, 2)
-    >>> len(sketch(X[:4]) & sketch(X[2:]))
-    2
-    """
-    rows = np.ascontiguousarray(X + 0.0)  # -0.0 becomes 0.0
-    return frozenset(sorted(hash(row.tobytes()) for row in rows)[:_SKETCH])
+        covers = "this fit alone: no ledger has counted it" if self.counted is None else f"this fit; {self.counted}"
+        told = f"{guarantee}, {CONDITION}; it covers {covers}"
+        return told if self.private else f"not private: the noise was seeded; with fresh noise it is {told}"
 
 
 def exact_privacy() -> Privacy:
@@ -119,7 +80,3 @@ def exact_privacy() -> Privacy:
     events: Counter[Event] = Counter({Unprotected(): 1})
     nothing = Totals(math.inf, math.inf, math.inf, math.inf)
     return Privacy(False, math.inf, 0.0, nothing, events, ("no noise was added",))
-
-
-def _told(epsilon: float) -> str:
-    return f"{rounded_up(epsilon):g}"

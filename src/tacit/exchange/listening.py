@@ -1,7 +1,8 @@
 """How messages are read: within a public radius, and, if members agreed so, robustly against members that lie.
 
 The loop reads every inbox here before `listen` gets it, in a simulation and on a network; methods do not know about it.
-Everything here is a function of the messages, so it is post-processing: it costs no privacy.
+Everything here is a function of the messages, so it is post-processing: it costs no privacy. Totals have bounds of
+their own (`tacit.exchange.total_bounds`): one beyond them is not used.
 
 *Robust* reading limits how far a member that lies can move the others' models. It is for methods in which every member
 speaks to all neighbours, and it needs rows: secret-shared sums have none. A private row is mostly noise: at a single
@@ -35,6 +36,7 @@ import numpy as np
 
 from tacit.core.release import Inbox, clipped
 from tacit.errors import InputError
+from tacit.exchange.total_bounds import TotalBounds
 
 _LEAST = 2  # neighbours that a comparison needs
 
@@ -43,7 +45,7 @@ class Heard(NamedTuple):
     """The messages as listeners use them."""
 
     inbox: Inbox
-    moved: np.ndarray  # (rows heard,) how far each row was moved, in the order in which they were heard
+    moved: np.ndarray  # (rows heard,) how far each row (or sum) was moved, in the order in which they were heard
 
 
 def _middle(rows: np.ndarray) -> float:
@@ -90,7 +92,7 @@ def check_robust(robust: str | None, least_degree: int | None = None) -> None:
 
 class Listening:
     """Reads the inboxes of a block of listeners, tick after tick. Its `memory`, (2, period, rows heard, d), is what was
-    said so far, and what the listeners have used of it.
+    said so far, and what the listeners have used of it. `bounds` are those of totals, where members share their noise.
 
     >>> alone = Listening(radius=100.0)
     >>> said = Inbox(np.array([[1.0], [2.0], [1e300]]), indptr=[0, 3])
@@ -101,15 +103,22 @@ class Listening:
     """
 
     def __init__(
-        self, radius: float, robust: str | None = None, period: int = 1, memory: np.ndarray | None = None
+        self,
+        radius: float,
+        robust: str | None = None,
+        period: int = 1,
+        memory: np.ndarray | None = None,
+        *,
+        bounds: TotalBounds | None = None,
     ) -> None:
         check_robust(robust)
+        self.bounds = bounds
         self.radius, self.robust, self._period, self.memory = radius, robust, period, memory
 
     def read(self, inbox: Inbox, own: np.ndarray, t: int) -> Heard:
         """The messages of tick t, within the radius and read as agreed; `own`, (n, d), is what the listeners
         themselves said."""
-        bounded = inbox.within(self.radius)
+        bounded = inbox.within(self.radius) if self.bounds is None else self.bounds.read(inbox)
         if self.robust is None:
             return Heard(bounded, inbox.distances(bounded))
         rows, indptr = bounded.rows[bounded.indices], bounded.indptr

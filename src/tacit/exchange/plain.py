@@ -11,7 +11,7 @@ from tacit.core.graph import Graph
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
 from tacit.errors import InputError
-from tacit.privacy.events import Event, SharedGaussian
+from tacit.privacy.events import Event
 
 
 class Plain:
@@ -43,7 +43,7 @@ class PlainLink:
 
 def require_no_shares(events: Iterable[Event]) -> None:
     """Refuses rows that carry only a share of their noise, wherever they would leave in another way than in a total."""
-    if any(isinstance(event, SharedGaussian) for event in distinct(events)):
+    if any(event.shared is not None for event in distinct(events)):
         raise InputError(
             "a row with a share of the noise is protected only in a sum over all members: exchange totals, with "
             "IdealTotals() or SecretSharedTotals()"

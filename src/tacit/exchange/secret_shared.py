@@ -18,7 +18,6 @@ from tacit.core.schedule import Turn
 from tacit.errors import Dropout, InputError
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.plain import require_no_shares
-from tacit.privacy.events import Unprotected
 
 if TYPE_CHECKING:
     from tacit.exchange.sharing import Group, GroupSharing, Sharer
@@ -98,7 +97,7 @@ class SecretSharedLink:
         """
         require_no_shares(release.events)
         rows = release.value
-        if not any(isinstance(event, Unprotected) for event in distinct(release.events)):
+        if all(event.protected for event in distinct(release.events)):
             rows = self._point.bounded(rows)  # a noisy row may be moved, and must not fail
         said = dict(zip(turn.speakers.tolist(), rows, strict=True))
         sums = np.empty((len(turn.listeners), rows.shape[1]))

@@ -40,7 +40,7 @@ class TotalInbox(SummedInbox):
     alone. (Taking off the own row and adding it again would round, where a member that lies makes the total huge; then
     what a member does next would depend on its own row in more ways than through the total.)
 
-    A total is no model: no radius bounds it; the modulus does."""
+    A total is no model: no radius bounds it; `TotalBounds` does."""
 
     def within(self, radius: float) -> TotalInbox:
         """The same."""

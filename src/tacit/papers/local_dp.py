@@ -35,8 +35,8 @@ from tacit.core.problem import Problem
 from tacit.data import adult_table
 from tacit.papers import local_dp_theorems
 from tacit.papers.experiment import DELTA, Claim, Figures, Lab, Panel, PaperFigure, Series, listed
-from tacit.privacy import blurred
 from tacit.privacy.events import Event
+from tacit.privacy.formulas import blurred
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import per_agent_totals
 from tacit.privacy.transcript import RandomAggregation, epsilon_of_transcript

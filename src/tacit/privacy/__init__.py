@@ -1,7 +1,7 @@
 """What releases cost, and how it is counted.
 
-events        what one release costs, as frozen data
-closed_forms  what events of one kind cost, by formulas
+events        what one release costs, as frozen data, in every form that accountants add up
+formulas      the mathematics of these forms
 accounting    what many events cost together, in epsilon
 filters       the same where later events may depend on earlier releases
 noise         sources of noise: seeded, recorded, secure

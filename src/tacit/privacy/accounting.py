@@ -1,8 +1,9 @@
 """Accountants: they turn the events that an agent has spent into one (epsilon, delta).
 
-Each accountant is a function of the multiset of events and of delta. All of those that apply are valid upper bounds,
-so the least of them is what was spent. An event that an accountant has no rule for makes it not applicable (None):
-an accountant never guesses too low.
+Each accountant is a function of the multiset of events and of delta. It adds up a form that events state of themselves
+(`tacit.privacy.events`) and knows nothing else about them. All of those that apply are valid upper bounds, so the least
+of them is what was spent. An event without a form makes it infinite, and its accountant not applicable (None): an
+accountant never guesses too low.
 
     plain sum      pure epsilons add up (delta = 0)
     distribution   privacy-loss distributions: for pure events the optimal composition of Kairouz, Oh and Viswanath
@@ -22,22 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.privacy import sampling
-from tacit.privacy.closed_forms import gaussian_epsilon, objective_epsilon, pure_epsilon, renyi_divergence, square
-from tacit.privacy.events import (
-    ZCDP,
-    BlurredLaplace,
-    Event,
-    Free,
-    Gaussian,
-    Laplace,
-    LaplaceVector,
-    ObjectiveGaussian,
-    Pure,
-    SampledGaussian,
-    SharedGaussian,
-    Unprotected,
-)
+from tacit.privacy.events import Event, Gaussian, known
+from tacit.privacy.formulas import sampling
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 
 __all__ = [
     "Totals",
@@ -81,6 +69,7 @@ class Totals:
 def totals(events: Counter[Event], delta: float) -> Totals:
     """The epsilon of every accountant at this delta.
 
+    >>> from tacit.privacy.events import Pure
     >>> t = totals(Counter({Pure(0.1): 100}), delta=1e-5)
     >>> round(t.plain_sum, 9), round(t.distribution, 4)
     (10.0, 4.3068)
@@ -92,7 +81,7 @@ def totals(events: Counter[Event], delta: float) -> Totals:
         raise InputError("an event cannot be spent a negative number of times")
     if not spent:
         return Totals(0.0, 0.0, 0.0, 0.0)
-    if any(isinstance(event, Unprotected) for event in spent):
+    if not all(event.protected for event in spent):
         return Totals(math.inf, math.inf, math.inf, math.inf)
     with np.errstate(all="ignore"):  # infinities are meant; NaN counts as infinite
         plain, renyi, zcdp = plain_sum(spent), _renyi(spent, delta), _zcdp(spent, delta)
@@ -103,14 +92,15 @@ def charged(events: Mapping[Event, int]) -> Counter[Event]:
     """The events that cost something; those of shared noise as what they are for the largest coalition assumed."""
     found: Counter[Event] = Counter()
     for event, n in events.items():
-        if n and not isinstance(event, Free):
-            found[event.gaussian if isinstance(event, SharedGaussian) else event] += n
+        if n and not known(event).free:
+            found[event.faced()] += n
     return found
 
 
 def epsilon(events: Counter[Event], delta: float) -> float:
     """The least epsilon such that all events together are (epsilon, delta)-differentially private, by any accountant.
 
+    >>> from tacit.privacy.events import Free
     >>> epsilon(Counter({Free("post-processing"): 7}), delta=1e-5)
     0.0
     """
@@ -188,6 +178,7 @@ def largest_parameter(
     `events` must cost more as p grows, such as `lambda p: Counter({Pure(p): 50})`; for noise let p be its inverse. It
     is asked for fewer p if `near` is a good guess.
 
+    >>> from tacit.privacy.events import Pure
     >>> p = largest_parameter(lambda p: Counter({Pure(p): 100}), 1.0, delta=1e-5)
     >>> 0.02 < p < 0.03, epsilon(Counter({Pure(p): 100}), 1e-5) <= 1.0
     (True, True)
@@ -245,40 +236,27 @@ def plain_sum(spent: Mapping[Event, int]) -> float:
     """Pure epsilons add up; infinite where not all events are pure."""
     total = 0.0
     for event, n in spent.items():
-        if isinstance(event, Pure):
-            total += n * event.epsilon
-        elif isinstance(event, Laplace):
-            total += n * event.coordinates / event.multiplier
-        elif isinstance(event, LaplaceVector):
-            total += n * math.sqrt(event.coordinates) / event.multiplier
-        elif isinstance(event, BlurredLaplace):
-            total += n / event.multiplier
-        else:
-            return math.inf
+        total += event.pure(n)  # not sum(), whose last digit depends on the version of Python
     return total
 
 
 def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> float | None:
-    if any(isinstance(event, ZCDP | ObjectiveGaussian | LaplaceVector | BlurredLaplace) for event in spent):
-        ((event, n),) = spent.items() if len(spent) == 1 else ((None, 0),)
-        return objective_epsilon(event, delta) if isinstance(event, ObjectiveGaussian) and n == 1 else None
-    sampled = {event: n for event, n in spent.items() if isinstance(event, SampledGaussian)}
+    ((only, count),) = spent.items() if len(spent) == 1 else ((None, 0),)
+    if any(event.loss is None for event in spent):
+        return None if only is None else only.alone(delta, count)
+    sampled: dict[Event, int] = {event: n for event, n in spent.items() if event.loss == "cut"}
     if rough == 0 or (rough > _NOT_PRIVATE and not sampled):  # a finer answer is not worth the work
         return rough
     # Gaussians compose to a Gaussian, exactly: 1/multiplier^2 adds up.
-    precision = sum(n * square(1 / event.multiplier) for event, n in spent.items() if isinstance(event, Gaussian))
-    if all(isinstance(event, Gaussian) for event in spent):
+    precision = sum(event.precision(n) for event, n in spent.items())
+    if all(event.loss == "normal" for event in spent):
         return gaussian_epsilon(1 / math.sqrt(max(precision, 1e-300)), delta)
-    if len(spent) == 1:
-        ((event, n),) = spent.items()
-        if isinstance(event, Pure):
-            return pure_epsilon(event.epsilon, n, delta)
-    steps = sum(n * (event.coordinates if isinstance(event, Laplace) else 1) for event, n in spent.items())
-    uncertain = _FFT_NOISE * max(100, steps)
+    if only is not None and (found := only.alone(delta, count)) is not None:
+        return found
+    uncertain = _FFT_NOISE * max(100, sum(event.losses(n) for event, n in spent.items()))
     if delta < 100 * uncertain:
         return None
-    # A pure event's loss is rounded up to the grid each time; the others are fitted to it to second order.
-    roundings = max(10, sum(n for event, n in spent.items() if isinstance(event, Pure)))
+    roundings = max(10, sum(event.roundings(n) for event, n in spent.items()))
     if sampled:
         return _sampled(spent, sampled, precision, rough, delta, uncertain, roundings)
     interval = max(rough * _RELATIVE_LOSS / roundings, 4 * rough / _GRID_POINTS)
@@ -287,7 +265,7 @@ def _distribution(spent: Mapping[Event, int], delta: float, rough: float) -> flo
 
 def _sampled(
     spent: Mapping[Event, int],
-    sampled: Mapping[SampledGaussian, int],
+    sampled: Mapping[Event, int],
     precision: float,
     rough: float,
     delta: float,
@@ -297,14 +275,14 @@ def _sampled(
     """The epsilon of events with Gaussians on samples among them, on a coarse grid, and then on finer ones until the
     grid is fine enough for what was found. Every answer is an upper bound."""
     count = sum(sampled.values())
-    largest = {event: sampling.largest_loss(event, _TAIL_SHARE * delta / count) for event in sampled}
-    rest = plain_sum({event: n for event, n in spent.items() if not isinstance(event, Gaussian | SampledGaussian)})
-    together = precision + sum(n * sampling.spread(event) for event, n in sampled.items())
+    largest = {event: event.largest_loss(_TAIL_SHARE * delta / count) for event in sampled}
+    rest = plain_sum({event: n for event, n in spent.items() if event.loss == "grid"})
+    together = precision + sum(n * event.spread() for event, n in sampled.items())
     rough = min(rough, rest + gaussian_epsilon(1 / math.sqrt(max(together, 1e-300)), delta))
     widest = max(largest.values())
     if rough > _NOT_PRIVATE or widest > _NOT_PRIVATE:
         return None
-    narrow = min(math.sqrt(sampling.spread(event)) for event in sampled) / 10  # chords add h^2/4 to a step's variance
+    narrow = min(math.sqrt(event.spread()) for event in sampled) / 10  # chords add h^2/4 to a step's variance
     interval, best = max(rough, widest) / 1e3, math.inf
     for _ in range(6):
         cells = sum(n * 2 * (largest[event] / interval + 1) for event, n in sampled.items())
@@ -322,55 +300,33 @@ def _composed(
     spent: Mapping[Event, int],
     precision: float,
     interval: float,
-    largest: Mapping[SampledGaussian, float],
+    largest: Mapping[Event, float],
     delta: float,
 ) -> float:
     """By privacy-loss distributions on a grid of this interval, rounded up."""
-    from dp_accounting.pld import common, privacy_loss_distribution  # a second to import: only where it is used
+    from dp_accounting.pld import privacy_loss_distribution  # a second to import: only where it is used
 
     composed = privacy_loss_distribution.identity(value_discretization_interval=interval)
     if precision:
-        composed = composed.compose(
-            privacy_loss_distribution.from_gaussian_mechanism(
-                1 / math.sqrt(precision), value_discretization_interval=interval
-            )
-        )
+        composed = composed.compose(Gaussian(1 / math.sqrt(precision)).loss_distribution(interval))
     for event, n in spent.items():
-        if isinstance(event, Pure):
-            parameters = common.DifferentialPrivacyParameters(event.epsilon, 0)
-            one = privacy_loss_distribution.from_privacy_parameters(parameters, value_discretization_interval=interval)
-        elif isinstance(event, Laplace):
-            n *= event.coordinates
-            one = privacy_loss_distribution.from_laplace_mechanism(
-                event.multiplier, value_discretization_interval=interval
-            )
-        elif isinstance(event, SampledGaussian):
-            one = sampling.loss_distribution(event, interval, largest[event])
-        else:
-            continue
-        composed = composed.compose(one if n == 1 else one.self_compose(n))
+        if event.loss == "normal":
+            continue  # counted above
+        one, times = event.loss_distribution(interval, largest.get(event, math.inf)), event.losses(n)
+        composed = composed.compose(one if times == 1 else one.self_compose(times))
     return max(0.0, float(composed.get_epsilon_for_delta(delta)))
 
 
 def _renyi(spent: Mapping[Event, int], delta: float) -> float:
-    divergence = sum((n * renyi_divergence(event, ORDERS) for event, n in spent.items()), np.zeros_like(ORDERS))
-    return converted(divergence, delta)
+    return converted(sum((event.renyi(ORDERS, n) for event, n in spent.items()), np.zeros_like(ORDERS)), delta)
 
 
 def _zcdp(spent: Mapping[Event, int], delta: float) -> float | None:
-    if any(isinstance(event, ObjectiveGaussian) for event in spent):
-        return None  # its divergence is bounded for a range of orders only
     rho = xi = 0.0
     for event, n in spent.items():
-        if isinstance(event, ZCDP):
-            rho, xi = rho + n * event.rho, xi + n * event.xi
-        elif isinstance(event, Gaussian | SampledGaussian | LaplaceVector | BlurredLaplace):
-            rho += n * square(1 / event.multiplier) / 2
-        elif isinstance(event, Pure):
-            rho += n * square(event.epsilon) / 2  # Bun and Steinke (2016), Proposition 3.3
-        elif isinstance(event, Laplace):
-            rho += n * event.coordinates * square(1 / event.multiplier) / 2
-    return converted(xi + rho * ORDERS, delta)
+        more = event.zcdp(n)
+        rho, xi = rho + more[0], xi + more[1]
+    return converted(xi + rho * ORDERS, delta) if math.isfinite(xi) else None  # rho alone may be too large for a double
 
 
 def converted(divergence: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:

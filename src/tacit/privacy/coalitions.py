@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tacit.core.alike import distinct
 from tacit.privacy.accounting import epsilon, rounded_up
-from tacit.privacy.events import Event, SharedGaussian, against
+from tacit.privacy.events import Event, against, known
 
 __all__ = ["Coalition", "Guarantee", "guarantee"]
 
@@ -94,6 +94,7 @@ def guarantee(
 
     A coalition of no member is somebody outside who hears every sum.
 
+    >>> from tacit.privacy.events import SharedGaussian
     >>> spent = [Counter({SharedGaussian(4.0, members=5, colluders=2): 10})]
     >>> found = guarantee(spent, 1e-5, members=5)
     >>> [cost for _, cost in found.curve]
@@ -102,9 +103,9 @@ def guarantee(
     (2, '(1.801, 1e-05)')
     """
     every = [Counter(dict(key)) for key in {frozenset(each.items()) for each in distinct(spent)}]
-    shared = [event for each in every for event in each if isinstance(event, SharedGaussian)]
-    colluders = min((event.colluders for event in shared), default=members - 1)
-    dropouts = max((event.dropouts for event in shared), default=0)
+    assumed = [found for each in every for event in each if (found := known(event).shared)]
+    colluders = min((found.colluders for found in assumed), default=members - 1)
+    dropouts = max((found.dropouts for found in assumed), default=0)
     costs: dict[frozenset[tuple[Event, int]], float] = {}
 
     def cost(each: Counter[Event], size: int) -> float:

@@ -23,8 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from tacit.privacy import accounting
-from tacit.privacy.closed_forms import renyi_divergence
-from tacit.privacy.events import Event, Gaussian
+from tacit.privacy.events import Event
 from tacit.privacy.ledger.entries import Cap
 
 _MIXED = 0.1  # the share of delta that a ledger of Gaussians keeps in case other events join
@@ -45,8 +44,8 @@ def epsilon(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
 def filter_epsilon(planned: Counter[Event], later: Counter[Event], cap: Cap) -> float:
     """What all events cost if the later ones may depend on releases: at most the cap's epsilon means that they fit."""
     planned, events, delta = accounting.charged(planned), accounting.charged(planned + later), cap.delta
-    if planned and _all_gaussian(planned):  # decided by the plan, not by what was released: no second delta
-        if _all_gaussian(events):
+    if planned and _all_normal(planned):  # decided by the plan, not by what was released: no second delta
+        if _all_normal(events):
             return accounting.epsilon(events, delta * (1 - _MIXED))
         delta *= _MIXED
     with np.errstate(all="ignore"):  # infinities are meant
@@ -69,9 +68,10 @@ def filter_order(epsilon: float, delta: float) -> float:
 
 def _renyi(events: Counter[Event], order: float, delta: float) -> float:
     orders = np.array([order])
-    divergence = sum((n * renyi_divergence(event, orders) for event, n in events.items()), np.zeros(1))
+    divergence = sum((event.renyi(orders, n) for event, n in events.items()), np.zeros(1))
     return accounting.converted(divergence, delta, orders)
 
 
-def _all_gaussian(events: Counter[Event]) -> bool:
-    return all(isinstance(event, Gaussian) for event in events)
+def _all_normal(events: Counter[Event]) -> bool:
+    """Whether all are Gaussian mechanisms."""
+    return all(event.loss == "normal" for event in events)

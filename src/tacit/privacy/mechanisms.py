@@ -50,6 +50,7 @@ from tacit.privacy.noise import Noise, coarse_enough, largest_draw
 from tacit.privacy.sensitivity import (
     SHARE_GRID,
     convexity_of,
+    gradient_reach,
     gradient_sensitivity,
     layer_sensitivity,
     record_weight,
@@ -325,10 +326,8 @@ def gradient_share(
     problem.require_row_norm(row_norm)
     at = clipped(f, problem.radius)
     moved = gradient_sensitivity(problem, row_norm)
-    largest = (
-        problem.loss.max_slope * row_norm * problem.scale[:, None] * (1 + ROUNDING)
-    ) + problem.l2 * problem.radius
-    require_shares(deviation, largest + deviation * largest_draw("gaussian", problem.dimension), members)
+    reach = gradient_reach(problem, row_norm) + deviation * largest_draw("gaussian", problem.dimension)
+    require_shares(deviation, reach, members)
     if noise.grid not in (0.0, SHARE_GRID):
         raise TacitError(f"shares of noise lie on the grid of {SHARE_GRID}, not on one of {noise.grid}")
     exact = noise.add("gaussian", problem.data_gradient(at), deviation, ids, t, onto=problem.l2 * at)

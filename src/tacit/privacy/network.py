@@ -32,8 +32,8 @@ from tacit.core.graph import Graph
 from tacit.core.problem import ROUNDING, Problem
 from tacit.core.rounding import UNIT, Solved, gradient_error, most_pull
 from tacit.errors import InputError
-from tacit.privacy.closed_forms import gaussian_epsilon
 from tacit.privacy.events import Gaussian
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.laws import output_law_within
 from tacit.privacy.noise import SecureNoise, largest_draw
 from tacit.privacy.plan import plan

@@ -27,7 +27,7 @@ from tacit.exchange import Link, usual_exchange
 from tacit.exchange.plain import PlainLink
 from tacit.exchange.totals import TotalInbox
 from tacit.privacy.accounting import Totals, gaussian_steps, largest_parameter, rounded_up, totals
-from tacit.privacy.events import Event, Free, Gaussian, Pure
+from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.privacy.laws import Budget, BudgetTooSmall
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.sensitivity import NoRoom
@@ -463,7 +463,7 @@ def largest_budget(
         )
     near = None
     if law is Gaussian:  # as many Gaussian steps cost about as much: the search then takes half as many plans
-        steps = sum(n for event, n in (least or worst(1.0)).items() if not isinstance(event, Free))
+        steps = sum(n for event, n in (least or worst(1.0)).items() if not event.free)
         near = 1 / gaussian_steps(max(steps, 1), epsilon, delta).multiplier
     best = budget(_rounded_down(largest_parameter(worst, epsilon, delta, near=near)))
     try:

@@ -33,6 +33,13 @@ def gradient_sensitivity(problem: Problem, row_norm: float = 1.0, rate: float = 
     return (exact + error) / rate
 
 
+def gradient_reach(problem: Problem, row_norm: float = 1.0) -> np.ndarray:
+    """g r C_i + l2 R, (n, 1): no gradient that is computed at a point within the radius R is longer, whatever the
+    records; rounding included. A mean of B_i slopes of size at most g, times rows of norm at most r, times C_i."""
+    data = problem.loss.max_slope * row_norm * problem.scale[:, None] * (1 + ROUNDING) ** 2
+    return data + problem.l2 * problem.radius * (1 + ROUNDING) + gradient_error(problem, problem.radius, row_norm)
+
+
 def layer_sensitivity(problem: Problem, row_norm: float = 1.0) -> np.ndarray:
     """The same for the coordinates of gradients that are taken one at a time, each at its own point. The rounding
     errors of one gradient are together as large as those of one coordinate can be; d coordinates have d of those."""

@@ -28,8 +28,8 @@ from tacit.core.release import Inbox
 from tacit.errors import InputError, TacitError
 from tacit.exchange import Plain
 from tacit.exchange.listening import Listening
-from tacit.privacy import blurred
 from tacit.privacy.events import BlurredLaplace
+from tacit.privacy.formulas import blurred
 from tacit.privacy.plan import Facts
 from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.run import Run

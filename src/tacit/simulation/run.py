@@ -15,7 +15,7 @@ from tacit.core.alike import Alike, distinct
 from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.files import replacing
-from tacit.privacy.events import Unprotected, from_plain, to_plain
+from tacit.privacy.events import from_plain, to_plain
 from tacit.simulation.spent import Spent, shared
 
 _FORMAT = 3
@@ -68,9 +68,7 @@ class Run:
     @property
     def private(self) -> bool:
         """Whether everything that left an agent left under an event of finite cost, with noise that protects."""
-        return not self.seeded and not any(
-            isinstance(e, Unprotected) for counter in distinct(self.spent) for e in counter
-        )
+        return not self.seeded and all(event.protected for counter in distinct(self.spent) for event in counter)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the run to an .npz file (arrays and JSON text, no pickle), completely or not at all."""

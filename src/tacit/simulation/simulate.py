@@ -22,7 +22,7 @@ from tacit.engines import Engine, Local, Ray
 from tacit.errors import InputError, whole
 from tacit.exchange import Exchange, IdealTotals, SecretSharedSums, SecretSharedTotals, usual_exchange
 from tacit.exchange.listening import Listening, check_robust
-from tacit.privacy.events import Free, Unprotected
+from tacit.privacy.events import Unprotected
 from tacit.privacy.noise import Noise
 from tacit.simulation.agents import Agents, Setting, Together, WentBack
 from tacit.simulation.run import Run, resumed
@@ -199,7 +199,10 @@ class _Simulation:
 
     def _listening(self, robust: str | None, exchange: Exchange | None) -> Listening | None:
         if robust is None:
-            return None
+            of = getattr(self.algorithm, "bounds", None) if getattr(self.algorithm, "totals", False) else None
+            bounds = None if of is None else of(self.problem)
+            # Without bounds, private messages are read within the radius: `tick`.
+            return None if bounds is None else Listening(self.problem.radius, bounds=bounds)
         check_robust(robust, int(self.graph.degree.min()))
         sums = isinstance(exchange, SecretSharedSums) or getattr(self.algorithm, "totals", False)
         if not isinstance(self.schedule, Broadcast) or sums:
@@ -250,7 +253,7 @@ class _Simulation:
             self._unpaid[t] += 1
         self._begun = max(self._begun, t + 1)
         events = self.agents.tick(turn, t)
-        if self.tolerance is not None and not all(isinstance(event, Unprotected | Free) for event in distinct(events)):
+        if self.tolerance is not None and any(event.protected and not event.free for event in distinct(events)):
             raise InputError(
                 "a private run has a fixed number of rounds, leave out tolerance: to stop by what was released "
                 "costs more than was planned"

@@ -15,7 +15,7 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
 from tacit.exchange import Link
 from tacit.exchange.listening import Listening
-from tacit.privacy.events import Event, Unprotected
+from tacit.privacy.events import Event
 from tacit.privacy.noise import Noise
 
 
@@ -98,7 +98,7 @@ def listen(
 
 def protected(events: Iterable[Event]) -> bool:
     """Whether anything of this is said under an event that protects it."""
-    return not all(isinstance(event, Unprotected) for event in distinct(events))
+    return any(event.protected for event in distinct(events))
 
 
 def _rows(state: Any, ids: np.ndarray) -> Any:

@@ -47,6 +47,9 @@ class Audited:
     against: str = ""  # who attacks, where the claim depends on it
     distribution_free: float | None = None  # the part of `lower` that assumes nothing about the mechanism
     gaussian: float | None = None  # the part that assumes a Gaussian mechanism, as the claim says
+    wrong: float | None = None  # the share of guesses that were wrong
+    most_wrong: float | None = None  # that of correct code exceeds this with a probability of FALSE_ALARM at most
+    least: float | None = None  # `gaussian` at that share: correct code shows so much
     scores: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False, compare=False)  # of the fresh runs
 
     @property
@@ -58,6 +61,16 @@ class Audited:
     def caught(self) -> bool:
         """Whether the claim is false."""
         return self.lower > self.claimed
+
+    @property
+    def short(self) -> bool:
+        """Whether the runs tell less than those of correct code: then it is not what its proof is about, either."""
+        return self.wrong is not None and self.most_wrong is not None and self.wrong > self.most_wrong
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is wrong with the code."""
+        return self.caught or self.short
 
 
 def epsilon_lower_bound(

@@ -13,6 +13,9 @@ is what `Gaussian` and `SharedGaussian` events say. An `ObjectiveGaussian` event
 line at both records, as it is in `tacit.workflows.audits`: then the two Hessians are equal and the minimiser is an
 affine function of the noise. If this bound is above the claim, the code is not what its proof is about; but another
 kind of mechanism with the same errors could still be (epsilon, delta)-private.
+
+Where it is known how far apart correct code brings the two data sets, too many errors are a failure as well
+(`tacit.privacy.audit.expected`).
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ from tacit.privacy.audit.bounds import (
     epsilon_lower_bound,
     mu_lower_bound,
 )
-from tacit.privacy.closed_forms import gaussian_epsilon
+from tacit.privacy.audit.expected import most_wrong
+from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 
 Transcripts = Callable[[int, int], np.ndarray]  # which data set, 0 or 1, and which batch -> (runs, numbers)
 Progress = Callable[[int, int], None]  # batches done, batches in all
@@ -97,12 +101,16 @@ def audit_transcripts(
     minutes: float | None = None,
     progress: Progress | None = None,
     against: str = "",
+    mu: float | None = None,
+    gaussian: bool = True,
     workers: Workers | None = None,
 ) -> Audited:
     """Fixes a guess on pilot runs and tests it on fresh ones.
 
     transcripts  makes a batch of `size` fresh runs on one of the two data sets
     epsilon      the claim, at delta; with delta = 0 it is not that of a Gaussian mechanism
+    gaussian     whether it is, with another delta
+    mu           how far apart the two data sets are with correct code, if that is known
     samples      fresh runs under each data set; a quarter as many go before
     minutes      or about how long it may take: the pilot runs show how many fresh runs fit in
     progress     is called with the number of batches done and of all
@@ -134,14 +142,21 @@ def audit_transcripts(
         threshold, negated = best_event(*(discriminant.score(each) for each in pilot), delta=delta)
         fresh = at.map(Pair(_Scores(transcripts, discriminant)), range(pilots, pilots + tested), told(pilots))
     first, second = (np.concatenate(parts) for parts in zip(*fresh, strict=True))
-    gaussian = delta > 0
+    gaussian = gaussian and delta > 0
     each = 1 - (1 - CONFIDENCE) / (2 if gaussian else 1)
     hits, others = (int(((-x if negated else x) > threshold).sum()) for x in (first, second))
     free = epsilon_lower_bound(hits, others, len(first), delta, each)
-    by_mu = None
-    if gaussian:
-        mu = mu_lower_bound(int((first <= 0).sum() + (second > 0).sum()), 2 * len(first), each)
-        by_mu = gaussian_epsilon(1 / mu, delta) if mu > 0 else 0.0
+    wrong, most = int((first <= 0).sum() + (second > 0).sum()), None
+    if mu is not None:
+        most = most_wrong(mu, pilot[0].shape[1], len(pilot[0]), len(first))
+
+    def by_errors(count: int | None) -> float | None:
+        if count is None or not gaussian:
+            return None
+        shown = mu_lower_bound(count, 2 * len(first), each)
+        return gaussian_epsilon(1 / shown, delta) if shown > 0 else 0.0
+
+    by_mu = by_errors(wrong)
     return Audited(
         claimed=epsilon,
         lower=max(free, by_mu or 0.0),
@@ -153,5 +168,8 @@ def audit_transcripts(
         against=against,
         distribution_free=free,
         gaussian=by_mu,
+        wrong=wrong / (2 * len(first)),
+        most_wrong=None if most is None else most / (2 * len(first)),
+        least=by_errors(most),
         scores=(first, second),
     )

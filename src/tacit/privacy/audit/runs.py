@@ -49,6 +49,9 @@ class Case:
     delta: float = 0.0  # of a pure claim
     step: float | None = None  # of the grid on which the first release would lie without its mask
     said: np.ndarray | None = None  # (ticks, neighbours, d) what the others say at every tick; zeros, if not given
+    mu: float | None = None  # how far apart the two data sets are with correct code, if that is known
+    together: bool = False  # whether a transcript is the sum of all releases: for rounds that all say the same
+    gaussian: bool = True  # whether the claim is that of a Gaussian mechanism, if delta is not 0
 
     @cached_property
     def roles(self) -> list[tuple[bool, int]]:
@@ -88,6 +91,8 @@ class Case:
             if hears:
                 heard = inbox(np.zeros((hears, d)) if self.said is None else self.said[t])
                 state = self.algorithm.listen(state, listening.read(heard, own, t).inbox, view, t)
+        if self.together:
+            return np.sum(released, axis=0)
         if self.step is not None:
             turns = 2 * np.pi * np.remainder(released[0] / self.step, 1.0)
             released += [np.cos(turns), np.sin(turns)]
@@ -146,6 +151,8 @@ def audit_run(
         size=size,
         epsilon=case.epsilon,
         delta=case.delta,
+        mu=case.mu,
+        gaussian=case.gaussian,
         samples=samples,
         minutes=minutes,
         progress=progress,

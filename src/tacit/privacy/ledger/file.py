@@ -314,6 +314,16 @@ def create(path: Path, population: str, cohorts: str = "") -> bool:
         raise LedgerError(f"{path} could not be created: {error.strerror or error}; choose another folder") from None
 
 
+def last_charge(path: Path) -> int:
+    """The number of the last row that changes what is spent, or the cap. Nothing is checked: for whoever asks often."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as db:
+            ((number,),) = db.execute("SELECT ifnull(max(number), 0) FROM entries WHERE kind IN ('cap', 'reserve')")
+            return int(number)
+    except sqlite3.Error as error:
+        raise _explained(path, error) from None
+
+
 def now() -> str:
     """The time of this machine's clock, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from typing import Any
 
-from tacit.privacy.events import Event, SharedGaussian
+from tacit.privacy.events import Event
 from tacit.privacy.ledger.entries import Cap
 from tacit.privacy.ledger.ledger import Ledger
 
@@ -85,4 +85,4 @@ def statement(ledger: Ledger) -> dict[str, Any]:
 
 def _colluders(spent: Counter[Event]) -> int | None:
     """Against how many members together the total holds, if noise was shared; None if it was not."""
-    return min((event.colluders for event in spent if isinstance(event, SharedGaussian)), default=None)
+    return min((found.colluders for event in spent if (found := event.shared)), default=None)

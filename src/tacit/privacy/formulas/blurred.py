@@ -12,12 +12,15 @@ that. Xiao, Ye, Devadas (paper 003) draw u by random weights between models that
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import logsumexp
 
 from tacit.errors import InputError
-from tacit.privacy.events import BlurredLaplace
+
+if TYPE_CHECKING:
+    from tacit.privacy.events import BlurredLaplace
 
 _FAR = 40.0  # from the ends of the interval: e^-40 is negligible
 _CELLS = 400
@@ -97,7 +100,7 @@ def renyi_divergence(event: BlurredLaplace, order: np.ndarray) -> np.ndarray:
     """
     a, h, shift = np.asarray(order, dtype=float), event.width / 2, 1 / event.multiplier
     if h == 0 or shift < _TINY_SHIFT:
-        return np.full_like(a, math.inf)  # the accountant has Laplace's
+        return np.full_like(a, math.inf)  # `BlurredLaplace` has Laplace's, too
     near = min(2 * h + shift, _FAR) * np.linspace(0, 1, _CELLS // 2 + 1) ** 2  # R changes most near the two ends
     x = np.unique(np.concatenate([-h + near, h + shift - near, [min(h, shift - h), max(h, shift - h)]]))
     x = x[(x >= -h) & (x <= h + shift)]

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
-from tacit.privacy.events import SampledGaussian
-
 if TYPE_CHECKING:
     from dp_accounting.pld import privacy_loss_distribution
+
+    from tacit.privacy.events import SampledGaussian
 
 _MOST_CELLS = 400_000  # of one event's loss distribution
 
@@ -33,6 +33,7 @@ _MOST_CELLS = 400_000  # of one event's loss distribution
 def profile(event: SampledGaussian, epsilon: np.ndarray) -> np.ndarray:
     """delta at each epsilon, of either sign, of one release.
 
+    >>> from tacit.privacy.events import SampledGaussian
     >>> profile(SampledGaussian(1.0, 1.0), np.array([0.0])).round(4).tolist()  # 2 Phi(1/2) - 1
     [0.3829]
     """

@@ -1,0 +1,238 @@
+"""Attacks on what an agent remembers, with real agents: old copies of files, two live copies, a member with two faces.
+
+No tick may leave in two versions; where it cannot be helped that one does, both copies have stopped by then."""
+
+import asyncio
+import shutil
+from collections import Counter
+from contextlib import suppress
+
+import agent_network
+import agent_worker as worker
+import pytest
+from agent_network import Intermediary, assert_as_simulated
+from agent_worker import NAMES, PROCESSES
+from ledger_format_2 import moved_back
+from ports import free_ports
+
+from tacit.privacy import filters
+from tacit.privacy.ledger import Ledger
+
+identities, network = agent_network.identities, agent_network.network  # fixtures
+ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
+OTHERS = (ALDER, CEDAR, DOGWOOD, ELM)
+SILENT = ("keeps silent", 0)
+
+
+def files(net, *patterns):
+    """The content of files, to be put back later."""
+    return {path: path.read_bytes() for pattern in patterns for path in net.folder.glob(pattern) if path.is_file()}
+
+
+def put_back(net, copy, *patterns):
+    for pattern in patterns:
+        for path in net.folder.glob(pattern):
+            if path.is_file():
+                path.unlink()
+    for path, content in copy.items():
+        path.write_bytes(content)
+
+
+def reached(net, *ticks, patterns):
+    """birch dies at each of these ticks; gives the files as they were then."""
+    copies = []
+    for more in ticks:
+        net.start(BIRCH, fault=("may leave", more))
+        assert net.ended(BIRCH) == -9
+        copies.append(files(net, *patterns))
+    return copies
+
+
+def assert_ledger_knows(net, i):
+    """The ledger of an agent has a mark for all that was ever sent, and for nothing else."""
+    sent = {}
+    for line in (net.folder / "sent").read_text().splitlines():
+        what, agent, digest = line.split()
+        if agent == str(i):
+            sent.setdefault(int(what.split(":")[1]), set()).add(digest)
+    with Ledger(net.folder / f"{NAMES[i]}.ledger", cost=filters.epsilon) as ledger:
+        ledger.verify()
+        marks = {tick: {digest.hex()} for tick, digest in ledger.marks(net.federation.run).items()}
+    assert sent.items() <= marks.items()
+    assert len(marks) <= len(sent) + 1  # marked, and the process died before it was sent
+
+
+STORE = ("birch.store*",)
+
+
+@pytest.mark.parametrize("restores", [1, 2, pytest.param(40, marks=pytest.mark.slow)])
+def test_a_restored_store_among_silent_neighbours_says_nothing_new(network, restores):
+    """All neighbours hide what they have heard, and from which process. Each time, birch's store is put back as it was
+    some ticks before, and birch is started with fresh noise."""
+    net = network("recycled")
+    net.start(*OTHERS, fault=SILENT)
+    *old, newest = reached(net, 0, 2, 3, patterns=STORE)
+    for life in range(restores):
+        put_back(net, old[life % len(old)], *STORE)
+        net.start(BIRCH, life=1 + life)
+        assert net.ended(BIRCH) == 1
+    lines = {line for line in net.log(BIRCH).splitlines() if line.startswith("tacit.errors.Over")}
+    assert len(lines) == min(restores, len(old))
+    for line in lines:
+        assert "the ledger shows that birch has sent messages in this run" in line
+        assert "Put the newest copy of that file back" in line
+    assert set(net.versions().values()) == {1}
+    assert_ledger_knows(net, BIRCH)
+    put_back(net, newest, *STORE)
+    net.start(BIRCH)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
+    assert_as_simulated(net)
+
+
+def test_an_old_ledger_is_seen_by_the_store(network):
+    net, ledger = network("recycled"), ("birch.ledger*",)
+    net.start(*OTHERS, fault=SILENT)
+    old, newest = reached(net, 0, 3, patterns=ledger)
+    put_back(net, old, *ledger)
+    net.start(BIRCH, life=1)
+    assert net.ended(BIRCH) == 1
+    assert "birch.ledger is an old copy, or another ledger" in net.log(BIRCH)
+    assert set(net.versions().values()) == {1}
+    put_back(net, newest, *ledger)
+    net.start(BIRCH)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
+    assert_as_simulated(net)
+
+
+@pytest.mark.parametrize("honest", [ALDER, CEDAR, ELM])
+def test_one_honest_neighbour_sees_a_machine_that_was_put_back(network, honest):
+    """Store, ledger and all that birch knows of others are from one moment: only others can know better, and one of
+    birch's neighbours does."""
+    net, everything = network("recycled"), ("birch.store*", "birch.ledger*", "books/birch/*")
+    net.start(*(i for i in OTHERS if i != honest), fault=SILENT)
+    net.start(honest)
+    old, _ = reached(net, 0, 3, patterns=everything)
+    put_back(net, old, *everything)
+    net.start(BIRCH, life=1)
+    assert net.ended(BIRCH) == 1
+    assert f"{NAMES[honest]} knows process" in net.log(BIRCH) or "birch has signed something for tick" in net.log(BIRCH)
+    assert set(net.versions().values()) == {1}
+
+
+class Switch(Intermediary):
+    """In front of two copies of an agent: each new connection goes to the other one."""
+
+    def __init__(self, address, *copies):
+        self._address, self._copies, self._next = address.split(":"), [each.split(":") for each in copies], 0
+
+    async def _open(self):
+        self._server = await asyncio.start_server(self._connected, *self._address)
+
+    async def _connected(self, reader, writer):
+        self._next += 1
+        try:
+            there, back = await asyncio.open_connection(*self._copies[self._next % len(self._copies)])
+        except ConnectionRefusedError:  # it is not up yet, or has stopped
+            writer.close()
+            return
+        await asyncio.gather(self._passed(reader, back), self._passed(there, writer))
+
+    async def _passed(self, reader, writer):
+        with suppress(ConnectionError):
+            while raw := await reader.read(65536):
+                writer.write(raw)
+                await writer.drain()
+        writer.close()
+
+    async def _close(self):
+        self._server.close()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_two_live_copies_both_stop(network, identities, begun):
+    """The same folder on two hosts, behind one address; from the start, or since tick 3."""
+    net = network("recycled")
+    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
+    copy = net.folder / "copy"
+    with Switch(net.federation.members[BIRCH].address, first, second):
+        net.start(*OTHERS, slow=0.05)
+        if begun:
+            net.start(BIRCH, fault=("may leave", 3), listen=first)
+            assert net.ended(BIRCH) == -9
+        shutil.copytree(net.folder, copy, ignore=lambda folder, names: ["sent", "copy", "hold"])
+        (copy / "calibrated").write_bytes((net.folder / "calibrated").read_bytes())
+        with net.together():
+            net.start(BIRCH, life=1, slow=0.05, listen=first)
+            door = net._loading.door
+            arguments = (copy, net.kind, BIRCH, net.identities, None, 0.05, 2, second, door)
+            clone = PROCESSES.Process(target=worker.agent, args=arguments)
+            clone.start()
+        assert net.ended(BIRCH) == 1
+        clone.join(120)
+        assert clone.exitcode == 1
+    logs = [net.log(BIRCH), (copy / "birch.log").read_text()]
+    for log in logs:
+        assert "tacit.errors.Over" in log
+        assert "copy of" in log or "two copies" in log or "second copy" in log
+    lines = [(folder / "sent").read_text().splitlines() for folder in (net.folder, copy) if (folder / "sent").exists()]
+    sent = {tuple(each.split()) for part in lines for each in part}
+    versions = Counter(what for what, agent, _ in sent if agent == str(BIRCH))
+    twice = [what for what, count in versions.items() if count > 1]
+    assert len(twice) <= 1, twice
+    assert all(net.lives[i].exitcode is None for i in OTHERS)  # nobody else stops, or pays again
+    for i in OTHERS:
+        assert Counter(entry.kind for entry in net.entries(i))["reserve"] <= net.federation.rounds
+
+
+def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network):
+    """From tick 3 on elm says something else to alder, and signs it, too. Everybody knows within as many rounds as the
+    graph is wide, and stops; so does elm."""
+    net = network("recycled")
+    net.start(ALDER, BIRCH, CEDAR, DOGWOOD)
+    net.start(ELM, fault=("has two faces", 3))
+    assert [net.ended(i) for i in range(5)] == [1] * 5, net.log(ALDER)
+    wide = 2  # the graph
+    for i in range(4):
+        assert "elm has signed two versions of what it said at tick" in net.log(i)
+        assert 3 <= net.tick(i) <= 3 + wide + 1
+    assert "elm has signed" in net.log(ELM)
+    assert {agent for (_, agent), count in net.versions().items() if count > 1} <= {str(ELM)}
+
+
+@pytest.mark.slow
+def test_the_others_go_on_without_a_member_with_two_faces(network):
+    """Where the federation allows that. Nobody listens to elm any more, so it is soon away."""
+    net = network("going on")
+    net.start(ALDER, BIRCH, CEDAR, DOGWOOD, slow=0.05)
+    net.start(ELM, fault=("has two faces", 3), slow=0.05)
+    assert [net.ended(i) for i in range(4)] == [0] * 4, net.log(ALDER)
+    for i in range(4):
+        assert "elm has signed two versions of what it said at tick" in net.log(i)
+        assert "goes on without elm" in net.log(i)
+
+
+def test_a_run_that_was_begun_with_the_format_before_ends(network):
+    """Its ledger has the first bytes, and no marks: which ticks have left, nobody can know."""
+    net = network("recycled")
+    net.start(*OTHERS)
+    reached(net, 3, patterns=())
+    raw = next(message for tick, message, _ in net.releases(BIRCH) if tick == 0)
+    path = net.folder / "birch.ledger"
+    as_before(path, net.federation.run, raw)
+    moved_back(path)
+    net.start(BIRCH, life=1)
+    assert net.ended(BIRCH) == 1
+    assert "this run was begun with an older version of tacit" in net.log(BIRCH)
+    assert "agree on a new run under another title" in net.log(BIRCH)
+    assert set(net.versions().values()) == {1}
+
+
+def as_before(path, run, raw):
+    """A ledger as the version before kept it: the first bytes of a run, and nothing else until it is over."""
+    with Ledger(path, cost=filters.epsilon) as ledger:
+        population, cap, events = ledger.population, ledger.cap(), ledger.reserved(run)
+    path.unlink()
+    with Ledger.new(path, population=population, cost=filters.epsilon) as ledger:
+        ledger.set_cap(cap)
+        ledger.reserve_run(run, events)
+        ledger.store(run, 0, raw)
