@@ -465,8 +465,8 @@ class Run:
                 continue
             waits = [agent for agent in live if agent.old and "does not have that tick" in self.log(agent)]
             texts = "\n".join(f"{agent.folder.name}: {self.log(agent)[-1500:]}" for agent in live)
-            names = ", ".join(agent.name for agent in live)
-            require(waits == live, f"{names} has not noticed for {NOTICED:g} s that it is a copy:\n{texts}")
+            what = f"{live[0].name}: {len(live)} of {len(agents)} processes have not ended within {NOTICED:g} s"
+            require(waits == live, f"{what}:\n{texts}")
             self.counts["held up"] += len(waits)
             return
 

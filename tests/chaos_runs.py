@@ -180,14 +180,16 @@ class Episode:
             self._double(agent, made)
             run.forgotten([agent, *run.clones])
         else:
-            self._speaks(agent, 2, over)
             if rng.random() < 0.5:  # it is started again since, too
-                self._kill(agent)
                 self._speaks(agent, 1, over)
-            agent.copies, agent.rolls = [made], "both"
-            while not (agent.old or over()):
                 self._kill(agent)
-                run.step(0.1, calm=True)
+            agent.copies = [made]
+            while not (agent.old or over()):  # until it has said enough since
+                self._speaks(agent, 2, over)
+                agent.rolls, lives = "both", agent.number
+                while agent.number == lives and not over():
+                    self._kill(agent)
+                    run.step(0.1, calm=True)
             run.forgotten([agent])
         if not over():
             run.step(1.0, calm=True)

@@ -179,6 +179,21 @@ def test_a_description_of_the_tables_that_is_not_text_is_named(tmp_path):
         opened(path)
 
 
+def test_an_agent_that_was_killed_when_it_made_its_store_makes_it_again(tmp_path):
+    """Killed while SQLite goes over to its log, which takes a journal: an empty file is to be put back."""
+    path, other = tmp_path / "alder.store", tmp_path / "other.store"
+    opened(other).close()
+    path.write_bytes(other.read_bytes()[:4096])
+    numbers = (0, 1, 0, 512, 4096)  # entries, a nonce; of the file: pages, its sectors and its pages in bytes
+    header = bytes.fromhex("d9d505f920a163d7") + b"".join(each.to_bytes(4, "big") for each in numbers)
+    (tmp_path / "alder.store-journal").write_bytes(header.ljust(512, b"\0"))
+    (tmp_path / "alder.store-head").write_text(f"{-1:010d} {bytes(32).hex()}\n")
+    with closing(Store(path, "a" * 64, "alder", 100, alone=True)) as store:
+        spoken(store, 0)
+    assert status(path).tick == 0
+    assert not (tmp_path / "alder.store-journal").exists()
+
+
 def test_damage_while_the_agent_runs_is_noticed_when_a_message_is_read(tmp_path):
     with closing(opened(tmp_path / "alder.store")) as store:
         spoken(store, 0)

@@ -73,6 +73,11 @@ class Journal:
         self.found: list[Entry] = []
         self._count, self._digest = 0, bytes(32)
         head = _head(path)
+        if lock is not None and head is not None and head[0] < 0 and _beside(path, "-journal").exists():
+            # A process was killed when it made the file, which had no entry: SQLite needs that journal only until then,
+            # and `read` cannot use it. The file goes first: as long as the journal is there, this is done again.
+            path.unlink(missing_ok=True)
+            _beside(path, "-journal").unlink()
         if path.exists():
             self.found, self._digest = read(path, long)
             self._count = len(self.found)
