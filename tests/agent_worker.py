@@ -351,6 +351,8 @@ def agent(
             "finished": (Store, "finish"),
         }[point]
         _fatal(owner, method, at)
+    if (heads := folder / "heads" / NAMES[me]).is_dir():  # of its ledger: as if it were on other storage
+        os.environ["TACIT_LEDGER_HEADS"] = str(heads)
     if door is not None:
         door.with_suffix(f".{NAMES[me]}").touch()
         while not door.exists():

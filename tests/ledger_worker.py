@@ -5,6 +5,7 @@ for hundreds of deaths.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -25,6 +26,7 @@ if __name__ == "__main__":
 from tacit.privacy.events import Event, Free, Pure, Unprotected  # noqa: E402
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger  # noqa: E402
 from tacit.privacy.ledger.file import LedgerFile  # noqa: E402
+from tacit.privacy.ledger.second import SecondPlace  # noqa: E402
 
 RUN, ROUND = "spring", Pure(0.5)
 POINTS = ("reserved", "stored", "sent")
@@ -137,6 +139,20 @@ def deaths(folder: Path, point: str, count: int, send_first: bool) -> None:
     assert ended(fork(lambda: life(folder, last=last_tick, send_first=send_first))) == 0
 
 
+def between(folder: Path, count: int) -> None:
+    """`count` workers, each of which dies in its first, second, ... transaction, when the rows are in the ledger, and
+    the second place does not have its head yet; then one that ends."""
+
+    def worker(at: int) -> None:
+        calls, follow = itertools.count(), SecondPlace.follow
+        SecondPlace.follow = lambda self: os.kill(os.getpid(), signal.SIGKILL) if next(calls) == at else follow(self)
+        life(folder)
+
+    for n in range(count):
+        assert ended(fork(lambda at=n % 5: worker(at))) == -signal.SIGKILL
+    assert ended(fork(lambda: life(folder, last=2 * count))) == 0
+
+
 def race(folder: Path, racers: int, epsilon: float) -> None:
     """All make the ledger, set its cap and spend from it, at once, until each is refused."""
     gate, held = os.pipe()
@@ -162,6 +178,5 @@ def race(folder: Path, racers: int, epsilon: float) -> None:
 
 if __name__ == "__main__":
     job, folder, *settings = sys.argv[1:]
-    {"kills": kills, "copies": copies, "copies_unsettled": copies_unsettled, "deaths": deaths, "race": race}[job](
-        Path(folder), *map(json.loads, settings)
-    )
+    jobs = (kills, copies, copies_unsettled, deaths, between, race)
+    {work.__name__: work for work in jobs}[job](Path(folder), *map(json.loads, settings))

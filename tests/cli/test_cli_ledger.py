@@ -213,3 +213,28 @@ def show_of(folder, capsys):
         ledger_command.show(folder / "ledger", json=json_wanted)
         found.append(capsys.readouterr().out)
     return [found[0].replace("\n", " "), found[1]]
+
+
+def test_a_second_place_for_the_head(tacit, tmp_path, monkeypatch):
+    for folder in ("heads", "others"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setenv("TACIT_LEDGER_HEADS", "heads")
+    assert tacit("new", "a.ledger", "--population", "ward 7", *SMALL)[0] == 0
+    old = Path("a.ledger").read_bytes()
+    assert tacit("cap", "a.ledger", "--epsilon", 2, "--delta", 1e-6)[0] == 0
+    (made,) = Path("heads").iterdir()
+    assert tacit("head", "a.ledger")[1] == f"{made}: 2 rows (before: 2)\n"  # to the folder of the variable
+    code, out, _ = tacit("head", "a.ledger", "--to", "others", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert (found["file"], found["rows_before"], found["rows"]) == (f"others/{made.name}", 0, 2)
+    assert (Path("others") / made.name).read_text() == made.read_text() == f"{2:020} {found['head']}\n"
+    Path("a.ledger").write_bytes(old)
+    for command in ("show", "verify", "head"):
+        code, out, err = tacit(command, "a.ledger")
+        assert (code, out) == (78, "")
+        assert re.fullmatch(r"tacit: error: a.ledger is an old copy, .* Put the newest copy of the ledger back\n", err)
+    monkeypatch.setenv("TACIT_LEDGER_HEADS", "nowhere")
+    code, out, err = tacit("show", "a.ledger")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "nowhere is not there" in err

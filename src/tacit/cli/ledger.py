@@ -34,7 +34,7 @@ app = typer.Typer(
     runs on the records of the same people. **new** opens it and sets the cap; **check** says whether a run still fits;
     `tacit train --ledger` and `tacit agent run --ledger` pay from it, and stop before they draw any noise if the cap
     does not allow the run; **show** lists what was spent, for people and (--report) as a page; **verify** finds a file
-    that was changed.
+    that was changed; **head** begins a second place, which finds an old copy of the ledger.
     """,
     no_args_is_help=True,
     add_completion=False,
@@ -292,6 +292,32 @@ def verify(
     screen.print(f"adds up: {found.reservations:,} reservations, {found.released:,} releases")
     _tell_budget(result)
     typer.echo(f"head: {found.head.head}")
+
+
+@app.command()
+def head(
+    file: File,
+    to: Annotated[
+        Path, typer.Option(help="A folder on other storage.", envvar="TACIT_LEDGER_HEADS", show_default=False)
+    ],
+    json: Json = False,
+) -> None:
+    """Keep the ledger's head in a second place, on other storage: a share, or a USB stick.
+
+    If the environment variable TACIT_LEDGER_HEADS names a folder, every command keeps the head of its ledger there, and
+    refuses a ledger that is older. A new ledger begins so. For one that has rows already, this command writes the head
+    to the folder. Use it, too, when the second place was refused because it is behind, damaged or missing; find out
+    first why it is. A ledger that is older than the second place is refused here, as everywhere.
+
+    Example: `tacit ledger head alder.ledger --to /media/stick/heads`
+    """
+    from tacit.privacy.ledger.second import rewritten
+
+    where, before, found = rewritten(file, to)
+    if json:
+        typer.echo(json_format.dumps({"file": str(where), "rows_before": before} | found._asdict()))
+    else:
+        screen.print(f"{where}: {found.rows:,} rows (before: {before:,})", markup=False, soft_wrap=True)
 
 
 @app.command()

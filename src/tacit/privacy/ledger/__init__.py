@@ -1,8 +1,8 @@
 """A file that counts what the records of some people have spent, under a cap: see `tacit.privacy.ledger.ledger`."""
 
 from tacit.privacy.ledger.account import Cost
-from tacit.privacy.ledger.entries import About, AnotherVersion, BudgetExceeded, Cap, Entry, LedgerError, Records
-from tacit.privacy.ledger.ledger import Head, Ledger, RunSummary, Verified
+from tacit.privacy.ledger.entries import About, AnotherVersion, BudgetExceeded, Cap, Entry, Head, LedgerError, Records
+from tacit.privacy.ledger.ledger import Ledger, RunSummary, Verified
 
 __all__ = [
     "About",

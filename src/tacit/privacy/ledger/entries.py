@@ -69,6 +69,14 @@ class Records(NamedTuple):
     cohorts: tuple[str, ...] | None = None  # of these records; None if the ledger has no cohorts
 
 
+class Head(NamedTuple):
+    """What stands for a ledger and its whole history, and tells nothing about it."""
+
+    book: str  # which ledger it is
+    rows: int
+    head: str  # of the last of these rows
+
+
 class About(NamedTuple):
     """What a run is, for those who read the ledger later."""
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 import sqlite3
@@ -18,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tacit.privacy.ledger.entries import RELEASED, Entry, LedgerError, hashed, unreadable
+from tacit.privacy.ledger.entries import RELEASED, Entry, Head, LedgerError, hashed, unreadable
 
 FORMAT = 3
 _BEFORE = 2  # a format that is moved on when it is opened
@@ -125,6 +126,15 @@ class LedgerFile:
                 self.rows("ROLLBACK")
         self._settle()  # also if nothing was new: an earlier process may have died between commit and this
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process writes meanwhile, and nothing is written here."""
+        self.rows("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            self.rows("ROLLBACK")
+
     def _settle(self) -> None:
         """Moves all committed rows from the log into the file. SQLite does not wait for another process that does the
         same, or that reads the log: so we do."""
@@ -177,6 +187,20 @@ class LedgerFile:
         """Number and hash of the last row."""
         rows = self.rows("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1")
         return rows[0] if rows else (0, self.origin)
+
+    def head(self) -> Head:
+        """Stands for all rows, and tells nothing about them."""
+        rows, last = self.last()
+        return Head(self.book, rows, self.sealed(last))
+
+    def contains(self, head: Head) -> bool:
+        """Whether this ledger once had this head, with all rows that it had then."""
+        found = self.hash_of(head.rows) if head.book == self.book else None
+        return found is not None and self.sealed(found) == head.head
+
+    def sealed(self, digest: str) -> str:
+        """A digest as others may see it: nobody can check a guess with it."""
+        return hmac.digest(self.secret, digest.encode(), "sha256").hex()
 
     def of_run(self, run: str, kind: str) -> list[Entry]:
         """All rows of that kind for that run."""

@@ -52,7 +52,9 @@ whole file is checked whenever it is opened, and a file with a fault is refused.
 The file alone cannot show that its *last* rows are missing: an old copy of a ledger is a valid ledger. The chain holds
 no secret: whoever may write the file can rewrite all of it. Against both, others keep `head()`; `verify(kept)` finds
 later whether the ledger still contains it. A head is the hash of a row, salted with a secret of the file: nobody can
-check a guess about the records with it. (Agents give theirs to their neighbours: `tacit.agent.books`.)
+check a guess about the records with it. (Agents give theirs to their neighbours: `tacit.agent.books`.) If the variable
+TACIT_LEDGER_HEADS names a folder on other storage, every ledger that is opened keeps its head there, and one that is
+older is refused (`tacit.privacy.ledger.second`).
 
 A copy of the file alone, without the `-wal` beside it, has at least all that was reserved for what had left when it was
 made; one that was made in the middle of a write may be refused.
@@ -61,7 +63,6 @@ made; one that was made in the middle of a write may be refused.
 from __future__ import annotations
 
 import getpass
-import hmac
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,6 +85,7 @@ from tacit.privacy.ledger.entries import (
     BudgetExceeded,
     Cap,
     Entry,
+    Head,
     LedgerError,
     Records,
     canonical,
@@ -92,14 +94,7 @@ from tacit.privacy.ledger.entries import (
 )
 from tacit.privacy.ledger.file import LedgerFile, create, now
 from tacit.privacy.ledger.format_1 import rows_of
-
-
-class Head(NamedTuple):
-    """What stands for a ledger and its whole history, and tells nothing about it."""
-
-    book: str  # which ledger it is
-    rows: int
-    head: str  # of the last of these rows
+from tacit.privacy.ledger.second import second_place
 
 
 class RunSummary(NamedTuple):
@@ -148,6 +143,11 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], *, cost: Cost) -> None:
         self.path = Path(path)
         self._file = LedgerFile(self.path)
+        try:
+            self._second = second_place(self._file)
+        except BaseException:
+            self._file.close()
+            raise
         self._account = Account(self.path, cost)
 
     @classmethod
@@ -458,17 +458,15 @@ class Ledger:
 
     def head(self) -> Head:
         """Stands for the whole history, and tells nothing about it: keep it elsewhere, and `verify` with it."""
-        rows, last = self._file.last()
-        return Head(self.book, rows, self._sealed(last))
+        return self._file.head()
 
     def knows(self, records: Records) -> bool:
         """Whether a run has used these records."""
-        return self._sealed(records.digest) in {each["digest"] for each in self.files()}
+        return self._file.sealed(records.digest) in {each["digest"] for each in self.files()}
 
     def contains(self, head: Head) -> bool:
         """Whether this is the ledger that once had this head, with all rows that it had then."""
-        found = self._file.hash_of(head.rows) if head.book == self.book else None
-        return found is not None and self._sealed(found) == head.head
+        return self._file.contains(head)
 
     def verify(self, kept: str | None = None) -> Verified:
         """Checks the chain and every rule; with a head that was kept, also that no row up to it was lost or changed.
@@ -492,8 +490,13 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         with self._file.writing():
+            if self._second is not None:
+                self._second.catch_up()
             self._catch_up()
             yield
+        if self._second is not None:
+            with self._file.alone():
+                self._second.follow()
 
     def _catch_up(self) -> None:
         """Reads the rows that any process has committed since."""
@@ -502,7 +505,7 @@ class Ledger:
     def _begin(self, run: str, about: About, cohorts: Cohorts) -> None:
         """Writes down what a run is, and the file of records if it is new."""
         records = about.records
-        digest = None if records is None else self._sealed(records.digest)
+        digest = None if records is None else self._file.sealed(records.digest)
         said = {"digest": digest, "cohorts": None if cohorts is None else sorted(cohorts)}
         if found := self._file.find("run", run, 0):
             before = found.facts()
@@ -532,10 +535,7 @@ class Ledger:
 
     def _heads(self) -> list[str]:
         """The head after each number of rows."""
-        return list(map(self._sealed, [self._file.origin, *(entry.hash for entry in self.entries())]))
-
-    def _sealed(self, digest: str) -> str:
-        return hmac.digest(self._file.secret, digest.encode(), "sha256").hex()
+        return list(map(self._file.sealed, [self._file.origin, *(entry.hash for entry in self.entries())]))
 
     def _require_reserved(self, run: str, tick: int) -> None:
         if not self._file.find("reserve", run, tick):
