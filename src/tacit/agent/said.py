@@ -149,7 +149,7 @@ class Statements:
         federation = self._participant.federation
         name = federation.names[said.member]
         said.DiscardUnknownFields()  # they would be passed on
-        if federation.signer(name, self._text(said), said.signature) is None:
+        if not federation.signed_live(name, self._text(said), said.signature):
             raise BadMessage("{} has not signed what is shown as its words", name)
 
     def _horizon(self) -> int:
