@@ -138,9 +138,10 @@ class Incarnations:
             raise BadMessage(rule, twin.older.number, twin.newer.number)
 
     def _keep(self, name: str, processes: list[wire.Incarnation]) -> None:
-        self._starts[name] += 1
-        if self._starts[name] > _STARTS + _PER_SECOND * (time.monotonic() - self._began):
-            raise BadMessage("it starts too often: {} times", self._starts[name])  # each takes room on the disk
+        starts = self._starts[name] + 1  # each takes room on the disk; one that is refused asks again, and takes none
+        if starts > _STARTS + _PER_SECOND * (time.monotonic() - self._began):
+            raise BadMessage("it starts too often: {} times", starts)
+        self._starts[name] = starts
         self._participant.store.keep_processes(name, [each.SerializeToString() for each in processes])
         self._known[name] = processes
 
