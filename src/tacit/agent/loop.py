@@ -187,8 +187,10 @@ class AgentLoop:
         return self._meeting.complete
 
     def contact(self, name: str) -> None:
-        """There was a sign of life of a neighbour."""
-        self.liveness.contact(name)
+        """There was a sign of life of a neighbour. One that has signed two versions counts as away: otherwise it could
+        hold up the others by answering "not yet"."""
+        if name not in self._statements.contradictions:
+            self.liveness.contact(name)
 
     # Who speaks, and what it has signed
 
@@ -321,8 +323,10 @@ class AgentLoop:
             self._compute_seconds = time.perf_counter() - begin
         except Exception as error:
             if participant.ledger is not None:
-                participant.store.fail(t, str(error))  # fresh noise would be a second look at the records
-                self._mark(t, sha256(b"nothing: it failed").digest())  # so, too, if the store is put back
+                try:
+                    participant.store.fail(t, str(error))  # fresh noise would be a second look at the records
+                finally:  # so, too, if the store is put back, or could not be written
+                    self._mark(t, sha256(b"nothing: it failed").digest())
             raise
         (event,) = release.events
         if event != participant.events[t]:
@@ -348,7 +352,7 @@ class AgentLoop:
         """After a crash between the commit and its mark."""
         marked = {} if self.participant.ledger is None else self.participant.ledger.marks(self.participant.paid[0])
         for tick, digest in self.participant.store.digests().items():
-            if self.participant.number(tick) not in marked:
+            if marked.get(self.participant.number(tick)) != digest:  # another process may have marked it since the check
                 self._mark(tick, digest)
 
     def _publish(self) -> None:
