@@ -216,7 +216,7 @@ def test_statements_go_round(net, member, speaker, monkeypatch):
 
 
 def test_nobody_else_chooses_what_a_listener_gets(net, member, speaker, monkeypatch):
-    """elm asks once after each question of birch's. If there was one turn for all, birch would never hear of dogwood."""
+    """elm asks once after each question of birch's. With one turn for all, birch would never hear of dogwood."""
     monkeypatch.setattr(said, "MOST", 1)
     alder, others = member("alder"), [speaker(name) for name in ("cedar", "dogwood")]
     speak(alder, net, 0.0)

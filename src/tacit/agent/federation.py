@@ -215,8 +215,8 @@ class Federation:
         return next((each for each in reversed(self.certificates(name)) if signed_by(each, text, signature)), None)
 
     def signed_live(self, name: str, text: bytes, signature: bytes) -> bool:
-        """Whether a member has signed a text with a key that counts now. A stolen key that was renewed or revoked proves
-        nothing against its member."""
+        """Whether a member has signed a text with a key that counts now. A stolen key that was renewed or revoked
+        proves nothing against its member."""
         return self.signer(name, text, signature) in self.accepted(name)
 
     def refusing(self, revoked: Iterable[str]) -> Federation:

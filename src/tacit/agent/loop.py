@@ -352,7 +352,7 @@ class AgentLoop:
         """After a crash between the commit and its mark."""
         marked = {} if self.participant.ledger is None else self.participant.ledger.marks(self.participant.paid[0])
         for tick, digest in self.participant.store.digests().items():
-            if marked.get(self.participant.number(tick)) != digest:  # another process may have marked it since the check
+            if marked.get(self.participant.number(tick)) != digest:  # another process may have marked since the check
                 self._mark(tick, digest)
 
     def _publish(self) -> None:
