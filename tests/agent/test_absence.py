@@ -32,7 +32,7 @@ from tacit.agent.run import _reduced, take_part
 from tacit.agent.store import status
 from tacit.agent.transport import Server, largest_question
 from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Absence, Greeting, Met
+from tacit.agent.wire_pb2 import Absence, Contradiction, Greeting, Met
 from tacit.core.graph import Graph
 from tacit.errors import InputError, NotConnected, TacitError
 from tacit.privacy import filters
@@ -524,6 +524,24 @@ def test_members_leave_in_any_order_and_come_to_the_same_run(network, identities
 
     elm = reduced(ELM, "dogwood", 20, no_dogwood)  # it was further when it left: what birch has is old
     assert asyncio.run(meet(elm, birch, begun=False)) is None
+
+
+def test_a_member_with_two_faces_gives_no_sign_of_life(network, identities):
+    """elm answers every question with "not yet": it would hold up the others for good."""
+    net = network("going on")
+
+    async def signs():
+        agent, found = loop_of(participant_of(net, ALDER, identities)), []
+        agent.contact("elm")
+        found.append(agent.liveness.contacts()["elm"])
+        agent._statements.contradictions["elm"] = Contradiction()
+        await asyncio.sleep(0.01)
+        agent.contact("elm")
+        found.append(agent.liveness.contacts()["elm"])
+        return found
+
+    before, after = asyncio.run(signs())
+    assert before == after
 
 
 def test_a_member_that_comes_late_gets_every_proof_in_turn(network, identities):

@@ -5,7 +5,7 @@ import base64
 import json
 import logging
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +13,9 @@ from pathlib import Path
 import agent_network
 import finished_run
 import grpc
+import numpy as np
 import pytest
+from agent_worker import D
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -30,11 +32,12 @@ from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, fingerprint
 from tacit.agent.renewal import NEXT
 from tacit.agent.run_keys import signed_text
+from tacit.agent.said import MOST
 from tacit.agent.store import Store
 from tacit.agent.succession import changes
 from tacit.agent.transport import Peer, Server
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Greeting, Key, Met, Question
+from tacit.agent.wire import BadMessage, packed_row
+from tacit.agent.wire_pb2 import Contradiction, Greeting, Key, Met, Question, Standing
 from tacit.errors import InputError, Over
 from tacit.exchange.keys import KeyPair
 from tacit.privacy import filters
@@ -449,6 +452,68 @@ def test_an_old_key_has_no_vote(network, identities, renewed):
     absence.check_left(
         knowing(agreed, made), [], ["dogwood"], [each.SerializeToString() for each in (by(ELM, DOGWOOD, 10), false)]
     )
+
+
+def test_an_old_key_proves_nothing_against_its_member(network, identities, renewed):
+    """Whoever has cedar's old key cannot stop cedar's agent, nor have it blamed, once the key is renewed or revoked."""
+    net = network("broadcast")
+    old, (made, new, _), (still, _, _) = Identity.load(identities / "cedar"), renewed("cedar"), renewed("cedar", 5)
+    agreed = net.federation
+    later = Speaker(agreed, old, number=9)
+
+    def statements():
+        for value in (0.0, 1.0):
+            later.spoken(packed_row(agreed.run, CEDAR, 0, np.full(D, value)))
+            yield later.said(0)
+
+    one, other = statements()
+
+    def run(i, after, identity, act):
+        async def acted():
+            agent = loop_of(replace(participant_of(net, i, identities), federation=after, identity=identity))
+            with suppress(BadMessage):
+                act(agent)
+            return agent.ended.done(), set(agent._statements.contradictions)
+
+        return asyncio.run(acted())
+
+    def shown(agent):
+        agent.met("birch", Standing(own=Speaker(agreed, Identity.load(identities / "birch")).own, known=[later.own]))
+
+    def signed(agent):
+        agent._take("birch", Greeting(said=[one]))
+
+    def blamed(agent):
+        agent._take("birch", Greeting(contradictions=[Contradiction(one=one, other=other)]))
+
+    after, yet = knowing(agreed, made), knowing(agreed, still)
+    revoked = knowing(agreed, made, revoked=frozenset([fingerprint(made.new)]))
+    assert [run(CEDAR, after, new, act) for act in (shown, signed, blamed)] == [(False, set())] * 3
+    assert [run(BIRCH, each, Identity.load(identities / "birch"), blamed) for each in (after, revoked)] == [
+        *((False, set()), (False, set())),
+    ]
+    assert [run(CEDAR, yet, old, act)[0] for act in (shown, signed, blamed)] == [True] * 3  # it still counts
+    assert run(BIRCH, yet, Identity.load(identities / "birch"), blamed) == (True, {"cedar"})
+
+
+def test_words_under_a_key_that_is_unknown_here_do_not_part_neighbours(network, identities, renewed):
+    """birch knows cedar's new key, and passes on what cedar has signed with it. alder's file is older: it goes on
+    hearing birch."""
+    net = network("broadcast")
+    _, new, _ = renewed("cedar")
+    cedar, birch = Speaker(net.federation, new), Speaker(net.federation, Identity.load(identities / "birch"))
+    cedar.spoken(packed_row(net.federation.run, CEDAR, 0, np.zeros(D)))
+    birch.spoken(packed_row(net.federation.run, BIRCH, 0, np.zeros(D)))
+
+    async def heard():
+        agent = loop_of(participant_of(net, ALDER, identities))
+        said = [cedar.said(0), birch.said(0)]
+        agent.greeted("birch", birch.greeting(said=said))
+        with pytest.raises(BadMessage, match="more statements than it may"):
+            agent.greeted("birch", birch.greeting(said=said * MOST))
+        return set(agent._statements._known)
+
+    assert asyncio.run(heard()) == {BIRCH}
 
 
 def test_why_a_run_was_left_is_told_with_the_new_key(network, identities, renewed):

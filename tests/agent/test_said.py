@@ -96,6 +96,7 @@ def test_two_neighbours_of_a_member_with_two_faces_prove_it(net, member, speaker
     chains = dict.fromkeys(faces, Chain())
     for tick in range(4):
         for listener, birch in faces.items():
+            speak(listener, net, 0.0, first=tick)
             said_to = row(net, BIRCH, tick, 1.0 if tick == 1 and listener is cedar else 0.0)
             chains[listener] = heard(listener, BIRCH, birch.spoken(said_to), chains[listener])
         for one, other in ((alder, CEDAR), (cedar, ALDER)):
@@ -116,6 +117,7 @@ def test_a_chain_that_differs_once_differs_for_good(net, member, speaker):
     """Two ticks later, statements about the newest tick are enough."""
     alder, cedar = member("alder"), member("cedar")
     chains = {alder: Chain(), cedar: Chain()}
+    speak(alder, net, 0.0, 0.0, 0.0)
     birches = {alder: speaker("birch"), cedar: speaker("birch")}
     for tick in range(3):
         for listener, birch in birches.items():
@@ -208,16 +210,42 @@ def test_statements_go_round(net, member, speaker, monkeypatch):
     """The listener's own always, and the others in turn."""
     monkeypatch.setattr(said, "MOST", 2)
     alder, others = member("alder"), [speaker(name) for name in NAMES[1:]]
+    speak(alder, net, 0.0)
     for each in others:
         each.spoken(row(net, each.place, 0))
         alder.take([each.said(0)])
     sent = [[each.member for each in alder.others(BIRCH)] for _ in range(3)]
     assert sent == [[1, 2, 3], [1, 4, 2], [1, 3, 4]]
     assert [each.member for each in alder.others(-1)] == [1, 2]  # somebody who has left the run
-    heard = {listener: set() for listener in (BIRCH, CEDAR)}  # two that ask in turn, and four to tell them of
-    for listener in (BIRCH, CEDAR) * 2:
-        heard[listener].update(each.member for each in alder.others(listener))
-    assert heard == {BIRCH: {1, 2, 3, 4}, CEDAR: {1, 2, 3, 4}}
+
+
+def test_nobody_else_chooses_what_a_listener_gets(net, member, speaker, monkeypatch):
+    """elm asks once after each question of birch's. With one turn for all, birch would never hear of dogwood."""
+    monkeypatch.setattr(said, "MOST", 1)
+    alder, others = member("alder"), [speaker(name) for name in ("cedar", "dogwood")]
+    speak(alder, net, 0.0)
+    for each in others:
+        each.spoken(row(net, each.place, 0))
+        alder.take([each.said(0)])
+    got = set()
+    for _ in range(4):
+        got |= {each.member for each in alder.others(BIRCH)}
+        alder.others(ELM)
+    assert got == {each.place for each in others}
+
+
+def test_words_of_a_later_tick_do_not_hide_two_faces(net, member, speaker):
+    """birch has signed the same about a tick far ahead for everybody, and then says two things."""
+    alder, cedar = member("alder"), member("cedar")
+    ahead = speaker("birch")
+    ahead.spoken(row(net, BIRCH, 4))
+    for listener, value in ((alder, 0.0), (cedar, 1.0)):
+        listener.take([ahead.said(4)])
+        speak(listener, net, 0.0)
+        heard(listener, BIRCH, speaker("birch").spoken(row(net, BIRCH, 0, value)), Chain())
+    assert [(each.member, each.tick) for each in alder.others(BIRCH)] == [(BIRCH, 4)]  # its own: all that is known
+    cedar.take(alder.others(CEDAR))
+    assert accused(cedar.contradictions) == {"birch": 0}
 
 
 def test_the_sizes_of_what_is_added(net, speaker):

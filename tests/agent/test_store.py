@@ -9,6 +9,8 @@ import asyncio
 import random
 import resource
 import time
+from contextlib import closing
+from dataclasses import replace
 
 import agent_network
 import agent_worker as worker
@@ -17,7 +19,9 @@ from agent_network import assert_as_simulated, assert_consistent
 
 import tacit
 from tacit.agent.loop import AgentLoop
-from tacit.errors import TacitError
+from tacit.errors import Over, TacitError
+from tacit.privacy import filters
+from tacit.privacy.ledger import AnotherVersion, Ledger
 
 KILLS = 8  # `make chaos` kills more often
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -31,15 +35,15 @@ def faults(text):
 FAULTS = {
     "recycled": faults(
         """paid 0, computed 0, committed 0, marked in the ledger 0, may leave 0, asked 2, committed 1, may leave 2,
-        asked 4, computed 1, committed 0, answering 0, answered 1, finished 0, marked in the ledger 3"""
+        asked 4, computed 1, committed 0, marked in the ledger 0, answering 0, answered 1, finished 0"""
     ),
     "token": faults(
         """paid 0, asked 0, computed 0, committed 0, marked in the ledger 0, may leave 0, asked 0, computed 0,
-        may leave 1, committed 0, finished 0, marked in the ledger 2"""
+        may leave 1, committed 0, marked in the ledger 0, finished 0"""
     ),
     "secret-shared": faults(
         """paid 0, committed 0, answering 0, answering 1, may leave 0, answered 0, asked 1, answered 2, asked 3,
-        computed 1, finished 0, marked in the ledger 3"""
+        computed 1, marked in the ledger 1, finished 0"""
     ),
 }
 
@@ -155,6 +159,72 @@ def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
     again = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
     with pytest.raises(TacitError, match=r"over for alder: tick 0 failed after its noise was drawn \(no room for"):
         again.check()
+
+
+def test_a_failure_that_the_store_cannot_keep_is_kept_by_the_ledger(network, identities):
+    net = network("recycled")
+
+    class Failing(tacit.SecureNoise):
+        def perturb(self, *args):
+            raise MemoryError("no room for the row")
+
+    broken = worker.participant(net.folder, net.kind, 0, identities, Failing())
+
+    def full(*args):
+        raise TacitError("the disk is full")
+
+    broken.store.fail = full
+
+    async def spoken():
+        loop = AgentLoop(broken.started(), lambda doing, done, rounds: None)
+        loop._pay()
+        await loop._speak(0)
+
+    with pytest.raises(TacitError, match="the disk is full"):
+        asyncio.run(spoken())
+    broken.store.close()
+    again = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    with pytest.raises(Over, match="does not have tick 0 of them"):
+        again.check()
+
+
+def test_what_another_process_has_marked_since_the_check_is_not_sent_in_another_version(network, identities):
+    """birch has committed tick 0, and died before it was marked. A copy of it, which pays from the same ledger, marks
+    its own version in the moment between the check and the start."""
+    net = network("recycled")
+
+    def committed(folder, unmarked):
+        found = worker.participant(folder, net.kind, 1, identities, tacit.SecureNoise())
+        made = replace(found, ledger=net_ledger)
+
+        async def spoken():
+            loop = AgentLoop(made.started(), lambda doing, done, rounds: None)
+            loop._pay()
+            if unmarked:
+                loop._mark = lambda *args: None
+            await loop._speak(0)
+
+        asyncio.run(spoken())
+        return made
+
+    copy = net.folder / "copy"
+    copy.mkdir()
+    for name in ("fed.toml", "data.npz", "birch.ledger"):
+        (copy / name).write_bytes((net.folder / name).read_bytes())
+    with closing(Ledger(net.folder / "birch.ledger", cost=filters.epsilon)) as net_ledger:
+        birch = committed(net.folder, unmarked=True)
+        birch.check()
+        committed(copy, unmarked=False)
+
+        async def run():
+            loop = AgentLoop(birch.started(), lambda doing, done, rounds: None)
+            try:
+                await loop.run(0.1)
+            finally:
+                assert loop._committed(0) is None
+
+        with pytest.raises(AnotherVersion, match="something else may have left at tick 0"):
+            asyncio.run(run())
 
 
 def test_a_disk_that_is_full_at_a_commit_is_as_a_crash(network, identities):

@@ -273,9 +273,10 @@ class Heads:
             return None  # no news: greetings may overtake each other
         if not signed.of(self._participant.federation.accepted(name)):
             raise BadMessage("it shows a ledger whose head it has not signed")
-        self._changes[name] += 1
-        if self._changes[name] > _MOST_CHANGES + _PER_SECOND * (time.monotonic() - self._began):
-            raise BadMessage("it has shown another head of its ledger {} times in this run", self._changes[name])
+        changes = self._changes[name] + 1
+        if changes > _MOST_CHANGES + _PER_SECOND * (time.monotonic() - self._began):
+            raise BadMessage("it has shown another head of its ledger {} times in this run", changes)
+        self._changes[name] = changes
         before = self._known(name, signed.population)
         wrong = None if before is None else contradiction(before.head, signed.head)
         assert self._books is not None

@@ -214,6 +214,11 @@ class Federation:
         """The certificate with which a member has signed a text; None if it has not signed it."""
         return next((each for each in reversed(self.certificates(name)) if signed_by(each, text, signature)), None)
 
+    def signed_live(self, name: str, text: bytes, signature: bytes) -> bool:
+        """Whether a member has signed a text with a key that counts now. A stolen key that was renewed or revoked
+        proves nothing against its member."""
+        return self.signer(name, text, signature) in self.accepted(name)
+
     def refusing(self, revoked: Iterable[str]) -> Federation:
         """The same for a member that refuses certificates with these fingerprints (`tacit.agent.revocation`)."""
         return replace(self, revoked=frozenset(revoked))

@@ -138,9 +138,10 @@ class Incarnations:
             raise BadMessage(rule, twin.older.number, twin.newer.number)
 
     def _keep(self, name: str, processes: list[wire.Incarnation]) -> None:
-        self._starts[name] += 1
-        if self._starts[name] > _STARTS + _PER_SECOND * (time.monotonic() - self._began):
-            raise BadMessage("it starts too often: {} times", self._starts[name])  # each takes room on the disk
+        starts = self._starts[name] + 1  # each takes room on the disk; one that is refused asks again, and takes none
+        if starts > _STARTS + _PER_SECOND * (time.monotonic() - self._began):
+            raise BadMessage("it starts too often: {} times", starts)
+        self._starts[name] = starts
         self._participant.store.keep_processes(name, [each.SerializeToString() for each in processes])
         self._known[name] = processes
 
@@ -153,7 +154,7 @@ class Incarnations:
         sizes = len(process.nonce) == NONCE and 0 < len(process.signature) <= _SIGNATURE
         if not sizes or process.member != self._member(name) or not 0 < process.number < 2**31:
             raise BadMessage("it names no process of {}", name)
-        if federation.signer(name, _text(federation, process), process.signature) is None:
+        if not federation.signed_live(name, _text(federation, process), process.signature):
             raise BadMessage("it names a process of {} that {} has not signed", name, name)
 
     def _require_twin(self, name: str, twin: wire.Twin) -> None:
@@ -162,8 +163,8 @@ class Incarnations:
         twin.DiscardUnknownFields()
         if twin.older.number > twin.newer.number or twin.older.nonce == twin.newer.nonce:
             raise BadMessage("what it shows are not two processes")
-        signer = self._participant.federation.signer
-        if len(twin.signature) > _SIGNATURE or signer(name, self._twin_text(twin), twin.signature) is None:
+        signed_live = self._participant.federation.signed_live
+        if len(twin.signature) > _SIGNATURE or not signed_live(name, self._twin_text(twin), twin.signature):
             raise BadMessage("it shows two processes of {} that {} has not signed", name, name)
 
     def _twin_text(self, twin: wire.Twin) -> bytes:

@@ -29,10 +29,10 @@ from tacit.agent.meeting import Meeting
 from tacit.agent.participant import Participant
 from tacit.agent.progress import Progress
 from tacit.agent.reading import Reading
-from tacit.agent.said import Statements
+from tacit.agent.said import MOST, Statements
 from tacit.agent.store import Arrays
 from tacit.agent.totals import Totals
-from tacit.agent.transport import Peer, Signal, log
+from tacit.agent.transport import Peer, Refusals, Signal, log
 from tacit.agent.wire import BadMessage, bare, packed, row_of
 from tacit.agent.wire_pb2 import Greeting, Message, Question, Standing
 from tacit.core.release import Inbox
@@ -80,6 +80,7 @@ class AgentLoop:
         self._published = -1  # the last tick whose bytes may leave
         self.ended: asyncio.Future[Over] = asyncio.get_running_loop().create_future()  # why this process must stop
         self._incarnations, self._statements = Incarnations(participant), Statements(participant)
+        self._refusals = Refusals(self.progress.traffic)
         self._hashed: dict[str, bytes] = {}  # by neighbour: the SHA-256 of what it said last
         if (saved := participant.store.state()) is not None:
             self._spoken, arrays = saved
@@ -167,7 +168,7 @@ class AgentLoop:
                 raise BadMessage("it goes on without {}, but too few neighbours have signed that: not believed", names)
         if without == set(federation.absent):  # it is in the same run
             self.met(name, greeting.standing)
-            self._take(greeting)
+            self._take(name, greeting)
             if line := self._heads.take(name, greeting):
                 log.warning(line)
             self._meeting.take(greeting.met)
@@ -186,8 +187,10 @@ class AgentLoop:
         return self._meeting.complete
 
     def contact(self, name: str) -> None:
-        """There was a sign of life of a neighbour."""
-        self.liveness.contact(name)
+        """There was a sign of life of a neighbour. One that has signed two versions counts as away: otherwise it could
+        hold up the others by answering "not yet"."""
+        if name not in self._statements.contradictions:
+            self.liveness.contact(name)
 
     # Who speaks, and what it has signed
 
@@ -208,13 +211,22 @@ class AgentLoop:
         chain = self._chains.get(name, Chain()).then(message.tick, self._hashed[name])
         with self._stopping():
             self._statements.hear(self.participant.federation.names.index(name), message, chain)
-        self._take(message)
+        self._take(name, message)
 
-    def _take(self, message: Message | Greeting) -> None:
-        """What members have signed, as somebody passes it on."""
+    def _take(self, name: str, message: Message | Greeting) -> None:
+        """What members have signed, as a neighbour passes it on. What cannot be checked here does not count. It is no
+        reason to refuse the neighbour: it may know of a key that we have not heard of, or that we have revoked."""
+        statements, most = self._statements, len(self.participant.federation.members)
+        if len(message.said) > MOST + 1 or len(message.contradictions) > most:
+            raise BadMessage("it passes on more statements than it may")  # each takes time to check
+        found = [partial(statements.take_contradictions, [each]) for each in message.contradictions]
+        found += [partial(statements.take, [each]) for each in message.said]
         with self._stopping():
-            self._statements.take_contradictions(message.contradictions)
-            self._statements.take(message.said)
+            for take in found:
+                try:
+                    take()
+                except BadMessage as error:
+                    self._refusals.warn(f"{name} passes on: {error}", f"{name}: {error.rule}")
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -311,8 +323,10 @@ class AgentLoop:
             self._compute_seconds = time.perf_counter() - begin
         except Exception as error:
             if participant.ledger is not None:
-                participant.store.fail(t, str(error))  # fresh noise would be a second look at the records
-                self._mark(t, sha256(b"nothing: it failed").digest())  # so, too, if the store is put back
+                try:
+                    participant.store.fail(t, str(error))  # fresh noise would be a second look at the records
+                finally:  # so, too, if the store is put back, or could not be written
+                    self._mark(t, sha256(b"nothing: it failed").digest())
             raise
         (event,) = release.events
         if event != participant.events[t]:
@@ -338,7 +352,7 @@ class AgentLoop:
         """After a crash between the commit and its mark."""
         marked = {} if self.participant.ledger is None else self.participant.ledger.marks(self.participant.paid[0])
         for tick, digest in self.participant.store.digests().items():
-            if self.participant.number(tick) not in marked:
+            if marked.get(self.participant.number(tick)) != digest:  # another process may have marked since the check
                 self._mark(tick, digest)
 
     def _publish(self) -> None:

@@ -16,7 +16,7 @@ still shows a copy, or a store that was restored; what covers a false share or p
 **A member that is shown its own signature** on words that it does not know stops (exit code 78): it is a copy, or its
 store and its ledger are both old.
 
-**How fast.** A message carries at most `MOST` statements, in turn. Among at most `MOST` + 1 members a contradiction
+**How fast.** A message carries at most `MOST` statements, in turn, of ticks that its sender has reached itself. Among at most `MOST` + 1 members a contradiction
 reaches two of its witnesses' common neighbours, and then everybody, in as many rounds as the graph is wide; among N in
 ceil((N - 1) / MOST) times as many.
 """
@@ -58,7 +58,8 @@ class Statements:
             self._extend(tick, digest)
         self._signed = lru_cache(maxsize=8)(self._sign)
         self._known: dict[int, dict[int, wire.Said]] = {}  # by member: its newest statements, by ticks
-        self._turns, self._window = Counter[int](), max(_WINDOW, 2 * len(federation.members))
+        self._turns = Counter[int]()  # by listener: nobody else's questions choose what it gets
+        self._window = max(_WINDOW, 2 * len(federation.members))
         self.contradictions: dict[str, wire.Contradiction] = {}  # by member
 
     def speak(self, tick: int) -> None:
@@ -70,12 +71,17 @@ class Statements:
         return self._signed(tick)
 
     def others(self, listener: int) -> list[wire.Said]:
-        """The newest statement of the listener itself, and of others, in turn."""
-        others = [i for i in self._known if i != listener]
-        turn = self._turns[listener]  # each listener has its own: of a common one, some would always get the same
-        chosen = [others[(turn + k) % len(others)] for k in range(min(MOST, len(others)))]
+        """The newest statement of the listener itself, and of others, in turn. Of others, none about a tick that this
+        agent has not reached: a liar could sign one far ahead, the same for all, and nobody would compare what it says
+        meanwhile."""
+        reached = max(self._own, default=-1) if self._open else self._participant.federation.rounds
+        newest = {i: max((tick for tick in known if tick <= reached), default=-1) for i, known in self._known.items()}
+        others = [i for i in self._known if i != listener and newest[i] >= 0]
+        first = self._turns[listener]
+        chosen = [others[(first + k) % len(others)] for k in range(min(MOST, len(others)))]
         self._turns[listener] += len(chosen)
-        return [self._known[i][max(self._known[i])] for i in (listener, *chosen) if i in self._known]
+        itself = [known[max(known)]] if (known := self._known.get(listener)) else []
+        return itself + [self._known[i][newest[i]] for i in chosen]
 
     def hear(self, sender: int, message: wire.Message, chain: Chain) -> None:
         """Checks what comes with a message of phase 0. `chain` is what was heard from its sender, this included."""
@@ -99,6 +105,8 @@ class Statements:
             mine = said.member == self._participant.me
             if before is not None and before.digest == said.digest:
                 continue
+            if self._participant.federation.names[said.member] in self.contradictions:
+                continue  # one proof is enough
             if mine and self._own.get(said.tick) == said.digest:
                 continue
             if before is None and not mine and len(known) >= self._window and said.tick < min(known):
@@ -151,7 +159,7 @@ class Statements:
         federation = self._participant.federation
         name = federation.names[said.member]
         said.DiscardUnknownFields()  # they would be passed on
-        if federation.signer(name, self._text(said), said.signature) is None:
+        if not federation.signed_live(name, self._text(said), said.signature):
             raise BadMessage("{} has not signed what is shown as its words", name)
 
     def _horizon(self) -> int:
