@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import random
 import sqlite3
 from collections import Counter
 
@@ -16,9 +17,10 @@ from tacit.data import read_csv
 from tacit.data.cohorts import cohorts_of, digest
 from tacit.errors import InputError
 from tacit.privacy import filters
-from tacit.privacy.events import Gaussian, Laplace, Pure, SampledGaussian
+from tacit.privacy.events import Gaussian, Laplace, Pure, SampledGaussian, to_plain
 from tacit.privacy.ledger import About, BudgetExceeded, Cap, Ledger, LedgerError, Records
-from tacit.privacy.ledger.entries import hashed
+from tacit.privacy.ledger.account import EVERYBODY, NOTHING
+from tacit.privacy.ledger.entries import Entry, canonical, hashed
 from tacit.privacy.ledger.statement import statement
 
 CAP = Cap(epsilon=2.0, delta=1e-6)
@@ -144,7 +146,7 @@ def test_a_cohort_with_fewer_events_may_cost_more(ledger):
 
 
 def brute_force(history, cohorts):
-    """What each cohort has spent: every row read once for every cohort."""
+    """What each cohort has spent: every row read once for every cohort, as (planned, later, released)."""
     found = {}
     for cohort in cohorts:
         planned, later, released, of_run = Counter(), Counter(), False, {}
@@ -156,7 +158,7 @@ def brute_force(history, cohorts):
                     released = True
                 else:
                     (later if released else planned)[what] += 1
-        found[cohort] = filters.epsilon(planned, later, CAP)
+        found[cohort] = planned, later, released
     return found
 
 
@@ -175,12 +177,44 @@ def test_any_history_adds_up_as_by_brute_force(ledger, seed):
             ledger.store(str(run), 0, b"x")
             history.append(("payload", str(run), None))
     named = {cohort for kind, _, what in history if kind == "run" for cohort in what or ()}
-    wanted = brute_force(history, sorted(named))
+    spent = brute_force(history, sorted(named))
+    wanted = {cohort: filters.epsilon(planned, later, CAP) for cohort, (planned, later, _) in spent.items()}
     assert ledger.by_cohort() == pytest.approx(wanted, rel=1e-12)
     assert ledger.epsilon() == pytest.approx(max(wanted.values()), rel=1e-12)
     with Ledger(ledger.path, cost=filters.epsilon) as again:
         assert again.by_cohort() == pytest.approx(wanted, rel=1e-12)
         again.verify()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_rows_add_up_in_whatever_batches_they_are_read(seed):
+    """Most marks change nothing and are skipped. That is seen from what was known before the batch, in which runs may
+    be named, cohorts may come, and payloads and marks may be mixed."""
+    rng, rows, history, named = random.Random(seed), [], [], set()
+    for number in range(1, 25):
+        kind, run, what, body = (
+            rng.choice(["run", "reserve", "reserve", "mark", "payload"]),
+            rng.choice("pqr"),
+            None,
+            b"",
+        )
+        if kind == "run":
+            if run in named:
+                continue  # the file has one such row at most
+            named.add(run)
+            what = rng.choice([None, ["a"], ["b"], ["a", "b"], ["c"]])
+            body = canonical({"when": "", "method": "", "title": "", "digest": None, "cohorts": what})
+        elif kind == "reserve":
+            what = rng.choice([Pure(0.01), Gaussian(60.0)])
+            body = canonical(to_plain(what))
+        rows.append(Entry(number, kind, run, number, body, "", ""))
+        history.append(("payload" if kind == "mark" else kind, run, what))
+    found, start = NOTHING, 0
+    while start < len(rows):
+        end = start + rng.randrange(1, 12)
+        found, start = found.after(rows[start:end]), end
+    wanted = brute_force(history, ["a", "b", "c", "nobody has named it"])
+    assert {cohort: tuple(found.of.get(cohort, found.of[EVERYBODY])) for cohort in wanted} == wanted
 
 
 # What a ledger says about files, caps and heads

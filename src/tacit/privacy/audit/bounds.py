@@ -48,7 +48,7 @@ class Audited:
     distribution_free: float | None = None  # the part of `lower` that assumes nothing about the mechanism
     gaussian: float | None = None  # the part that assumes a Gaussian mechanism, as the claim says
     wrong: float | None = None  # the share of guesses that were wrong
-    most_wrong: float | None = None  # that of correct code exceeds this with a probability of FALSE_ALARM at most
+    most_wrong: float | None = None  # that of correct code exceeds this with a probability of FALSE_ALARM
     least: float | None = None  # `gaussian` at that share: correct code shows so much
     scores: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False, compare=False)  # of the fresh runs
 

@@ -12,8 +12,9 @@ v = 2n - 2 degrees of freedom. Guesses by w are those of mu cos(w, d), which has
                     in a uniform direction around d'
 
 The middle between the two means is off by N(0, 1/(2n)). Draws from this law give the number of wrong guesses that
-correct code exceeds with a probability of at most `FALSE_ALARM`. All numbers of a transcript count as dimensions; if
-some of them are functions of others, correct code is wrong less often still.
+correct code exceeds with a probability of `FALSE_ALARM`: it is a quantile of 100,000 draws, with 100 beyond it, so the
+probability is known to about a tenth. All numbers of a transcript count as dimensions; if some of them are functions of
+others, correct code is wrong less often still.
 """
 
 from __future__ import annotations
