@@ -64,8 +64,8 @@ BOOK_BUGS = [
         "an event not charged",
         "the ledger does not pay for the last release",
         "workflows/spending.py",
-        "opened.reserve_run(run, dict(enumerate(events)), about)",
-        "opened.reserve_run(run, dict(enumerate(events[:-1])), about)",
+        "account.reserve_run(run, dict(enumerate(events)), about)",
+        "account.reserve_run(run, dict(enumerate(events[:-1])), about)",
         "privacy/test_bookkeeping.py::test_the_ledger_the_statement_and_the_budget_have_the_same_events",
     ),
     BookBug(

@@ -98,6 +98,7 @@ def test_every_panel_shows_metrics_that_there_are(tmp_path):
     progress, registry = Progress(), CollectorRegistry()
     progress.contacts = lambda: {"birch": 0.0}
     progress.traffic.refuse("a kind")
+    progress.accused["birch"] = 3
     progress.heartbeat()
     registry.register(metrics._Agent(progress, tmp_path / "l", lambda: 0))
     there = set(re.findall(rb"^(tacit_\w+)", generate_latest(registry), flags=re.MULTILINE))

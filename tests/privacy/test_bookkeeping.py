@@ -110,7 +110,7 @@ def test_an_agent_sends_nothing_that_it_did_not_plan(network, identities):
     vars(alder)["events"] = alder.events | {first: replace(planned, multiplier=2 * planned.multiplier)}
 
     async def spoken():
-        loop = AgentLoop(alder, lambda doing, done, rounds: None)
+        loop = AgentLoop(alder.started(), lambda doing, done, rounds: None)
         loop._pay()
         await loop._speak(first)
 

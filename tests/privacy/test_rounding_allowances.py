@@ -15,8 +15,9 @@ from flint import arb
 import tacit
 from tacit.core.losses import HuberHinge, Logistic, Multinomial
 from tacit.core.rounding import Solved, gradient_error, most_pull
-from tacit.privacy import accounting, exact_noise, fast_noise, sampling
+from tacit.privacy import accounting, exact_noise, fast_noise
 from tacit.privacy.events import SampledGaussian
+from tacit.privacy.formulas import sampling
 from tacit.privacy.laws import Normal
 from tacit.privacy.mechanisms import objective_perturbed, second_moment_perturbed
 from tacit.privacy.noise import largest_draw

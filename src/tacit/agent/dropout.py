@@ -45,7 +45,7 @@ from tacit.agent.store import Arrays
 from tacit.agent.transport import Peer
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Message
-from tacit.errors import TacitError
+from tacit.errors import Over
 
 STATE = 3  # phase of the question for the state
 _ROUNDING = 1e-9  # relative: what rounding in thousands of ticks stays far below
@@ -70,7 +70,7 @@ def check_count(participant: Participant, start: int) -> None:
     agreed = federation.agreed or federation
     most = agreed.rounds + agreed.dropouts
     if said + federation.rounds - start > most:
-        raise TacitError(
+        raise Over(
             f"{participant.name} has released {said} rows in the runs before, and {federation.rounds - start} more "
             f"would follow: {most} were paid for; nothing was sent. Agree on a new run under another title"
         )

@@ -104,7 +104,9 @@ class AgentLoop:
     # What the server asks
 
     def find(self, question: Question) -> bytes | None:
-        """The bytes that answer a question; None if they are not ready yet."""
+        """The bytes that answer a question; None if they are not ready yet, or this process stops."""
+        if self.ended.done():
+            return None
         tick, member = question.tick, question.sender
         if question.phase == dropout.STATE and dropout.goes_on(self.participant.federation):
             state = self._state_after(tick)
@@ -356,7 +358,9 @@ class AgentLoop:
                 self._mark(tick, digest)
 
     def _publish(self) -> None:
-        """Lets what is committed, and marked, leave."""
+        """Lets what is committed, and marked, leave; unless this process stops."""
+        if self.ended.done():
+            return
         self._published = self._spoken
         self.changed.notify()
 

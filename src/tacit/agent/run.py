@@ -116,6 +116,7 @@ async def _take_part(
                 # A calibration takes seconds. This agent answers meanwhile, so that nobody takes it to be away, too.
                 with suppress(TacitError):  # `_reduced` says why it cannot go on
                     await asyncio.to_thread(federation.without, away.names)
+            await _stop_if_ended(loop, work)
             raise away
         model = work.result()
         finished(participant, model)

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse
@@ -144,7 +144,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, PrivateEstimator):
         plan = self._planned(graph, cost, len(signs), norm)
         bill = Bill(
             method="dp-accadmm" if self.accelerated else "dp-admm",
-            events=[*([] if isinstance(cost, Free) else [cost]), *[plan.budget] * plan.rounds],
+            events=[*([cost] if cost.pure(1) else []), *[plan.budget] * plan.rounds],
             sizes=[len(signs)],
             digest=digest([rows, signs]),
             assumptions=(
@@ -235,9 +235,8 @@ class PrivateFusedLogisticRegression(ClassifierMixin, PrivateEstimator):
         return graph, Free("no graph") if graph is None else graph.cost
 
     def _learnt_graph(self, rows: Any, signs: np.ndarray, cost: Event, noise: Noise) -> FeatureGraph:
-        assert isinstance(cost, Gaussian)
-        records = Problem([(rows, signs)])
-        return evened(private_graph(records, noise, cost, self.threshold, row_norm=self.row_norm))
+        records, budget = Problem([(rows, signs)]), cast(Gaussian, cost)  # of `_known_graph`
+        return evened(private_graph(records, noise, budget, self.threshold, row_norm=self.row_norm))
 
     def _planned(self, graph: FeatureGraph | None, cost: Event, rows: int, norm: float) -> _Plan:
         """The rounds and what each costs. A graph that is learnt first does not change them: see `_penalty`."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tacit.privacy.accounting import Totals, rounded_up
 from tacit.privacy.coalitions import Guarantee
-from tacit.privacy.events import Event, SharedGaussian, Unprotected
+from tacit.privacy.events import Event, Unprotected
 from tacit.privacy.ledger import Cap, Ledger
 
 # The noise protects rows from whoever sees the model. It cannot know how the rows were made.
@@ -34,7 +34,7 @@ class Counted(NamedTuple):
         """Of a ledger that has paid. The cap is read last: one that changes in between is not below what is spent."""
         runs, spent, cap = len(ledger.runs()), ledger.spent(), ledger.cap()
         assert cap is not None  # without one nothing is paid
-        shared = [event.colluders for event in spent if isinstance(event, SharedGaussian)]
+        shared = [event.shared.colluders for event in spent if event.shared is not None]
         return cls(ledger.population, runs, cap, min(shared, default=None))
 
     def __str__(self) -> str:
