@@ -105,12 +105,12 @@ def test_the_ledger_the_statement_and_the_budget_have_the_same_events(name, rese
 def test_an_agent_sends_nothing_that_it_did_not_plan(network, identities):
     """A method that costs more at a tick than was paid for: the run ends there, and nothing is committed."""
     net = network("recycled")
-    alder = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    alder = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise()).started()
     (first, planned), *_ = sorted(alder.events.items())
     vars(alder)["events"] = alder.events | {first: replace(planned, multiplier=2 * planned.multiplier)}
 
     async def spoken():
-        loop = AgentLoop(alder.started(), lambda doing, done, rounds: None)
+        loop = AgentLoop(alder, lambda doing, done, rounds: None)
         loop._pay()
         await loop._speak(first)
 
