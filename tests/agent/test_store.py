@@ -35,15 +35,15 @@ def faults(text):
 FAULTS = {
     "recycled": faults(
         """paid 0, computed 0, committed 0, marked in the ledger 0, may leave 0, asked 2, committed 1, may leave 2,
-        asked 4, computed 1, committed 0, answering 0, answered 1, finished 0, marked in the ledger 3"""
+        asked 4, computed 1, committed 0, marked in the ledger 0, answering 0, answered 1, finished 0"""
     ),
     "token": faults(
         """paid 0, asked 0, computed 0, committed 0, marked in the ledger 0, may leave 0, asked 0, computed 0,
-        may leave 1, committed 0, finished 0, marked in the ledger 2"""
+        may leave 1, committed 0, marked in the ledger 0, finished 0"""
     ),
     "secret-shared": faults(
         """paid 0, committed 0, answering 0, answering 1, may leave 0, answered 0, asked 1, answered 2, asked 3,
-        computed 1, finished 0, marked in the ledger 3"""
+        computed 1, marked in the ledger 1, finished 0"""
     ),
 }
 

@@ -16,9 +16,9 @@ still shows a copy, or a store that was restored; what covers a false share or p
 **A member that is shown its own signature** on words that it does not know stops (exit code 78): it is a copy, or its
 store and its ledger are both old.
 
-**How fast.** A message carries at most `MOST` statements, in turn. Among at most `MOST` + 1 members a contradiction
-reaches two of its witnesses' common neighbours, and then everybody, in as many rounds as the graph is wide; among N in
-ceil((N - 1) / MOST) times as many.
+**How fast.** A message carries at most `MOST` statements, in turn, of ticks that its sender has reached. Among at
+most `MOST` + 1 members a contradiction reaches two of its witnesses' common neighbours, and then everybody, in as many
+rounds as the graph is wide; among N in ceil((N - 1) / MOST) times as many.
 """
 
 from __future__ import annotations
