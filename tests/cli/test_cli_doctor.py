@@ -219,3 +219,19 @@ def test_a_store_that_is_lost_after_messages_were_sent(look):
     code, found = look()
     assert (code, levels(found)["store"]) == (1, {"fail"})
     assert "has sent messages in this run, but" in found["store"][0][1]
+
+
+def test_a_store_that_is_older_than_the_ledger(look):
+    agreed = Federation.load(Path("fed.toml"))
+    path = Path("alder") / f"{agreed.run[:16]}.store"
+    with closing(Store(path, agreed.run, "alder", agreed.rounds)) as store:
+        store.commit(0, {"f": np.ones((1, 3))}, b"said", agreed.plans[0][0])
+    with Ledger(Path("alder.ledger"), cost=epsilon) as ledger:
+        ledger.reserve_run(agreed.run, reserved(agreed, 0))
+        ledger.store(agreed.run, 0, b"said")
+        assert levels(look()[1])["store"] == {"ok"}
+        ledger.store(agreed.run, 1, b"said more")
+    code, found = look()
+    assert (code, levels(found)["store"]) == (1, {"fail"})
+    assert "up to tick 1, but" in found["store"][0][1]
+    assert "ends at tick 0: it is an old copy" in found["store"][0][1]

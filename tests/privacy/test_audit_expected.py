@@ -141,7 +141,8 @@ def test_tacit_audit_says_that_something_is_wrong(tacit):
     assert code == 2
     assert "--rounds goes with --rate" in err
     for rate in ("0", "1"):
-        assert tacit("audit", "dp-admm", "--rate", rate)[0] == 2
+        code, _, err = tacit("audit", "dp-admm", "--rate", rate)
+        assert (code, f"between 0 and 1, not {rate}" in err) == (2, True), err
     assert tacit("audit", "pvp", "--rate", "0.5")[::2] == (2, "tacit: error: the audit pvp has no --rate\n")
     code, out, _ = tacit("audit", "dp-admm", "--rate", "0.1", "--rounds", "4", "--samples", "1000", "--json")
     assert (code, json.loads(out)["gaussian"]) == (0, None)

@@ -218,25 +218,42 @@ def _ledger(agreed: Federation, me: int, path: Path | None, home: Path, table: T
         yield Finding("ledger", OK, f"{state}; epsilon = {opened.epsilon():.4g} is spent, the cap is {opened.cap()}")
 
 
-def _store(path: Path, agreed: Federation, name: str, ledger: Path | None) -> Iterator[Finding]:
-    from tacit.agent.store import check
+def _marked(path: Path | None, run: str) -> set[int]:
+    """The ticks of a run that may have left, by the ledger; none if it cannot be read, which its own line says."""
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
 
+    if path is None:
+        return set()
+    try:
+        with Ledger(path, cost=epsilon) as opened:
+            return set(opened.marks(run))
+    except TacitError:
+        return set()
+
+
+def _store(path: Path, agreed: Federation, name: str, ledger: Path | None) -> Iterator[Finding]:
+    from tacit.agent.store import check
+
+    marked = _marked(ledger, agreed.run)  # before the store: an agent that runs commits to it first
     found = check(path)
     if found is None:
-        if ledger is not None:
-            with Ledger(ledger, cost=epsilon) as opened:
-                sent = opened.marks(agreed.run)
-            if sent:
-                raise Over(
-                    f"the ledger shows that {name} has sent messages in this run, but {path} is gone: put it back "
-                    "(tacit agent restore), or agree on a new run under another title"
-                )
+        if marked:
+            raise Over(
+                f"the ledger shows that {name} has sent messages in this run, but {path} is gone: put it back "
+                "(tacit agent restore), or agree on a new run under another title"
+            )
         yield Finding("store", OK, "none yet: the agent has not been started")
         return
     if (found.run, found.member) != (agreed.run, name):
         raise Over(f"{path} is the store of {found.member} in the run {found.run[:12]}: give the right --store")
+    # of runs that went on without somebody, the ledger counts releases, of which a store has a part
+    if not found.without and max(marked, default=-1) > found.tick:
+        raise Over(
+            f"the ledger shows that {name} has sent messages up to tick {max(marked)}, but {path} ends at tick "
+            f"{found.tick}: it is an old copy. Put the newest one back (tacit agent restore), or agree on a new run "
+            "under another title"
+        )
     ago = None if found.heartbeat is None else time.time() - found.heartbeat
     now = "; it runs now" if ago is not None and abs(ago) < 10 and found.doing != "finished" else ""
     yield Finding("store", OK, f"every digest fits; round {max(found.tick, 0)} of {found.rounds}{now}")

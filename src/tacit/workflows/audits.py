@@ -93,7 +93,7 @@ def sampled_case(name: str, epsilon: float, delta: float, rate: float, rounds: i
     """
     whole("rounds", rounds, 1)
     if not 0 < rate < 1:
-        raise InputError(f"--rate is the probability with which a record joins a sample, below 1, not {rate:g}")
+        raise InputError(f"--rate is the probability with which a record joins a sample, between 0 and 1, not {rate:g}")
     recipe, graph = RECIPES[name], Graph.ring(1)
     recipe = replace(recipe, loss=replace(recipe.loss, offset=OFFSET))  # type: ignore[arg-type]
     setting = recipe.setting([2], 1, graph, epsilon, delta, _RADIUS)
