@@ -110,10 +110,10 @@ class Episode:
         self.run.counts["silent neighbours"] += len(silent)
 
     def _listeners(self) -> list[int]:
-        """Who hears the victim."""
+        """Who hears the victim from the beginning. (Where a token goes round, all neighbours do at the end alone.)"""
         federation = self.run.federation
         schedule = federation.setting.algorithm.schedule(federation.graph)
-        turns = (role(schedule.turn(t), self.victim) for t in range(federation.rounds))
+        turns = (role(schedule.turn(t), self.victim) for t in range(2 * len(federation.members)))
         return sorted({j for turn in turns for j in turn.heard_by})
 
     def play(self, over: Callable[[], bool]) -> None:
