@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tacit.agent.heard import Chain
-from tacit.agent.store import Store, status
+from tacit.agent.store import Store, check, status
 from tacit.errors import Over, TacitError
 from tacit.privacy.events import Pure
 
@@ -166,6 +166,8 @@ def test_entries_cannot_be_dropped_renamed_or_exchanged(killed, tmp_path, change
         assert db.execute(change).rowcount > 0
     with pytest.raises(Over, match=r"is damaged|is an old copy"):
         opened(path)
+    with pytest.raises(Over, match=rf"^{re.escape(str(path))} is"):  # and not the copy that was read
+        check(path)
 
 
 def test_a_description_of_the_tables_that_is_not_text_is_named(tmp_path):

@@ -80,7 +80,7 @@ def test_a_restored_store_among_silent_neighbours_says_nothing_new(network, rest
     assert len(lines) == min(restores, len(old))
     for line in lines:
         assert "the ledger shows that birch has sent messages in this run" in line
-        assert "Put the newest copy of that file back" in line
+        assert "Put the newest copy of the store back" in line
     assert set(net.versions().values()) == {1}
     assert_ledger_knows(net, BIRCH)
     put_back(net, newest, *STORE)

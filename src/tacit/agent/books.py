@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tacit.agent.identity import Identity, fingerprint, signed_by
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Greeting, LedgerHead
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, Over, TacitError
 from tacit.privacy.ledger import Head, Ledger
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Books:
         """Refuses another ledger for a population than the one that was used before, and an old copy of it."""
         known = self._own(ledger.population)
         if known is not None and not ledger.contains(known):
-            raise TacitError(
+            raise Over(
                 f"{ledger.path} is not the ledger of {ledger.population!r} that was used here before, or an old copy "
                 f"of it: that one had {known.rows:,} rows; put it back"
             )
@@ -239,7 +239,7 @@ class Heads:
         """Refuses a ledger that is not the one that neighbours know. To be called when this agent has met all its
         neighbours, before it says so: then nobody pays for a run in which this agent cannot take part."""
         if self._refused is not None:
-            raise TacitError(self._refused)
+            raise Over(self._refused)
 
     def settle(self) -> None:
         """All have met: from now on, the newest heads are what is known."""

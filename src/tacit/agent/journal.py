@@ -239,6 +239,8 @@ def copy(path: Path, target: Path, long: frozenset[str]) -> list[Entry]:
         _head_path(target).write_bytes(_written(len(found) - 1, digest))
     except OSError as error:
         raise InputError(f"{target} could not be written: {error.strerror or error}") from None
+    except Over as error:  # the copy was read, but the journal is what is damaged
+        raise Over(str(error).replace(str(target), str(path))) from None
     return found
 
 

@@ -160,8 +160,8 @@ class Participant:
             self.store.discard()  # if it was made just now
             raise Over(
                 f"the ledger shows that {self.name} has sent messages in this run, but {self.store.path} does not have "
-                f"{_ticks(marked)} of them: it is lost, or an old copy. Put the newest copy of that file back (tacit "
-                f"agent restore), or {NEW_RUN}"
+                f"{_ticks(marked)} of them: it is lost, or an old copy; or this is the ledger of another member. Put "
+                f"the newest copy of the store back (tacit agent restore), or {NEW_RUN}"
             )
         if (noted := self.store.ledger()) is not None and not ledger.contains(noted):
             raise Over(
