@@ -325,7 +325,7 @@ def _planted(life: Life) -> None:
         mark = Ledger.mark
 
         def marked_again(self: Any, run: str, tick: int, *args: Any) -> None:
-            if tick not in self.marks(run, tick):
+            if tick not in self.marks(run):
                 mark(self, run, tick, *args)
 
         Ledger.mark = marked_again  # type: ignore[method-assign]

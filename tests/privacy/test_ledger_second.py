@@ -289,10 +289,11 @@ def test_a_kill_between_the_two_writes_needs_nobody(ledger, heads, tmp_path):
 
 
 def test_a_kill_at_any_moment_needs_nobody(ledger, heads, tmp_path):
+    ledger.set_cap(Cap(1e9, 1e-6))  # nobody knows how far they get
     work("kills", tmp_path, 20, 7)
     with open_ledger(tmp_path) as again:
         again.verify()
-        again.set_cap(CAP)
+        again.set_cap(Cap(1e9, 1e-7))
         assert kept(heads) == again.head()[1:]
 
 

@@ -181,7 +181,7 @@ class Federation:
         """Whose share of the noise is not counted on."""
         return Reserve(self.colluders, self.dropouts)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """The names of the members; agent i is names[i]."""
         return [member.name for member in self.members]

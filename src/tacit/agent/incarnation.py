@@ -62,19 +62,31 @@ class Incarnations:
         self._twins: dict[str, wire.Twin] = {}  # by member; this one's among them, if it has seen a newer process
         self._starts = Counter[str]()  # by neighbour: since this process began
         self._began = time.monotonic()
+        # By neighbour: what goes to it, and what was taken in from it last, as long as nothing new is known.
+        self._shown, self._taken = dict[str, wire.Standing](), dict[str, wire.Standing]()
 
     def standing(self, name: str) -> wire.Standing:
         """For whatever goes to this neighbour."""
-        twins = [self._twins[each] for each in (name, self._participant.name) if each in self._twins]
-        return wire.Standing(own=self.own, known=self._known.get(name, []), twins=twins)
+        if name not in self._shown:
+            twins = [self._twins[each] for each in (name, self._participant.name) if each in self._twins]
+            self._shown[name] = wire.Standing(own=self.own, known=self._known.get(name, []), twins=twins)
+        return self._shown[name]
 
     def take(self, name: str, standing: wire.Standing) -> None:
         """Takes in what a neighbour's process says. `Over` if this process must stop, BadMessage if that one must."""
+        if standing == self._taken.get(name):
+            return
         if len(standing.known) > 2 or len(standing.twins) > 2:
             raise BadMessage("it knows too many processes")
         self._check_own(name, standing)
         self._check_twins(name, standing.twins)
         self._take_process(name, standing.own)
+        self._taken[name] = wire.Standing()
+        self._taken[name].CopyFrom(standing)  # and not a part of the message, which may be long
+
+    def _learned(self) -> None:
+        self._shown.clear()
+        self._taken.clear()
 
     def _check_own(self, name: str, standing: wire.Standing) -> None:
         """Whether this process is the newest of its member, and the only one of its number."""
@@ -88,6 +100,7 @@ class Incarnations:
             twin = wire.Twin(older=own, newer=other)
             twin.signature = self._participant.identity.sign(self._twin_text(twin))
             self._twins[me] = twin
+            self._learned()
             raise Over(
                 f"{name} knows {_name(other)} of {me}, and this is {_name(own)}: there is a second copy of {me}, or "
                 f"this one was restored from an old backup. Nothing more leaves here: find the other one, and {NEW_RUN}"
@@ -109,6 +122,7 @@ class Incarnations:
                     f"there are two copies, and both stop. Keep one; then {NEW_RUN}"
                 )
             self._twins[name] = twin
+            self._learned()
 
     def _take_process(self, name: str, own: wire.Incarnation) -> None:
         """Remembers a neighbour's process if it is the newest; refuses it if it is not, or not the only one."""
@@ -144,6 +158,7 @@ class Incarnations:
         self._starts[name] = starts
         self._participant.store.keep_processes(name, [each.SerializeToString() for each in processes])
         self._known[name] = processes
+        self._learned()
 
     def _member(self, name: str) -> int:
         return self._participant.federation.names.index(name)

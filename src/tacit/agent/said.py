@@ -24,7 +24,7 @@ many rounds as the graph is wide; among N in ceil((N - 1) / MOST) times as many.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -75,7 +75,7 @@ class Statements:
         agent has not reached: a liar could sign one far ahead, the same for all, and nobody would compare what it says
         meanwhile."""
         reached = max(self._own, default=-1) if self._open else self._participant.federation.rounds
-        newest = {i: max((tick for tick in known if tick <= reached), default=-1) for i, known in self._known.items()}
+        newest = {i: _newest(known, reached) for i, known in self._known.items()}
         others = [i for i in self._known if i != listener and newest[i] >= 0]
         first = self._turns[listener]
         chosen = [others[(first + k) % len(others)] for k in range(min(MOST, len(others)))]
@@ -124,7 +124,7 @@ class Statements:
                 self._contradicted(wire.Contradiction(one=before, other=said))
                 continue
             known = self._known.setdefault(said.member, {})
-            known[said.tick] = said
+            known[said.tick] = _alone(said)
             if len(known) > self._window:
                 del known[min(known)]
 
@@ -146,19 +146,18 @@ class Statements:
             self._contradicted(each)
 
     def _contradicted(self, found: wire.Contradiction) -> None:
-        found.DiscardUnknownFields()
         name = self._participant.federation.names[found.one.member]
         if found.one.member == self._participant.me:
             raise Over(
                 f"{name} has signed two versions of tick {found.one.tick}: there is a second copy of it. Nothing more "
                 f"leaves here; {NEW_RUN}"
             )
-        self.contradictions.setdefault(name, found)
+        contradiction = wire.Contradiction(one=_alone(found.one), other=_alone(found.other))
+        self.contradictions.setdefault(name, contradiction)
 
     def _require_signed(self, said: wire.Said) -> None:
         federation = self._participant.federation
         name = federation.names[said.member]
-        said.DiscardUnknownFields()  # they would be passed on
         if not federation.signed_live(name, self._text(said), said.signature):
             raise BadMessage("{} has not signed what is shown as its words", name)
 
@@ -183,3 +182,15 @@ class Statements:
     def _text(self, said: wire.Said) -> bytes:
         run = bytes.fromhex(self._participant.federation.run)
         return _DOMAIN + run + said.member.to_bytes(4, "big") + said.tick.to_bytes(4, "big") + said.digest
+
+
+def _alone(said: wire.Said) -> wire.Said:
+    """A statement without fields that we do not know, which would be passed on, and without the message that it came
+    with: as a part, it would keep all of it in memory."""
+    return wire.Said(member=said.member, tick=said.tick, digest=said.digest, signature=said.signature)
+
+
+def _newest(known: Mapping[int, wire.Said], reached: int) -> int:
+    """The last tick up to this one of which there is a statement; -1 if there is none."""
+    newest = max(known, default=-1)
+    return newest if newest <= reached else max((tick for tick in known if tick <= reached), default=-1)

@@ -270,10 +270,12 @@ class Server:
             raise self._refused(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} has too many questions open: refused")
         self._waiting[question.sender] += 1
         try:
+            waited = False
             async with asyncio.timeout(_HOLD):
                 while (found := self._answers.find(question)) is None:
+                    waited = True
                     await self._answers.changed.wait()
-            if not self._meets(name, question):  # a newer process may have come meanwhile
+            if waited and not self._meets(name, question):  # a newer process may have come meanwhile
                 return bytes(Message(standing=self._answers.standing(name)).SerializeToString())
             return found
         except TimeoutError:

@@ -100,6 +100,10 @@ class Entry(NamedTuple):
         """The event that a reservation paid for."""
         return from_plain(json.loads(self.body))
 
+    def left(self) -> bytes:
+        """The SHA-256 of what has left, or may have left."""
+        return self.body if self.kind == "mark" else sha256(self.body).digest()
+
     def cap(self) -> Cap:
         """The cap that a row sets."""
         body = self.facts()

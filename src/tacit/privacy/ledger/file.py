@@ -178,6 +178,12 @@ class LedgerFile:
         rows = self.rows(by_name, run, tick, kind)
         return Entry(*rows[0]) if rows else None
 
+    def at(self, run: str, *ticks: int) -> dict[tuple[str, int], Entry]:
+        """All rows of a run for these rounds, by kind and round."""
+        by_name = f"SELECT * FROM entries WHERE run = ? AND tick IN ({', '.join('?' * len(ticks))})"  # nosec B608
+        rows = map(Entry._make, self.rows(f"{by_name} AND kind NOT IN ('cap', 'file')", run, *ticks))
+        return {(entry.kind, entry.tick): entry for entry in rows}
+
     def hash_of(self, number: int) -> str | None:
         """The hash of a row, or where the chain begins; None if there is no such row."""
         rows = self.rows("SELECT hash FROM entries WHERE number = ?", number) if number else [(self.origin,)]

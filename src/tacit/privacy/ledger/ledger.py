@@ -69,7 +69,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -285,7 +284,8 @@ class Ledger:
             elif self._file.find("mark", run, tick):
                 raise AnotherVersion(f"round {tick} of {run!r} was marked by an agent: its bytes are kept elsewhere")
             else:
-                self._require_reserved(run, tick)
+                if not self._file.find("reserve", run, tick):
+                    raise self._not_reserved(run, tick)
                 self._file.append("payload", run, tick, payload)
 
     def start(self, run: str, nonce: bytes) -> int:
@@ -304,21 +304,23 @@ class Ledger:
         if not (isinstance(digest, bytes) and len(digest) == 32):
             raise InputError("a mark is a SHA-256: 32 bytes")
         with self._writing():
-            if not self._file.find("start", run, start):
+            rows = self._file.at(run, tick, start, start + 1)  # at once: this is asked at every tick
+            if ("start", start) not in rows:
                 raise LedgerError(f"process {start} of the run {run[:12]} is not in {self.path}; nothing was sent")
-            if self._file.find("start", run, start + 1):
+            if ("start", start + 1) in rows:
                 raise AnotherVersion(
                     f"{self.path} shows that process {start + 1} of this agent has started in the run {run[:12]} after "
                     f"process {start}, which is this one: nothing more leaves here; keep one of the two"
                 )
-            if (found := self.marks(run, tick).get(tick)) is not None:
-                if found != digest:
+            if found := {each.left() for kind in RELEASED if (each := rows.get((kind, tick)))}:
+                if found != {digest}:
                     raise AnotherVersion(
                         f"{self.path} shows that something else may have left at tick {tick} of the run {run[:12]}: "
                         f"this is not sent. Put the newest copy of the store back, or {NEW_RUN}"
                     )
                 return
-            self._require_reserved(run, tick)
+            if ("reserve", tick) not in rows:
+                raise self._not_reserved(run, tick)
             self._file.append("mark", run, tick, digest)
 
     # Reading
@@ -328,14 +330,9 @@ class Ledger:
         found = self._file.find("payload", *checked(run, tick))
         return found.body if found else None
 
-    def marks(self, run: str, tick: int | None = None) -> dict[int, bytes]:
-        """The SHA-256 of what has left, or may have left, at each tick of a run, or at this one."""
-        found: dict[int, bytes] = {}
-        for kind in RELEASED:
-            rows = self._file.of_run(run, kind) if tick is None else [self._file.find(kind, run, tick)]
-            for entry in filter(None, rows):
-                found[entry.tick] = entry.body if kind == "mark" else sha256(entry.body).digest()
-        return found
+    def marks(self, run: str) -> dict[int, bytes]:
+        """The SHA-256 of what has left, or may have left, at each tick of a run."""
+        return {entry.tick: entry.left() for kind in RELEASED for entry in self._file.of_run(run, kind)}
 
     def reserved(self, run: str) -> dict[int, Event]:
         """What a run has paid for, by ticks."""
@@ -537,9 +534,8 @@ class Ledger:
         """The head after each number of rows."""
         return list(map(self._file.sealed, [self._file.origin, *(entry.hash for entry in self.entries())]))
 
-    def _require_reserved(self, run: str, tick: int) -> None:
-        if not self._file.find("reserve", run, tick):
-            raise LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
+    def _not_reserved(self, run: str, tick: int) -> LedgerError:
+        return LedgerError(f"round {tick} of {run!r} is not reserved; reserve it before its noise is drawn")
 
     def _find_reserved(self, run: str, tick: int, event: Event) -> Entry | None:
         found = self._file.find("reserve", run, tick)
