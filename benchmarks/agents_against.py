@@ -1,9 +1,10 @@
-"""A round of five agents, and opening a long ledger, against another version of tacit: a ratio, measured in one run.
+"""A round of five agents, the demo, and opening a long ledger, against another version of tacit: ratios of one run.
 
     python benchmarks/agents_against.py OTHER/src [TURNS]
 
 The two versions take turns. The agents are those of agents.py (no computation, a ring, one machine), with a ledger for
-each, as in a private run. The ledger has a thousand runs of a hundred ticks: each version opens the one that it writes,
+each, as in a private run: five agents share two cores and one disk, and do nothing but talk. In the demo they train, in
+two federations. The ledger has a thousand runs of a hundred ticks: each version opens the one that it writes,
 with marks or with payloads of as many bytes as a model of 104 numbers has.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -81,6 +83,12 @@ def one_turn(what: str, folder: Path) -> float:
         began = time.perf_counter()
         with Ledger(path, cost=filters.epsilon):
             return time.perf_counter() - began
+    if what == "demo":
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "tacit", "federation", "demo", "--out", str(folder / "demo")]
+        subprocess.run(command, check=True, capture_output=True)
+        shutil.rmtree(folder / "demo")
+        return time.perf_counter() - began
     import agents
 
     context = multiprocessing.get_context("spawn")
@@ -95,7 +103,7 @@ def one_turn(what: str, folder: Path) -> float:
 def main(other: Path, turns: int) -> None:
     """Prints the medians of both versions, and their ratio."""
     here = Path(__file__).resolve().parent.parent / "src"
-    for what, unit, factor in (("round", "ms", 1e3), ("open", "s", 1.0)):
+    for what, unit, factor in (("round", "ms", 1e3), ("demo", "s", 1.0), ("open", "s", 1.0)):
         took: dict[Path, list[float]] = {other.resolve(): [], here: []}
         with tempfile.TemporaryDirectory(dir=".") as folder:
             for k in range(turns):
