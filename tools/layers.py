@@ -24,7 +24,7 @@ LAYERS = [
     ["tacit.exchange", "tacit.composite"],
     ["tacit.algorithms", "tacit.simulation", "tacit.theory"],
     ["tacit.privacy.plan", "tacit.privacy.audit", "tacit.privacy.network", "tacit.privacy.transcript"],
-    ["tacit.attacks", "tacit.extend"],
+    ["tacit.attacks", "tacit.extend", "tacit.run"],
     ["tacit.workflows", "tacit.model"],
     ["tacit.agent", "tacit.papers", "tacit.estimators"],
     ["tacit.report"],

@@ -83,7 +83,7 @@ def test_it_can_be_drawn(found, tmp_path):
         ({"names": []}, "at least one method"),
         ({"seeds": []}, "one seed"),
         ({"seeds": [-1]}, "a seed"),
-        ({"budgets": [0.0]}, "a positive epsilon"),
+        ({"budgets": [0.0]}, "epsilon must be a positive number"),
         ({"delta": 0.5}, "delta = 0.5 is not below"),
     ],
 )

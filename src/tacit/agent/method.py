@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.errors import InputError, number
+from tacit.run.limits import Budget
 from tacit.workflows.exact import ALGORITHMS
 from tacit.workflows.losses import LOSSES
 from tacit.workflows.recipes import RECIPES, Calibration
-
-_LARGEST_EPSILON = 1e3  # the number of rounds grows with epsilon, and a file must not keep its readers busy for hours
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,7 @@ class PrivateMethod:
             raise InputError(f"a private method is one of {', '.join(RECIPES)}; not {self.name!r}")
         if RECIPES[self.name].alone:
             raise InputError(f"{self.name} is for one holder of all records: with others, take shared-{self.name}")
-        number("epsilon", self.epsilon)
-        if self.epsilon > _LARGEST_EPSILON:
-            raise InputError(
-                f"an epsilon of {self.epsilon:g} protects nothing: it must be {_LARGEST_EPSILON:g} at most"
-            )
-        if not 0 < self.delta < 1:
-            raise InputError(f"delta must lie between 0 and 1, not at {self.delta}")
+        Budget(self.epsilon, self.delta)
         number("deviation", self.deviation, zero=True)
         number("multiplier", self.multiplier, zero=True)
 

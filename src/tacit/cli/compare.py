@@ -25,6 +25,7 @@ from tacit.files import replacing, writable, write_private
 from tacit.html.frame import written as written_now
 from tacit.report import tables
 from tacit.report.document import comparison as document
+from tacit.run import limits
 from tacit.workflows.comparison import (
     ALTERNATIVES,
     TRUSTING,
@@ -115,9 +116,9 @@ def compare(
             writable(out / name, [data])
     inputs: list[str | Path] = [data, graph, *([] if schema is None else [schema])]
     names.report_file(report, inputs, [] if out is None else [out / "comparison.png", out / "comparison.csv"])
-    check_total(epsilon, delta, 2, allow_delta)  # what no number of rows would allow
+    limits.Budget(epsilon, delta, allow_delta or "").check(2)  # what no number of rows would allow
     table, used_schema = read(data, label, site, schema)
-    check_total(None, delta, len(table), allow_delta)
+    check_total(epsilon, delta, len(table), allow_delta)
     used_schema = rare(used_schema, positive_share, class_weight)
     encoded = used_schema.encode(table)
     division = Division(site, agents, skew)

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from tacit.cli import names
 from tacit.engines.work import Tell
-from tacit.errors import InputError, number
-from tacit.privacy.accounting import delta_warning, epsilon_warning, require_small_delta
+from tacit.run.limits import Budget
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -51,20 +50,11 @@ def can_plot() -> bool:
     return why is None
 
 
-_LARGEST_EPSILON = 1e6  # plans for more would take hours
-
-
-def check_total(epsilon: float | None, delta: float, rows: int, allowed: str | None) -> None:
+def check_total(epsilon: float, delta: float, rows: int, allowed: str | None) -> None:
     """Refuses a delta that is too large for so many rows, unless --allow-delta says why; warns of a total that protects
     hardly anybody."""
-    if epsilon is not None:
-        number("--epsilon", epsilon)
-    if epsilon is not None and epsilon > _LARGEST_EPSILON:
-        raise InputError(f"an epsilon of {epsilon:g} protects nothing: it must be {_LARGEST_EPSILON:g} at most")
-    require_small_delta(delta, rows, allowed)
-    for message in (delta_warning(delta, rows), None if epsilon is None else epsilon_warning(epsilon)):
-        if message is not None:
-            warn(message)
+    for message in Budget(epsilon, delta, allowed or "").warnings(rows):
+        warn(message)
 
 
 def tell(notes: list[str]) -> None:

@@ -170,7 +170,8 @@ def plan(
     if reserve is not None:
         reserve.shares(len(sizes))  # refuses more colluders and dropouts than there are others
     talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0, reserve)
-    check_total(epsilon, delta, int(sizes.sum()), allow_delta)
+    # With --alpha the noise is given, and delta alone is looked at.
+    check_total(1.0 if epsilon is None else epsilon, delta, int(sizes.sum()), allow_delta)
     if (epsilon is None) == (alpha is None):
         raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise parameter")
     if penalty is None and alpha is None:

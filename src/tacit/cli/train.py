@@ -27,6 +27,7 @@ from tacit.report import tables
 from tacit.report.document import run as document
 from tacit.report.document import trained as data_of
 from tacit.report.metrics import in_words
+from tacit.run import limits
 from tacit.workflows import exact
 from tacit.workflows.losses import LOSSES, exact_loss
 from tacit.workflows.model import Model
@@ -148,13 +149,13 @@ def train(
             raise InputError(
                 "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
             )
-        check_total(epsilon, total_delta, 2, allow_delta)  # what no number of rows would allow
+        limits.Budget(epsilon, total_delta, allow_delta or "").check(2)  # what no number of rows would allow
         known = agreed(file, label, site, schema)
         if known is not None:
             require_public(rare(known, positive_share, class_weight), incomplete_is_public=file == "adult")
         with if_stopped(train_private.outcome(ledger, out)):
             table, used_schema = read(file, label, site, schema)
-            check_total(None, total_delta, len(table), allow_delta)
+            check_total(epsilon, total_delta, len(table), allow_delta)
             used_schema = rare(used_schema, positive_share, class_weight)
             if method is not None:
                 RECIPES[method].for_label(used_schema.label)  # refuses several classes where nothing is proved for them

@@ -6,20 +6,21 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from tacit.errors import InputError, number
+from tacit.errors import InputError
 from tacit.estimators.privacy import ASSUMPTIONS, Counted, Privacy
-from tacit.privacy.accounting import delta_warning, totals
+from tacit.privacy.accounting import totals
 from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Records
 from tacit.privacy.noise import Noise, SecureNoise, SeededNoise
+from tacit.run.limits import Budget
 from tacit.workflows.spending import opened, paid
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class Bill(NamedTuple):
 
 
 class PrivateEstimator(BaseEstimator):
-    """The base of every private estimator. A subclass has these four parameters, and gives `_spend` a bill and a fit.
+    """The base of every private estimator. A subclass has these five parameters, and gives `_spend` a bill and a fit.
 
     Nothing but `_spend` makes noise for a fit and writes its `privacy_`. So a fit cannot forget to pay, or state more
     than is known: what this fit costs, and what the ledger that paid for it has counted.
@@ -46,6 +47,7 @@ class PrivateEstimator(BaseEstimator):
 
     epsilon: float | None
     delta: float
+    allow_delta: str | None
     ledger: Any
     random_state: Any
     privacy_: Privacy
@@ -55,11 +57,13 @@ class PrivateEstimator(BaseEstimator):
         tags.non_deterministic = self.epsilon is not None and self.random_state is None
         return tags
 
+    @property
+    def _budget(self) -> Budget:
+        return Budget(cast(float, self.epsilon), self.delta, self.allow_delta or "")
+
     def _check_budget(self) -> None:
         """Refuses a budget, before anything reads the records."""
-        number("epsilon", self.epsilon)
-        if not (isinstance(self.delta, int | float | np.number) and 0 < self.delta < 1):
-            raise InputError(f"delta must lie between 0 and 1, not {self.delta!r}")
+        self._budget.check(2)  # what no number of rows would allow
         if self.ledger is not None and self.random_state is not None:
             raise InputError(
                 "with random_state the noise can be drawn again, and no ledger can pay for that: leave out one of them"
@@ -74,8 +78,7 @@ class PrivateEstimator(BaseEstimator):
         """
         seeded = self.random_state is not None
         noise = SeededNoise(int(check_random_state(self.random_state).randint(2**31))) if seeded else SecureNoise()
-        warning = delta_warning(self.delta, max(bill.sizes))
-        if warning is not None:
+        for warning in self._budget.warnings(sum(bill.sizes)):
             warnings.warn(warning, stacklevel=depth)
         about = About(bill.method, type(self).__name__, Records(bill.digest, sum(bill.sizes)))
         with opened(self.ledger) as ledger, paid(ledger, about, bill.events) as keep:

@@ -155,6 +155,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         events; of several classes one share for each. "noisy" measures it, for a part of the budget.
     intercept : whether there is an intercept
     l2 : regularisation of an exact fit, l2/2 times the squared norm of the weights of scaled features (3e-5)
+    allow_delta : a delta of one over the records or more is refused, unless this says why it is right
     ledger : a `tacit.privacy.ledger.Ledger`, or its file: a private fit pays from it before it starts, and is refused
         where the cap would be passed
     random_state : None for noise that protects. Anything else makes the fit repeatable, and *not private*.
@@ -187,6 +188,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         positive_share: Any = None,
         intercept: bool = True,
         l2: float | None = None,
+        allow_delta: str | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -202,6 +204,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         self.positive_share = positive_share
         self.intercept = intercept
         self.l2 = l2
+        self.allow_delta = allow_delta
         self.ledger = ledger
         self.random_state = random_state
 
@@ -291,6 +294,7 @@ class FederatedRegressor(RegressorMixin, _Federated):
         target_bounds: tuple[float, float] | None = None,
         intercept: bool = True,
         l2: float | None = None,
+        allow_delta: str | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -304,6 +308,7 @@ class FederatedRegressor(RegressorMixin, _Federated):
         self.target_bounds = target_bounds
         self.intercept = intercept
         self.l2 = l2
+        self.allow_delta = allow_delta
         self.ledger = ledger
         self.random_state = random_state
 

@@ -78,6 +78,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, PrivateEstimator):
         step gets shorter where the longest one would take them too far, and too few rounds give a warning.
     graph_share, threshold : for the private graph, its share of epsilon and the correlation that makes an edge. Edges
         are those that noise cannot have made, lighter at features with many; if noise hides them all, it is refused.
+    allow_delta : a delta of one over the records or more is refused, unless this says why it is right
     ledger : a `tacit.privacy.ledger.Ledger`, or its file: a fit pays from it before it starts, and is refused where the
         cap would be passed
     random_state : None for noise that protects. Anything else makes the fit repeatable, and *not private*.
@@ -104,6 +105,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, PrivateEstimator):
         average: bool = False,
         graph_share: float = 0.2,
         threshold: float = 0.3,
+        allow_delta: str | None = None,
         ledger: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -122,6 +124,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, PrivateEstimator):
         self.average = average
         self.graph_share = graph_share
         self.threshold = threshold
+        self.allow_delta = allow_delta
         self.ledger = ledger
         self.random_state = random_state
 

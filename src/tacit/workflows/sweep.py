@@ -14,7 +14,7 @@ from tacit.data import Dataset, Schema, Target, partition
 from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
-from tacit.privacy.accounting import require_small_delta
+from tacit.run.limits import Budget
 from tacit.workflows.comparison import (
     ALTERNATIVES,
     Divide,
@@ -82,11 +82,9 @@ def sweep(
     if not (names and budgets and seeds):
         raise InputError("a sweep needs at least one method, one budget and one seed")
     for epsilon in budgets:
-        if not (epsilon > 0 and np.isfinite(epsilon)):
-            raise InputError(f"a budget is a positive epsilon, not {epsilon!r}")
+        Budget(epsilon, delta).check(len(data))
     for seed in seeds:
         whole("a seed", seed, 0)
-    require_small_delta(delta, len(data))
     share_out = divide or (lambda train, seed: partition.equal(len(train), agents, seed))
     trials = [trial(data, schema, share_out, seed) for seed in seeds]
     at = [(epsilon, *line) for epsilon in budgets for line in methods(graph, epsilon, delta, only=names).items()]
