@@ -41,10 +41,10 @@ from tacit.algorithms import (
 from tacit.composite import Term
 from tacit.composite.prox import L1, Box, ElasticNet, GroupL1
 from tacit.core.losses import HuberHinge, Logistic, Multinomial, PseudoHuber, Squared
-from tacit.data import schema_toml
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, Pure
 from tacit.run.parts import KINDS, LOSSES, METHODS, read, written
+from tacit.run.spec import in_toml
 
 TERM = Term([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]], L1(0.5), c=[1.0, 0.0])
 EXAMPLES = [
@@ -75,9 +75,9 @@ EXAMPLES = [
 ]
 
 
-def in_toml(plain):
+def in_a_file(plain):
     """As a file carries it."""
-    return tomllib.loads(schema_toml.lines({"part": plain}))["part"]
+    return tomllib.loads(f"part = {in_toml(plain)}")["part"]
 
 
 def test_there_is_an_example_of_every_method():
@@ -93,7 +93,7 @@ def test_there_is_an_example_of_every_method():
 @pytest.mark.parametrize("method", EXAMPLES, ids=lambda method: type(method).__name__)
 def test_a_method_comes_back_from_a_file(method):
     plain = written(method)
-    again = read(in_toml(plain))
+    again = read(in_a_file(plain))
     assert type(again) is type(method)
     assert written(again) == plain
     assert json.loads(json.dumps(plain)) == plain
@@ -114,13 +114,13 @@ def test_a_method_comes_back_from_a_file(method):
     ids=repr,
 )
 def test_a_loss_comes_back_from_a_file(loss):
-    assert read(in_toml(written(loss)), LOSSES, "the loss") == loss
+    assert read(in_a_file(written(loss)), LOSSES, "the loss") == loss
 
 
 @pytest.mark.parametrize("g", [L1(0.5), Box(-1.0, 2.0), GroupL1(0.1, (2, 1, -1)), Box(upper=3.0)], ids=repr)
 def test_a_term_comes_back_from_a_file(g):
     term = Term([[1.0, -1.0], [0.5, 0.0], [0.0, 3.0]], g)
-    again = read(in_toml(written(term)))
+    again = read(in_a_file(written(term)))
     assert (again.digest, again.g) == (term.digest, term.g)
 
 
