@@ -67,6 +67,7 @@ def test_one_false_sum_at_the_worst_tick_costs_nobody_the_model(network):
     assert net.certificate_faults() == []
 
 
+@pytest.mark.slow
 def test_an_honest_run_has_no_such_line_and_the_same_bits(network):
     net = network("totals", parts=TEN_TIMES)
     net.start(*range(5))

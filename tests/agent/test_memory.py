@@ -65,7 +65,10 @@ def assert_ledger_knows(net, i):
 STORE = ("birch.store*",)
 
 
-@pytest.mark.parametrize("restores", [1, 2, pytest.param(40, marks=pytest.mark.slow)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("restores", [1, pytest.param(2, marks=SLOW), pytest.param(40, marks=SLOW)])
 def test_a_restored_store_among_silent_neighbours_says_nothing_new(network, restores):
     """All neighbours hide what they have heard, and from which process. Each time, birch's store is put back as it was
     some ticks before, and birch is started with fresh noise."""
@@ -104,7 +107,7 @@ def test_an_old_ledger_is_seen_by_the_store(network):
     assert_as_simulated(net)
 
 
-@pytest.mark.parametrize("honest", [ALDER, CEDAR, ELM])
+@pytest.mark.parametrize("honest", [ALDER, pytest.param(CEDAR, marks=SLOW), pytest.param(ELM, marks=SLOW)])
 def test_one_honest_neighbour_sees_a_machine_that_was_put_back(network, honest):
     """Store, ledger and all that birch knows of others are from one moment: only others can know better, and one of
     birch's neighbours does."""

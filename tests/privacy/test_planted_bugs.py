@@ -41,7 +41,12 @@ def test_a_line_that_is_gone_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["an even step that reads data", "noise reused between rounds", "a share drawn once and reused, steered"]
+    "name",
+    [
+        "noise reused between rounds",
+        pytest.param("an even step that reads data", marks=pytest.mark.slow),
+        pytest.param("a share drawn once and reused, steered", marks=pytest.mark.slow),
+    ],
 )
 def test_a_planted_bug_is_caught(name, tmp_path):
     (bug,) = (bug for bug in BUGS if bug.name == name)
@@ -57,6 +62,7 @@ def test_noise_that_is_reused_is_caught_because_it_tells_too_little(tmp_path):
     assert found["short"]
 
 
+@pytest.mark.slow
 def test_a_bug_of_bookkeeping_is_caught():
     """That the same test passes without the bug, the suite shows."""
     (bug,) = (bug for bug in BOOK_BUGS if bug.name == "the same, with secure noise only")
