@@ -325,7 +325,7 @@ def test_sites_are_routed_through_pipelines_and_searches():
         ({"epsilon": 1.0}, "needs bounds"),
         ({"epsilon": 1.0, "bounds": (0, 1)}, "needs classes"),
         (PRIVATE | {"method": "admm"}, "with epsilon, method is one of auto, dvp"),
-        (PRIVATE | {"method": "mr-admm"}, "mr-admm needs neighbours"),
+        (PRIVATE | {"method": "mr-admm"}, "growing penalty: it needs neighbours"),
         (PRIVATE | {"l2": 1.0}, "leave out l2"),
         (PRIVATE | {"classes": ["no"]}, "two or more different labels"),
         (PRIVATE | {"classes": ["no", "no"]}, "two or more different labels"),

@@ -32,7 +32,6 @@ from tacit.workflows.training import rounds_of, ticks_a_round
 
 Parts = Sequence[tuple[np.ndarray, np.ndarray]]  # rows and labels of each member
 _TOLERANCE = 1e-6  # of the residuals: weights then have about five digits of the pooled optimum's
-_ALONE = ("gradient-descent", "one-shot")  # the private methods that need no neighbour
 
 
 class Fitted(NamedTuple):
@@ -148,13 +147,9 @@ def plan_privately(
     budget : the total
     """
     epsilon, delta, reserve = budget.epsilon, budget.delta, budget.reserve
-    name = method
-    if method == "auto":
-        name = recommended(label, sizes, graph, epsilon, delta, reserve) if graph.agents > 1 else _ALONE[0]
+    name = recommended(label, sizes, graph, epsilon, delta, reserve) if method == "auto" else method
     if name not in RECIPES:
         raise InputError(f"with epsilon, method is one of auto, {', '.join(RECIPES)}; not {method!r}")
-    if graph.agents == 1 and name not in _ALONE:
-        raise InputError(f"{name} needs neighbours: give sites, or as method one of {', '.join(_ALONE)}")
     recipe, facts = RECIPES[name].for_label(label), (tuple(sizes), features, graph)
     before = (share_event(epsilon, delta),) if count else ()
     _, planned = _setting(recipe, *facts, epsilon, delta, before, reserve)

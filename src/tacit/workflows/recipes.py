@@ -165,6 +165,8 @@ class Recipe:
     averages: bool = True  # whether the agents average their models at the end; not where the method itself does
     shared: bool = False  # whether the members share the noise of a sum: then a setting needs a `Reserve`
     alone: bool = False  # whether it is for one holder of all records
+    single: bool = False  # whether one holder of all records can take it: it needs no neighbours
+    counts: bool = True  # whether its budget can also pay for a noisy count
     usual: bool = True  # whether a comparison shows it unless others are asked for
 
     def for_label(self, label: Label) -> Recipe:
@@ -232,8 +234,11 @@ class Recipe:
                 f"{self.title}: for one holder of all records, not for {graph.agents}; several take the same method "
                 "with shared noise (shared-dp-admm, shared-dp-accadmm)"
             )
-        if before and self.build is _one_shot:
-            # Its event composes with others by Renyi divergences alone, which are infinite for so much curvature.
+        if graph.agents == 1 and not self.single:
+            able = ", ".join(name for name, recipe in RECIPES.items() if recipe.single)
+            raise InputError(f"{self.title}: it needs neighbours; one holder of all records takes one of: {able}")
+        if before and not self.counts:
+            # The event of one-shot composes with others by Renyi divergences alone: infinite for so much curvature.
             raise InputError(
                 "one-shot spends its budget in one release, and cannot pay for a noisy count besides: give the share "
                 "of positives as a number, or take another algorithm"
@@ -472,8 +477,19 @@ RECIPES: dict[str, Recipe] = {
     "r-admm": Recipe("recycled ADMM", 32, 1.4, _HINGE, _recycled),
     "mr-admm": Recipe("recycled ADMM, growing penalty", 32, 1.4, _HINGE, _recycled_growing),
     "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, _HINGE, _token, token=True, multiclass=True),
-    "one-shot": Recipe("one private solve each, averaged", 1, 0.25, HuberHinge(2.0), _one_shot, averages=False),
-    "gradient-descent": Recipe("decentralised DP gradient descent", 50, 0.7, _HINGE, _descent, multiclass=True),
+    "one-shot": Recipe(
+        "one private solve each, averaged",
+        1,
+        0.25,
+        HuberHinge(2.0),
+        _one_shot,
+        averages=False,
+        single=True,
+        counts=False,
+    ),
+    "gradient-descent": Recipe(
+        "decentralised DP gradient descent", 50, 0.7, _HINGE, _descent, multiclass=True, single=True
+    ),
     "shared-descent": Recipe(
         "gradient descent, shared noise", 64, 0.7, _HINGE, _summed, multiclass=True, averages=False, shared=True
     ),
@@ -482,7 +498,17 @@ RECIPES: dict[str, Recipe] = {
     "rcd": Recipe("random coordinate descent", 50, 0.7, _HINGE, _coordinates, usual=False),
     "token-gd": Recipe("gradient descent on a token", 50, 0.7, _HINGE, _token_descent, token=True, usual=False),
     **{
-        name: Recipe(title, 1, 0.7, _HINGE, partial(_held_by_one, kind=kind), averages=False, alone=True, usual=False)
+        name: Recipe(
+            title,
+            1,
+            0.7,
+            _HINGE,
+            partial(_held_by_one, kind=kind),
+            averages=False,
+            alone=True,
+            single=True,
+            usual=False,
+        )
         for name, title, kind in (
             ("dp-admm", "DP-ADMM with a lasso", DPADMM),
             ("dp-accadmm", "accelerated DP-ADMM with a lasso", AcceleratedDPADMM),
@@ -517,9 +543,10 @@ def recommended(
     """
     if reserve is not None:
         return "shared-descent"
+    if (sizes is not None and len(sizes) == 1) or (graph is not None and graph.agents == 1):
+        return "gradient-descent"  # one holder of all records has nobody to agree with
     if isinstance(label, Classes):
         # The noise of recycled ADMM has to cover the curvature of the loss, too, which costs much where rows are few.
-        # Nor has it anything to recycle where there is one member.
-        few = sizes is not None and (not 1 < len(sizes) <= _FEW_MEMBERS or float(np.mean(sizes)) < _MANY_ROWS)
+        few = sizes is not None and (len(sizes) > _FEW_MEMBERS or float(np.mean(sizes)) < _MANY_ROWS)
         return "pvp" if few else "mr-admm"
     return "gradient-descent" if isinstance(label, Multiclass) else "pvp"
