@@ -45,9 +45,7 @@ def test_training_saves_its_model(missing, tacit, patients, tmp_path, style):
 
 
 def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path, short_recipes):
-    code, _, err = tacit(
-        "compare", "--data", patients, "--label", "died", "--agents", 3, "--seeds", 1, "--out", "found"
-    )
+    code, _, err = tacit("compare", patients, "--label", "died", "--agents", 3, "--seeds", 1, "--out", "found")
     assert code == 0, err
     assert err.splitlines().count(advice(missing)) == 1
     with (tmp_path / "found" / "comparison.csv").open(encoding="utf-8") as file:
