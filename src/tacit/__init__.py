@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
     from tacit.simulation.run import Run
     from tacit.simulation.simulate import simulate
+    from tacit.workflows.compared import Comparison
     from tacit.workflows.comparing import compare
     from tacit.workflows.contenders import Contender
 
@@ -37,6 +38,7 @@ _MODULES = {
     "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
     "tacit.simulation.run": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
+    "tacit.workflows.compared": ("Comparison",),
     "tacit.workflows.comparing": ("compare",),
     "tacit.workflows.contenders": ("Contender",),
 }
@@ -44,6 +46,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "CannotKeep",
+    "Comparison",
     "Contender",
     "Facts",
     "Gaussian",

@@ -300,3 +300,17 @@ def test_a_plan_shows_no_bound_where_the_papers_condition_fails(tacit):
     assert [agent["paper"] for agent in json.loads(out)["agents"]] == [None] * 3
     code, out, _ = tacit(*settings, "--penalty", 0.2, "--json")
     assert all(agent["paper"] > 0 for agent in json.loads(out)["agents"])
+
+
+def test_the_old_spelling_of_the_file_warns(tacit, patients, schema):
+    args = ["--schema", schema, "--agents", 3, "--epsilon", 2, "--delta", 1e-3, "--seeds", 2, "--method", "one-shot"]
+    code, out, err = tacit("compare", patients, *args, "--json")
+    assert (code, "--data" in err) == (0, False)
+    code, same, err = tacit("compare", "--data", patients, *args, "--json")
+    assert (code, same) == (0, out)
+    assert "warning: --data is now the argument: tacit compare FILE" in err
+    code, _, err = tacit("compare", patients, "--data", patients, *args)
+    assert (code, "give the file once" in err) == (2, True)
+    found = {each["name"]: each["difference"] for each in json.loads(out)["methods"]}
+    assert found["one-shot"] == {"mean": 0, "low": 0, "high": 0}  # it is recommended
+    assert found["majority"]["low"] <= found["majority"]["mean"] <= found["majority"]["high"]

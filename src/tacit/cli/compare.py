@@ -137,11 +137,11 @@ def compare(
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
     found = run(
-        [*(name for name in _ORDER if name in asked), *ALTERNATIVES] if asked else None,
         encoded,
         used_schema,
         None if graph == "auto" else talk,
         divide,
+        [*(name for name in _ORDER if name in asked), *ALTERNATIVES] if asked else None,
         epsilon=epsilon,
         delta=delta,
         seeds=seeds,
@@ -185,11 +185,11 @@ def compare(
 
 
 def run(
-    methods: Sequence[str] | None,
     data: Dataset,
     schema: Schema,
     graph: Graph | None,
     divide: Divide,
+    methods: Sequence[str] | None = None,
     *,
     epsilon: float,
     delta: float,

@@ -73,7 +73,6 @@ def demo(
     screen.print("40,000 records in equal parts, on a ring; the noise is seeded, so you can repeat this.")
     screen.print("shared-descent: all talk to each other and share the noise, if at most 1 or 2 of them collude.\n")
     results = compare_all(
-        None,
         data,
         schema,
         None,
