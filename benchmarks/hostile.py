@@ -15,7 +15,7 @@ import numpy as np
 import tacit
 from tacit.attacks.poisoning import KINDS
 from tacit.exchange.listening import ROBUST
-from tacit.workflows.comparison import Trust, _run, trial
+from tacit.workflows.comparison import Trust, run_setting, trial
 from tacit.workflows.recipes import RECIPES, recommended
 
 
@@ -41,7 +41,7 @@ def main(seeds: int = 5, method: str | None = None) -> None:
         for robust in (None, *ROBUST):
             trust = Trust(robust, None if kind is None else f"{kind}:1")
             setting = settings[robust is None]
-            models = [_run(each, graph, setting, 1e-5, trust=trust, members=True).models for each in trials]
+            models = [run_setting(each, graph, setting, 1e-5, trust=trust, members=True).models for each in trials]
             errors = [[m.measured(each.test).miss for m in own] for own, each in zip(models, trials, strict=True)]
             cells.append(np.mean(errors))
         name = "is honest, like the others" if kind is None else f"`--hostile {kind}:1`"

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
     from tacit.simulation.run import Run
     from tacit.simulation.simulate import simulate
+    from tacit.workflows.compared import Comparison
+    from tacit.workflows.comparing import compare
+    from tacit.workflows.contenders import Contender
 
 __version__ = "0.2.0"
 # The module of each name, in the order of the imports above. It is imported when the name is first used: the compiler
@@ -35,11 +38,16 @@ _MODULES = {
     "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
     "tacit.simulation.run": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
+    "tacit.workflows.compared": ("Comparison",),
+    "tacit.workflows.comparing": ("compare",),
+    "tacit.workflows.contenders": ("Contender",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "CannotKeep",
+    "Comparison",
+    "Contender",
     "Facts",
     "Gaussian",
     "Graph",
@@ -57,6 +65,7 @@ __all__ = [
     "TacitError",
     "algorithms",
     "calibrate",
+    "compare",
     "composite",
     "data",
     "engines",

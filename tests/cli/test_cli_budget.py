@@ -127,7 +127,7 @@ def test_check_knows_plans_and_federations(tacit, tmp_path):
     "command",
     [
         ["train", "p.csv", *TRAIN],
-        ["compare", "--data", "p.csv", "--schema", "schema.toml", "--agents", 3, "--epsilon", 1],
+        ["compare", "p.csv", "--schema", "schema.toml", "--agents", 3, "--epsilon", 1],
         ["plan", "one-shot", "--rows", "50,50,50", "--epsilon", 1],
     ],
     ids=["train", "compare", "plan"],
@@ -157,7 +157,7 @@ def test_a_delta_is_allowed_with_a_reason_and_a_large_epsilon_warns(tacit, tmp_p
 def test_a_comparison_says_that_it_spends_nothing(tacit):
     patients("p.csv", 1)
     args = ["--schema", "schema.toml", "--agents", 3, "--epsilon", 1, "--seeds", 1, "--delta", 1e-4]
-    code, _, err = tacit("compare", "--data", "p.csv", *args)
+    code, _, err = tacit("compare", "p.csv", *args)
     assert code == 0, err
     assert "spends nothing from a ledger" in " ".join(err.split())
 

@@ -94,7 +94,7 @@ def test_a_plan_takes_the_method_of_the_training(tacit):
 
 
 def test_compare_shows_shared_noise_and_recommends_local_noise(tacit, patients, schema, short_recipes):
-    args = ("compare", "--data", patients, "--schema", schema, "--agents", 5, "--epsilon", 2, "--delta", 1e-3)
+    args = ("compare", patients, "--schema", schema, "--agents", 5, "--epsilon", 2, "--delta", 1e-3)
     code, out, err = tacit(*args, "--seeds", 1, "--json")
     assert code == 0, err
     found = json.loads(out)
@@ -111,7 +111,7 @@ def test_compare_shows_shared_noise_and_recommends_local_noise(tacit, patients, 
 
 
 def test_a_comparison_leaves_out_what_a_graph_does_not_carry(tacit, patients, schema, short_recipes):
-    args = ("compare", "--data", patients, "--schema", schema, "--agents", 5, "--epsilon", 2, "--delta", 1e-3)
+    args = ("compare", patients, "--schema", schema, "--agents", 5, "--epsilon", 2, "--delta", 1e-3)
     code, out, err = tacit(*args, "--seeds", 1, "--graph", "ring", "--json")
     assert code == 0, err
     names = {method["name"] for method in json.loads(out)["methods"]}

@@ -181,7 +181,7 @@ def test_the_top_is_measured_as_it_is_written(tacit, tmp_path):
 def test_comparisons_and_plans(tacit, records, short_recipes):
     for name, fields in (("several", ["majority_error"]), ("number", ["rmse", "r2"]), ("rare", ["auc"])):
         setting = ["--schema", f"{name}.toml", "--agents", 3, "--epsilon", 5, "--seeds", 1, "--json"]
-        code, out, err = tacit("compare", "--data", records, *setting)
+        code, out, err = tacit("compare", records, *setting)
         assert code == 0, err
         methods = {method["name"]: method for method in json.loads(out)["methods"]}
         assert ("mean" if name == "number" else "majority") in methods
@@ -217,7 +217,7 @@ TRAIN = ("train", "records.csv", "--agents", "3")
         ((*TRAIN, "--schema", "several.toml", "--class-weight", "1,2"), "a label of two classes"),
         ((*TRAIN, "--schema", "several.toml", "--loss", "huber"), "take one of: multinomial"),
         ((*TRAIN, "--schema", "several.toml", "--epsilon", "1", "--method", "mr-admm"), "take one of: pvp"),
-        (("compare", "--data", "records.csv", "--schema", "rare.toml", "--positive-share", "noisy"), "as a number"),
+        (("compare", "records.csv", "--schema", "rare.toml", "--positive-share", "noisy"), "as a number"),
         (("plan", "mr-admm", "--schema", "several.toml", "--epsilon", "1"), "take one of: pvp"),
         (("plan", "pvp", "--schema", "rare.toml", "--dimension", "4", "--epsilon", "1"), "leave out --dimension"),
     ],

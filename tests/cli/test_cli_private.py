@@ -90,7 +90,7 @@ def test_bad_plans_are_one_line(tacit, args, says):
 
 
 def test_compare(tacit, patients, schema, tmp_path, short_recipes):
-    args = ("compare", "--data", patients, "--schema", schema, "--agents", 3, "--epsilon", 2, "--delta", 1e-3)
+    args = ("compare", patients, "--schema", schema, "--agents", 3, "--epsilon", 2, "--delta", 1e-3)
     code, out, err = tacit(*args, "--seeds", 2, "--out", "found", "--json")
     assert code == 0, err
     found = json.loads(out)
@@ -118,7 +118,7 @@ def test_compare(tacit, patients, schema, tmp_path, short_recipes):
     assert "Recommended: " in out or "No private method does better" in out
     assert "privacy: none of this table" in out
     code, out, err = tacit(
-        *("compare", "--data", patients, "--schema", schema, "--site", "hospital", "--seeds", 1, "--json"),
+        *("compare", patients, "--schema", schema, "--site", "hospital", "--seeds", 1, "--json"),
         *("--report", "report.html"),
     )
     assert code == 0, err
@@ -145,11 +145,12 @@ def test_compare(tacit, patients, schema, tmp_path, short_recipes):
         (["--agents", 0], "agent"),
         (["--site", "hospital", "--agents", 3], "leave out --agents"),
         (["--graph", "cube"], "graph must be one of"),
-        (["--data", "nothing.csv", "--label", "x"], "nothing.csv"),
+        (["nothing.csv", "--label", "x"], "nothing.csv"),
+        (["--data", "nothing.csv", "--label", "x"], "nothing.csv"),  # the old spelling
     ],
 )
 def test_bad_comparisons_are_one_line(tacit, patients, schema, args, says):
-    given = [] if "--data" in args else ["--data", patients, "--schema", schema]
+    given = [] if "nothing.csv" in args else [patients, "--schema", schema]
     code, out, err = tacit("compare", *given, *args)
     assert (code, out) == (2, "")
     assert says in err
@@ -299,3 +300,17 @@ def test_a_plan_shows_no_bound_where_the_papers_condition_fails(tacit):
     assert [agent["paper"] for agent in json.loads(out)["agents"]] == [None] * 3
     code, out, _ = tacit(*settings, "--penalty", 0.2, "--json")
     assert all(agent["paper"] > 0 for agent in json.loads(out)["agents"])
+
+
+def test_the_old_spelling_of_the_file_warns(tacit, patients, schema):
+    args = ["--schema", schema, "--agents", 3, "--epsilon", 2, "--delta", 1e-3, "--seeds", 2, "--method", "one-shot"]
+    code, out, err = tacit("compare", patients, *args, "--json")
+    assert (code, "--data" in err) == (0, False)
+    code, same, err = tacit("compare", "--data", patients, *args, "--json")
+    assert (code, same) == (0, out)
+    assert "warning: --data is now the argument: tacit compare FILE" in err
+    code, _, err = tacit("compare", patients, "--data", patients, *args)
+    assert (code, "give the file once" in err) == (2, True)
+    found = {each["name"]: each["difference"] for each in json.loads(out)["methods"]}
+    assert found["one-shot"] == {"mean": 0, "low": 0, "high": 0}  # it is recommended
+    assert found["majority"]["low"] <= found["majority"]["mean"] <= found["majority"]["high"]

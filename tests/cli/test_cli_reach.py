@@ -52,7 +52,7 @@ def test_private_training_and_its_plan(tacit, patients, schema, name):
 @pytest.mark.usefixtures("short_recipes")
 def test_a_comparison_of_chosen_methods(tacit, patients, schema):
     chosen = ["ra-admm", "rcd", "dp-accadmm", "shared-dp-accadmm"]
-    args = ["compare", "--data", patients, "--schema", schema, "--agents", 3, "--seeds", 1, "--epsilon", 2, "--json"]
+    args = ["compare", patients, "--schema", schema, "--agents", 3, "--seeds", 1, "--epsilon", 2, "--json"]
     code, out, err = tacit(*args, "--delta", 1e-3, *(word for name in chosen for word in ("--method", name)))
     assert code == 0, err
     names = {each["name"] for each in json.loads(out)["methods"]}

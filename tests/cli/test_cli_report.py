@@ -65,7 +65,7 @@ def test_liars_are_named(tacit, patients):
     assert "1 of 4 members lie (flip): a simulation of an attack" in Path("report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", [("train",), ("compare", "--data")])
+@pytest.mark.parametrize("command", [("train",), ("compare",)])
 @pytest.mark.parametrize("target", ["patients.csv", "schema.toml"])
 def test_inputs_are_not_overwritten(tacit, patients, command, target):
     before = Path(target).read_text()

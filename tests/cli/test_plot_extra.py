@@ -4,6 +4,7 @@ import csv
 import importlib
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,9 +46,7 @@ def test_training_saves_its_model(missing, tacit, patients, tmp_path, style):
 
 
 def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path, short_recipes):
-    code, _, err = tacit(
-        "compare", "--data", patients, "--label", "died", "--agents", 3, "--seeds", 1, "--out", "found"
-    )
+    code, _, err = tacit("compare", patients, "--label", "died", "--agents", 3, "--seeds", 1, "--out", "found")
     assert code == 0, err
     assert err.splitlines().count(advice(missing)) == 1
     with (tmp_path / "found" / "comparison.csv").open(encoding="utf-8") as file:
@@ -60,7 +59,7 @@ def test_the_demo_saves_its_model(missing, tacit, tmp_path, monkeypatch):
     train = module.run
     monkeypatch.setattr(module, "run", lambda *args, **settings: train(*args, **settings | {"rounds": 5}))
     for name in ("compare_all", "recommended", "show_comparison"):  # the second half, which is slow
-        monkeypatch.setattr(module, name, lambda *args, **settings: None)
+        monkeypatch.setattr(module, name, lambda *args, **settings: SimpleNamespace(results=[]))
     code, _, err = tacit("demo", "--out", "demo")
     assert code == 0, err
     assert err.splitlines().count(advice(missing)) == 1

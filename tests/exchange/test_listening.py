@@ -19,7 +19,7 @@ from tacit.core.release import Inbox, clipped
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.listening import ROBUST, Listening
 from tacit.exchange.secret_shared import SummedInbox
-from tacit.workflows.comparison import Trial, Trust, _run
+from tacit.workflows.comparison import Trial, Trust, run_setting
 from tacit.workflows.recipes import RECIPES
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -178,7 +178,7 @@ def test_a_liar_spoils_the_model_and_robust_members_hardly_notice(kind, trial):
     setting = RECIPES["mr-admm"].setting(trial.sizes, 6, COMPLETE, 1.0, 1e-5, averaged=False)  # as robust members do
 
     def error(robust, hostile):
-        models = _run(trial, COMPLETE, setting, 1e-5, trust=Trust(robust, hostile), members=True).models
+        models = run_setting(trial, COMPLETE, setting, 1e-5, trust=Trust(robust, hostile), members=True).models
         return np.mean([model.measured(trial.test).error for model in models])
 
     undisturbed = error(None, None)

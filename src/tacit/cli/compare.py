@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json as json_format
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,28 +26,21 @@ from tacit.html.frame import written as written_now
 from tacit.report import tables
 from tacit.report.document import comparison as document
 from tacit.run import limits
-from tacit.workflows.comparison import (
-    ALTERNATIVES,
-    TRUSTING,
-    Divide,
-    MethodResult,
-    Trust,
-    lines,
-    margin,
-    recommended,
-    trial,
-)
-from tacit.workflows.comparison import compare as compare_methods
+from tacit.workflows.compared import Comparison
+from tacit.workflows.comparing import compare as compare_methods
+from tacit.workflows.comparison import ALTERNATIVES, TRUSTING, Divide, MethodResult, Trust, lines, margin, recommended
 from tacit.workflows.recipes import RECIPES, Reserve
 
 _METHOD = (
     f"Only these methods: {', '.join(RECIPES)}; or all. May be repeated. By default those that serve most users, "
     "and the alternatives always."
 )
+# Those of one holder first, those that share their noise last.
+_ORDER = sorted(RECIPES, key=lambda name: (not RECIPES[name].alone, RECIPES[name].shared))
 
 
 def compare(
-    data: Annotated[str, typer.Option(help="A CSV or Parquet file, or **adult** for the embedded data.")] = "adult",
+    file: options.OptionalFile = "adult",
     label: options.Label = None,
     schema: options.SchemaFile = None,
     site: options.Site = None,
@@ -73,6 +66,7 @@ def compare(
     engine: options.EngineName = "local",
     address: options.Address = None,
     json: options.Json = False,
+    old_data: options.OldData = None,
 ) -> None:
     """Compare all private methods at one total budget, on the same records.
 
@@ -91,9 +85,11 @@ def compare(
     With --robust or --hostile, errors are those of the honest members, each with its own model. With --robust the
     command leaves out methods in which one member speaks at a time.
 
-    Example: `tacit compare --data adult --agents 5 --epsilon 1 --delta 1e-5`
+    `tacit.compare` does the same in Python, with confidence intervals, and with methods of your own.
 
-    Example: `tacit compare --data adult --agents 50 --colluders 5 --epsilon 0.1`
+    Example: `tacit compare adult --agents 5 --epsilon 1 --delta 1e-5`
+
+    Example: `tacit compare adult --agents 50 --colluders 5 --epsilon 0.1`
 
     Example: `tacit compare --method mr-admm --method ra-admm --seeds 2`
 
@@ -101,6 +97,11 @@ def compare(
 
     Example: `tacit compare --engine ray --address auto`
     """
+    if old_data is not None:
+        if file != "adult":
+            raise InputError("give the file once: tacit compare FILE, without --data")
+        warn("--data is now the argument: tacit compare FILE")
+        file = old_data
     if seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {seeds}")
     asked = tuple(RECIPES) if method == ["all"] else tuple(method or ())
@@ -113,11 +114,11 @@ def compare(
     if out is not None:
         names.folder(out)
         for name in ("comparison.png", "comparison.csv"):
-            writable(out / name, [data])
-    inputs: list[str | Path] = [data, graph, *([] if schema is None else [schema])]
+            writable(out / name, [file])
+    inputs: list[str | Path] = [file, graph, *([] if schema is None else [schema])]
     names.report_file(report, inputs, [] if out is None else [out / "comparison.png", out / "comparison.csv"])
     limits.Budget(epsilon, delta, allow_delta or "").check(2)  # what no number of rows would allow
-    table, used_schema = read(data, label, site, schema)
+    table, used_schema = read(file, label, site, schema)
     check_total(epsilon, delta, len(table), allow_delta)
     used_schema = rare(used_schema, positive_share, class_weight)
     encoded = used_schema.encode(table)
@@ -131,26 +132,37 @@ def compare(
         raise InputError("a comparison needs at least two agents")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names), dropouts)
-    shared = {each: names.graph(graph, len(agent_names), agent_names, 0, each) for each in wanted}
     if reserve is not None:
-        check_graph(shared[reserve], *reserve)  # refuses a graph that they can cut in two
+        shared = names.graph(graph, len(agent_names), agent_names, 0, reserve)
+        check_graph(shared, *reserve)  # refuses a graph that they can cut in two
     check_robust(robust, int(talk.degree.min()))
     liars = names.hostile(hostile, talk.agents)
-    only = [*asked, *ALTERNATIVES] if asked else None
-    trust = Trust(robust, hostile)
-    results = run(encoded, used_schema, talk, divide, epsilon, delta, seeds, trust, shared, only, where)
+    found = run(
+        encoded,
+        used_schema,
+        None if graph == "auto" else talk,
+        divide,
+        [*(name for name in _ORDER if name in asked), *ALTERNATIVES] if asked else None,
+        epsilon=epsilon,
+        delta=delta,
+        seeds=seeds,
+        trust=Trust(robust, hostile),
+        reserves=wanted,
+        engine=where,
+    )
+    results = found.results
     best = recommended(results)
-    shown = {each.name.partition(":")[0] for each in results}
-    for name in asked if method != ["all"] else ():
-        if name not in shown:
+    found = found.against(best.name)
+    for name in found.left_out if method != ["all"] else ():
+        if name in asked:
             warn(f"{name} is left out: it cannot keep this budget, or cannot run on this graph, label or --robust")
-    if data != "adult":
+    if file != "adult":
         err.print(
             "a comparison spends nothing from a ledger, and is not private: keep what it prints to yourself",
             soft_wrap=True,
         )
     if json:
-        typer.echo(json_format.dumps(as_plain(results, best, robust, hostile)))
+        typer.echo(json_format.dumps(as_plain(found, robust, hostile)))
     else:
         if liars is not None:
             screen.print(f"[bold]{liars}[/bold]; errors are of the honest members")
@@ -161,14 +173,14 @@ def compare(
         if can_plot():
             from tacit.report import plots  # matplotlib is slow to import: not for --help
 
-            title = f"{Path(data).name}: {len(agent_names)} agents, total ({epsilon:g}, {delta:g}) each, {seeds} seeds"
+            title = f"{Path(file).name}: {len(agent_names)} agents, total ({epsilon:g}, {delta:g}) each, {seeds} seeds"
             plots.method_errors(results, best, out / "comparison.png", title)
             written = f"{out / 'comparison.png'} and {written}"
         err.print(f"wrote {written}", markup=False, soft_wrap=True)
     if report is not None:
         facts = {"agents": len(agent_names), "edges": len(talk.edges), "rows": len(encoded), "seeds": seeds}
-        said = {"title": Path(data).name, "summary": in_words(best, results), "error_name": best.error_name}
-        plain = written_now() | said | as_plain(results, best, robust, hostile) | facts
+        said = {"title": Path(file).name, "summary": in_words(best, results), "error_name": best.error_name}
+        plain = written_now() | said | as_plain(found, robust, hostile) | facts
         write_private(report, document.comparison(plain | {"epsilon": epsilon, "delta": delta}))
         tell_written(report)
 
@@ -176,36 +188,30 @@ def compare(
 def run(
     data: Dataset,
     schema: Schema,
-    graph: Graph,
+    graph: Graph | None,
     divide: Divide,
+    methods: Sequence[str] | None = None,
+    *,
     epsilon: float,
     delta: float,
     seeds: int,
     trust: Trust = TRUSTING,
-    shared: Mapping[Reserve, Graph] | None = None,
-    only: Sequence[str] | None = None,
+    reserves: Sequence[Reserve] | None = None,
     engine: Engine | None = None,
-) -> list[MethodResult]:
-    """All methods on `seeds` divisions of the records; shows how far they are.
-
-    data, schema, divide : the records, what their label is, and how their training rows are divided among the agents
-    graph : who talks to whom
-    epsilon, delta : the total budget of every agent
-    trust : how members listen, and which of them lie
-    shared : for which numbers of colluders to show shared noise, and on which graph
-    only : the names of methods and alternatives, in place of the usual ones
-    engine : where the runs happen; by default in this process
-    """
-    trials = [trial(data, schema, divide, seed) for seed in range(seeds)]
+) -> Comparison:
+    """`tacit.compare`, on an engine; shows how far it is."""
     with work_bar() as tell, (engine or Local(jobs=1)).open() as workers:
         return compare_methods(
-            trials,
+            methods,
+            data,
             graph,
+            schema=schema,
+            divide=divide,
             epsilon=epsilon,
             delta=delta,
+            seeds=seeds,
             trust=trust,
-            shared=shared,
-            only=only,
+            reserves=reserves,
             workers=workers,
             tell=tell,
         )
@@ -260,12 +266,11 @@ def _shared_in_words(results: list[MethodResult]) -> str:
     )
 
 
-def as_plain(
-    results: list[MethodResult], best: MethodResult, robust: str | None, hostile: str | None
-) -> dict[str, Any]:
+def as_plain(found: Comparison, robust: str | None, hostile: str | None) -> dict[str, Any]:
     """All methods, for --json and the report."""
     listened = {name: text for name, text in {"robust": robust, "hostile": hostile}.items() if text is not None}
-    return {"methods": [as_json(c) for c in results], "recommended": best.name} | listened
+    methods = [as_json(c) | {"difference": found.difference(c.name)._asdict()} for c in found.results]
+    return {"methods": methods, "recommended": found.reference} | listened
 
 
 def as_json(c: MethodResult) -> dict[str, Any]:

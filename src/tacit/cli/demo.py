@@ -17,8 +17,7 @@ from tacit.cli.train import run, show
 from tacit.core.graph import Graph
 from tacit.core.losses import Logistic
 from tacit.data import adult_schema, adult_table, partition
-from tacit.workflows.comparison import lines, recommended
-from tacit.workflows.graphs import auto_graph
+from tacit.workflows.comparison import recommended
 
 _NAMES = ["north", "east", "south", "west", "centre"]
 
@@ -73,17 +72,15 @@ def demo(
     screen.print("\n[bold]And privately: every record protected by a total of (1, 1e-5)[/bold]")
     screen.print("40,000 records in equal parts, on a ring; the noise is seeded, so you can repeat this.")
     screen.print("shared-descent: all talk to each other and share the noise, if at most 1 or 2 of them collude.\n")
-    ring = Graph.ring(len(_NAMES))
     results = compare_all(
         data,
         schema,
-        ring,
+        None,
         lambda train, seed: partition.equal(len(train), len(_NAMES), seed),
         epsilon=1.0,
         delta=1e-5,
         seeds=2,
-        shared={reserve: auto_graph(len(_NAMES), reserve) for reserve in lines(len(_NAMES))},
-    )
+    ).results
     best = recommended(results)
     show_comparison(results, best)
     if pictures:

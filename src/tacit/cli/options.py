@@ -93,6 +93,8 @@ Home = Annotated[Path, Option("--identity", help="The folder of your key.", show
 FederationFile = Annotated[Path, Option(help="The federation file.", show_default=False)]
 StoreFile = Annotated[Path | None, Option(help=_STORE)]
 File = Annotated[str, Argument(help=_FILE, show_default=False)]
+OptionalFile = Annotated[str, Argument(help=_FILE)]
+OldData = Annotated[str | None, Option("--data", hidden=True)]  # until 0.3
 Label = Annotated[str | None, Option(help="The column to predict (not needed with --schema).")]
 Site = Annotated[str | None, Option(help=_SITE)]
 Agents = Annotated[int | None, Option(help=_AGENTS)]

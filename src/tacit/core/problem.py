@@ -219,6 +219,18 @@ class Problem:
         store = type(stores[0]).joined(stores)
         return cls.__new__(cls)._set(store, np.arange(len(scale)), loss, scale, *settings)
 
+    def restated(self, *, loss: Loss, scale: float | np.ndarray, l2: float, tolerance: float, radius: float) -> Problem:
+        """The same rows under another objective.
+
+        >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])])
+        >>> problem.restated(loss=Logistic(), scale=2.0, l2=0.1, tolerance=1e-6, radius=8.0).scale.tolist()
+        [2.0, 2.0]
+        """
+        s, sizes = self._store.only(self._ids), self.sizes
+        problem = Problem.__new__(Problem)
+        problem._begin(s.rows, s.y, sizes, loss, scale, l2, tolerance, radius, s.features)
+        return problem
+
     def pooled(self) -> Problem:
         """The centralised problem, sum_i O_i, as the problem of one agent that holds all rows."""
         if not np.array_equal(self._ids, np.arange(len(self._store.sizes))):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -15,7 +15,7 @@ from tacit.attacks.poisoning import Hostile
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Squared
 from tacit.core.problem import Problem
-from tacit.data import Classes, Dataset, Multiclass, Schema, Target
+from tacit.data import Classes, Dataset, Label, Multiclass, Schema, Target
 from tacit.engines import Local, Workers
 from tacit.engines.work import Tell
 from tacit.errors import GraphError, InputError
@@ -28,6 +28,7 @@ from tacit.workflows.losses import exact_loss
 from tacit.workflows.metrics import Metrics
 from tacit.workflows.model import Model
 from tacit.workflows.recipes import RECIPES, Recipe, Reserve, Setting
+from tacit.workflows.training import ticks_a_round
 
 REFERENCE_LOSS = HuberHinge(1.0)  # all methods for two classes are measured by this loss, whichever they minimise
 Divide = Callable[[Dataset, int], list[np.ndarray]]  # from training rows and a seed to the rows of each agent
@@ -76,7 +77,8 @@ class MethodResult:
 
     name: str
     title: str
-    measured: list[list[Metrics]]  # on test rows: for each trial one of each model
+    # On test rows, or of an objective: for each trial one of each model.
+    measured: Sequence[Sequence[Metrics | metrics.Objective]]
     losses: list[float]  # of the training rows, by one loss for all methods
     epsilon: float  # the most that an agent spends, at delta; infinite without privacy
     delta: float
@@ -121,7 +123,7 @@ class MethodResult:
     @property
     def error_name(self) -> str:
         """What `error` is."""
-        return "RMSE" if isinstance(self.measured[0][0], metrics.Numbers) else "error"
+        return {metrics.Numbers: "RMSE", metrics.Objective: "gap"}.get(type(self.measured[0][0]), "error")
 
     @property
     def metrics(self) -> list[str]:
@@ -195,6 +197,11 @@ class Method:
         """How many rows each agent has; the setting depends on the trial by these alone."""
         return (len(trial.labels),) if self.pooled else trial.sizes
 
+    def suits(self, label: Label) -> bool:
+        """Whether it takes such a label, and members that listen so."""
+        token = self.recipe is not None and self.recipe.token
+        return (self.several or not isinstance(label, Multiclass)) and not (self.trust.robust and token)
+
     def run(self, trial: Trial, setting: Setting | None = None) -> Outcome:
         """One run, with the setting for these sizes."""
         if self.recipe is None:
@@ -206,8 +213,25 @@ class Method:
         if self.pooled:
             trial = replace(trial, parts=[(trial.training.X, trial.labels)])
         trust = TRUSTING if self.alone else self.trust
-        found = _run(trial, self.graph, setting, self.delta, apart=self.alone, trust=trust)
+        found = run_setting(trial, self.graph, setting, self.delta, apart=self.alone, trust=trust)
         return found._replace(rounds=0, messages=0) if self.alone else found
+
+
+class Line(Protocol):
+    """What `run_methods` needs to know of a method."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def pooled(self) -> bool: ...
+    @property
+    def reserve(self) -> Reserve | None: ...
+    def suits(self, label: Label) -> bool: ...
+    def sizes(self, trial: Trial) -> tuple[int, ...]: ...
+    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting | None: ...
+    def run(self, trial: Trial, setting: Setting | None) -> Outcome: ...
 
 
 # The lines that are always there, besides recipes: the last one is for a label of classes, or for numbers.
@@ -282,6 +306,7 @@ def compare(
     trust: Trust = TRUSTING,
     shared: Mapping[Reserve, Graph] | None = None,
     only: Collection[str] | None = None,
+    more: Mapping[str, Line] | None = None,
     workers: Workers | None = None,
     tell: Tell | None = None,
 ) -> list[MethodResult]:
@@ -298,17 +323,18 @@ def compare(
     trust : how members listen, and which of them lie
     shared : for which numbers of colluders to show shared noise, and on which graph
     only : the names of recipes and of `ALTERNATIVES`, in place of the usual ones
+    more : methods that are no recipes, by name
     workers : where the runs happen; by default in this process
     tell : called with what is being done, how much of it is done, and of how much
     """
-    found = methods(graph, epsilon, delta, trust, shared, only)
+    found: dict[str, Line] = {**methods(graph, epsilon, delta, trust, shared, only), **(more or {})}
     results = run_methods(list(found.items()), trials, graph.agents, workers, tell)
     constant = constant_answer(trials, graph.agents, delta)
     return [*(r for r in results if r is not None), *([constant] if only is None or constant.name in only else [])]
 
 
 def run_methods(
-    methods: Sequence[tuple[str, Method]],
+    methods: Sequence[tuple[str, Line]],
     trials: list[Trial],
     members: int,
     workers: Workers | None = None,
@@ -317,12 +343,7 @@ def run_methods(
     """What each method achieves, over all trials; None for a method that cannot run here. First all settings are
     computed, one for each method and division into sizes: runs share them, wherever they happen."""
     schema = trials[0].schema
-    several = isinstance(schema.label, Multiclass)
-    able = [
-        k
-        for k, (name, method) in enumerate(methods)
-        if (method.several or not several) and not (method.trust.robust and name in RECIPES and RECIPES[name].token)
-    ]
+    able = [k for k, (_, method) in enumerate(methods) if method.suits(schema.label)]
     each = [method for _, method in methods]
     with Local(1).open() if workers is None else nullcontext(workers) as at:
         sizes = list(dict.fromkeys((k, each[k].sizes(trial)) for k in able for trial in trials))
@@ -349,7 +370,7 @@ class _Achieved(NamedTuple):
 
 @dataclass(frozen=True)
 class _Prepare:
-    methods: list[Method]
+    methods: list[Line]
     schema: Schema
 
     def __call__(self, what: tuple[int, tuple[int, ...]]) -> tuple[bool, Setting | None]:
@@ -363,7 +384,7 @@ class _Prepare:
 
 @dataclass(frozen=True)
 class _RunOne:
-    methods: list[Method]
+    methods: list[Line]
     settings: dict[tuple[int, tuple[int, ...]], tuple[bool, Setting | None]]
     trials: list[Trial]
 
@@ -379,7 +400,7 @@ class _RunOne:
         return _Achieved(measured, _loss(found.models, trial), found.epsilon, found.rounds, found.messages)
 
 
-def _result(name: str, method: Method, achieved: list[_Achieved | None], members: int) -> MethodResult | None:
+def _result(name: str, method: Line, achieved: list[_Achieved | None], members: int) -> MethodResult | None:
     found = [one for one in achieved if one is not None]
     if len(found) < len(achieved):
         return None
@@ -445,7 +466,7 @@ def recommended(results: list[MethodResult]) -> MethodResult:
     return min((c for c in candidates if loss(c) <= best + close), key=lambda c: (c.messages, loss(c)))
 
 
-def _run(
+def run_setting(
     trial: Trial,
     graph: Graph,
     setting: Setting,
@@ -454,6 +475,7 @@ def _run(
     apart: bool = False,
     trust: Trust = TRUSTING,
     members: bool = False,
+    tolerance: float | None = None,
 ) -> Outcome:
     """One run of one method.
 
@@ -462,6 +484,7 @@ def _run(
     apart : give the model of each agent, on the agent's own scale
     trust : how members listen, and which of them lie; if not `TRUSTING`, give the model of each honest member
     members : give the model of each honest member in any case
+    tolerance : stop earlier, when all residuals are below it; for methods that are not private
     """
     facts = setting.facts
     hostile = None if trust.hostile is None else Hostile.parse(trust.hostile, graph.agents, trial.seed)
@@ -478,7 +501,8 @@ def _run(
         noise=noise,
         robust=trust.robust,
         exchange=hostile,
-        measure_every=rounds,
+        tolerance=tolerance,
+        measure_every=rounds if tolerance is None else ticks_a_round(setting.algorithm, graph),
     )
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
     if members or trust != TRUSTING:
@@ -486,7 +510,7 @@ def _run(
     else:
         weights = run.estimate / facts.scale[:, None] if apart else run.model[None]
     models = [Model(f, trial.schema, facts.loss) for f in weights]
-    return Outcome(models, spent, rounds, int(run.history["messages"][-1]))
+    return Outcome(models, spent, run.rounds, int(run.history["messages"][-1]))
 
 
 def _constant(trial: Trial) -> tuple[Metrics, float]:

@@ -68,6 +68,19 @@ class Numbers:
 Metrics = TwoClasses | SeveralClasses | Numbers
 
 
+@dataclass(frozen=True)
+class Objective:
+    """A model on the objective that it should minimise."""
+
+    records: int
+    gap: float  # how far the objective lies above its minimum, divided by the sum of the agents' scales
+
+    @property
+    def miss(self) -> float:
+        """The one number that says how bad the model is: the gap."""
+        return self.gap
+
+
 def as_plain(measured: Metrics | None) -> dict[str, Any]:
     """Metrics for JSON: those of numbers have an `error`, too, which is the root mean square error."""
     return {"error": None} if measured is None else {"error": measured.miss} | asdict(measured)

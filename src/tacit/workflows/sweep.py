@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
 from tacit.run.limits import Budget
+from tacit.workflows.compared import data_frame
 from tacit.workflows.comparison import (
     ALTERNATIVES,
     Divide,
@@ -41,12 +41,7 @@ class Sweep:
 
     def to_frame(self) -> Any:
         """The rows as a data frame of pandas, or of polars where there is no pandas."""
-        for library in ("pandas", "polars"):
-            try:
-                return import_module(library).DataFrame(self.rows)
-            except ModuleNotFoundError:
-                continue
-        raise InputError("a data frame needs pandas or polars: pip install pandas")
+        return data_frame(self.rows)
 
 
 def sweep(
