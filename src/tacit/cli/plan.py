@@ -30,7 +30,7 @@ from tacit.algorithms import (
 from tacit.cli import names, options
 from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
-from tacit.cli.theory import Aim, designed, statements
+from tacit.cli.theory import measured
 from tacit.data import Classes, Schema
 from tacit.errors import InputError, number, whole
 from tacit.privacy.accounting import rounded_up, totals
@@ -38,6 +38,9 @@ from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import Event, Gaussian, Pure, to_plain
 from tacit.privacy.plan import Facts, Plan, calibrate
 from tacit.privacy.plan import plan as plan_run
+from tacit.theory.design import designed
+from tacit.theory.paper_004 import DESIGN
+from tacit.theory.theorems import Aim, Planned, statements, theorems
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, recommended
 
@@ -229,11 +232,16 @@ def plan(
     planned = plan_run(method, facts, talk, rounds)
     found = guarantee(planned.spent, delta, members=talk.agents, connectivity=talk.connectivity if reserve else None)
     said = []
-    if theory:
-        aim = Aim(dimension, reference, accuracy, failure)
-        said += statements(algorithm, facts, talk, penalty or 1.0, alpha, aim)
+    points = None
     if design is not None:
-        said.append(designed(design, largest_alpha, worst_loss, floor))
+        if DESIGN not in theorems(method):
+            raise InputError(f"--design is for dvp and pvp, which problem (28) is about, not for {algorithm}")
+        points = measured(design, largest_alpha, worst_loss, floor)
+        said.append(designed(points))  # refuses losses to which no curve fits
+    if theory:
+        total = None if epsilon is None else (epsilon, delta)
+        aim = Aim(reference, accuracy, failure)
+        said = statements(Planned(method, facts, talk, rounds, aim, total, points))  # (28) is one of them
     if json:
         plain = as_json(planned, method, sizes, delta) | found.as_plain() | {"name": algorithm, "theory": said}
         typer.echo(json_format.dumps(plain))
