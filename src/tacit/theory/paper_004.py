@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tacit.algorithms import ConsensusADMM, DualPerturbedADMM, PrimalPerturbedADMM
 from tacit.errors import InputError
 from tacit.theory import design, samples
@@ -47,7 +49,7 @@ def _primal(calculator: Callable[..., float], parts: int, more: str, *curvatures
         planned.needs_two_classes()
         if planned.graph.agents < 2:
             raise InputError("it is about agents with neighbours")
-        alphas, etas = planned.noise(planned.rounds), planned.extreme("penalty", planned.rounds, max)
+        alphas, etas = planned.noise(planned.rounds), planned.extreme("penalty", planned.rounds, np.max)
         of_each = (planned.facts.scale, planned.graph.degree, alphas, etas)
         rest = {"d": planned.facts.dimension} | dict.fromkeys(curvatures, planned.facts.loss.max_curvature)
         rows = max(

@@ -76,7 +76,7 @@ class Planned:
         return hyper.at(name, getattr(self.method, name), step, np.arange(self.graph.agents))[:, 0]
 
     def extreme(self, name: str, steps: int, choose: Callable[..., Any]) -> np.ndarray:
-        """The least or largest value of a hyper-parameter over the steps, for each agent: choose is min or max."""
+        """The least or largest value of a hyper-parameter over the steps, for each agent: `choose` is np.min or np.max."""
         if isinstance(getattr(self.method, name), int | float):  # the same at every step
             steps = 1
         return np.asarray(choose(np.stack([self.at(name, k) for k in range(steps)]), axis=0))
