@@ -2,7 +2,9 @@
 
 import inspect
 import math
+import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +70,20 @@ OF_EXACT = {
     "wpg": [],
     "token-gd": [],
 }
+
+
+def test_the_page_has_the_same_table():
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    found = {}
+    for names, known in re.findall(
+        r"^\| (`.+`) \| \S+ \| (.+) \|$", page.split("## Will it converge?")[0], re.MULTILINE
+    ):
+        found |= dict.fromkeys(re.findall(r"`(.+?)`", names), known.split("; "))
+    assert found == {name: known for name, known in (OF_RECIPES | OF_EXACT).items() if known}
+    without = page.split("All other methods have none:")[1].split(". The paper")[0]
+    assert set(re.findall(r"`(.+?)`", without)) == {
+        name for name, known in (OF_RECIPES | OF_EXACT).items() if not known
+    }
 
 
 def numbers(method):

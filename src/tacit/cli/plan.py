@@ -115,12 +115,16 @@ def plan(
     scale: Annotated[float | None, typer.Option(help="With --penalty: C, the weight of an agent's loss (1).")] = None,
     law: Annotated[str | None, typer.Option(help="With --penalty and --epsilon: gaussian (default) or pure.")] = None,
     alpha: Annotated[float | None, typer.Option(help="The noise parameter of the paper, instead of --epsilon.")] = None,
-    theory: Annotated[bool, typer.Option("--theory", help="Also print what the papers' theorems say.")] = False,
+    theory: Annotated[
+        bool, typer.Option("--theory", help="Also print what the papers' theorems say about METHOD.")
+    ] = False,
     dimension: Annotated[int | None, typer.Option(help="How many features (104).")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="The schema: its features, and a label of two or more classes or a number.")
     ] = None,
-    reference: Annotated[float, typer.Option(help="With --theory: the norm of the reference model.")] = 10.0,
+    reference: Annotated[
+        float, typer.Option(help="With --theory: the norm of the reference model, or of the optimum.")
+    ] = 10.0,
     accuracy: Annotated[
         float, typer.Option(help="With --theory: how much worse than the reference the loss may be.")
     ] = 0.1,
@@ -144,8 +148,9 @@ def plan(
 
     With --colluders the members share the noise, and the plan says what holds against how many of them together.
 
-    --theory adds what the papers prove: conditions for convergence, and sample sizes up to an unknown constant.
-    --design solves problem (28) of the dynamic DP paper for measured losses.
+    --theory adds what the papers prove about METHOD with these settings: conditions for convergence, bounds on the
+    loss, sample sizes up to an unknown constant; or that they prove nothing. --design solves problem (28) of the
+    dynamic DP paper, which is about dvp and pvp, for measured losses.
 
     Example: `tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6`
 

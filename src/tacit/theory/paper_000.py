@@ -52,7 +52,7 @@ def _conditions(
 def _without_noise(planned: Planned) -> str:
     planned.needs_two_classes()
     reference, accuracy, failure = planned.aim
-    return rows_in_words(samples.mr_admm(f_ref=reference, tau=accuracy, delta=failure), planned, ", without noise")
+    return rows_in_words(samples.mr_admm(f_ref=reference, tau=accuracy, delta=failure), planned, " without noise")
 
 
 def _with_noise(planned: Planned) -> str:

@@ -16,8 +16,6 @@ from tacit.errors import InputError
 from tacit.theory import design, samples
 from tacit.theory.planned import Planned, Theorem, rows_in_words
 
-_ITERATE = ", and as much farther as the iterate is from its limit"
-
 
 def _shared(planned: Planned, C: float, parts: int) -> dict[str, Any]:
     """What all of these theorems take; one that holds with probability 1 - parts delta gets a part of the failure."""
@@ -29,7 +27,7 @@ def _without_noise(planned: Planned) -> str:
     planned.needs_two_classes()
     rows = max(samples.consensus_admm(**_shared(planned, C, 1)) for C in set(planned.facts.scale.tolist()))
     private = getattr(planned.method, "alpha", None) is not None or getattr(planned.method, "budget", None) is not None
-    return rows_in_words(rows, planned, _ITERATE + (", without noise" if private else ""))
+    return rows_in_words(rows, planned, " without noise" if private else "")
 
 
 def _dual(planned: Planned) -> str:
@@ -38,10 +36,10 @@ def _dual(planned: Planned) -> str:
     settings = set(zip(planned.facts.scale.tolist(), planned.noise(planned.rounds).tolist(), strict=True))
     d, curved = planned.facts.dimension, planned.facts.loss.max_curvature
     rows = max(samples.dvp(**_shared(planned, C, 2), alpha=alpha, d=d, c1=curved) for C, alpha in settings)
-    return rows_in_words(rows, planned, _ITERATE)
+    return rows_in_words(rows, planned)
 
 
-def _primal(calculator: Callable[..., float], parts: int, more: str, *curvatures: str) -> Callable[[Planned], str]:
+def _primal(calculator: Callable[..., float], parts: int, *curvatures: str, what: str = "") -> Callable[[Planned], str]:
     """One of the theorems on primal perturbation. The released centre has e_p + e_i where the printed one has
     e_p - e_i, with the same bound on the norm, and less noise: the theorems hold for both."""
 
@@ -56,7 +54,7 @@ def _primal(calculator: Callable[..., float], parts: int, more: str, *curvatures
             calculator(**_shared(planned, C, parts), alpha=alpha, degree=degree, eta=eta, **rest)
             for C, degree, alpha, eta in set(zip(*(x.tolist() for x in of_each), strict=True))
         )
-        return rows_in_words(rows, planned, more)
+        return rows_in_words(rows, planned, what)
 
     return say
 
@@ -69,9 +67,9 @@ def _designed(planned: Planned) -> str:
 
 _PAPER = "dynamic-dp"
 _DVP, _PVP = (DualPerturbedADMM,), (PrimalPerturbedADMM,)
-_HIDDEN = _primal(samples.pvp_hidden, 2, ", for the model that is kept")
-_RELEASED = _primal(samples.pvp, 3, _ITERATE, "c4")
-_OUTPUT = _primal(samples.pvp_output, 5, _ITERATE, "c1", "c4")
+_HIDDEN = _primal(samples.pvp_hidden, 2, what=" for the model that is not released")
+_RELEASED = _primal(samples.pvp, 3, "c4")
+_OUTPUT = _primal(samples.pvp_output, 5, "c1", "c4")
 DESIGN = Theorem(_PAPER, "problem (28)", (*_DVP, *_PVP), _designed)
 THEOREMS = (
     Theorem(_PAPER, "Theorem 9", (ConsensusADMM, *_DVP, *_PVP), _without_noise),

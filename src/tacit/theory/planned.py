@@ -76,7 +76,7 @@ class Planned:
         return hyper.at(name, getattr(self.method, name), step, np.arange(self.graph.agents))[:, 0]
 
     def extreme(self, name: str, steps: int, choose: Callable[..., Any]) -> np.ndarray:
-        """The least or largest value of a hyper-parameter over the steps, for each agent: `choose` is np.min or np.max."""
+        """The extreme of a hyper-parameter over the steps, for each agent: `choose` is np.min or np.max."""
         if isinstance(getattr(self.method, name), int | float):  # the same at every step
             steps = 1
         return np.asarray(choose(np.stack([self.at(name, k) for k in range(steps)]), axis=0))
@@ -100,6 +100,8 @@ class Theorem:
     of_a_run: tuple[Callable[..., Any], ...] = ()  # what it says of the states of a run, to be computed from Python
 
 
-def rows_in_words(rows: float, planned: Planned, more: str = "") -> str:
-    """A sample size, with the promise that it keeps."""
-    return f"{rows:,.0f} rows times an unknown constant, {planned.aim.in_words}{more}"
+def rows_in_words(rows: float, planned: Planned, what: str = "") -> str:
+    """A sample size, with the promise that it keeps. The promise is about the limit of the iterations: Delta is not
+    known before a run."""
+    kept = f"{planned.aim.in_words}, and as much farther as the iterate is from its limit"
+    return f"{rows:,.0f} rows times an unknown constant{what}, {kept}"
