@@ -128,7 +128,7 @@ def designed(measured: Measured) -> str:
 
     >>> alphas = np.array([0.01, 0.05, 0.1, 0.5, 1.0])
     >>> print(designed(Measured(alphas, 0.2 * np.exp(-25 * alphas) + 0.4)))  # doctest: +ELLIPSIS
-    L_acc(alpha) = 0.2 exp(-25 alpha) + 0.4, ... alpha of 0.04019 and more reaches c3 = 0.4779. alpha = 0.142228 ...
+    L_acc(alpha) = 0.2 exp(-25 alpha) + 0.4, ... alpha of 0.04164 and more reaches c3 = 0.4779. alpha = 0.142228 ...
     """
     alphas, losses, largest, worst, floor = measured
     curve = fit_curve(alphas, losses, floor)
