@@ -327,6 +327,17 @@ def test_random_penalties(number, exact, noise, terms):
         assert f"within {math.sqrt(bound / 6):.4g} of the optimum" in line
 
 
+def test_random_weights_are_penalties_over_the_degree():
+    """Gamma_i + rho_i V_i = D_i: with two neighbours and D = 3, rho between 0.05 and 0.06 is a weight from 0.96."""
+    method = RandomAggregationADMM(penalty=3.0, dual_step=0.02, own=(1 - 0.12 / 3, 1 - 0.1 / 3))
+    line = said_of(method, THREE, 50, l2=1.0)["Theorem 3.2"]
+    expected = random_penalties.linear_rate(
+        random_penalties.edges(THREE), m=1.0, L=1.25, D=3.0, zeta=0.02, rho=(0.05, 0.06)
+    )
+    assert expected.holds
+    assert str(expected) in line
+
+
 def test_random_aggregation():
     """c = 1/2, N = 3, G = 1, S_0 = 12, K = 4: [sqrt(4) 12/4 + 3 ((2 - 1)(1 + ln 4) + 3)]/4 = 5.53972, over N."""
     method = RandomAggregationGD(step=lambda k: 2.0 / (k + 1) ** 0.5)
