@@ -15,16 +15,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tacit"
 PICTURE = ROOT / "docs" / "images" / "layers.svg"
 # From the bottom up. A release carries events, so they are below the core. The privacy of a whole run is computed by
-# running methods: four modules of privacy are above them.
+# running methods: four modules of privacy are above them. Theorems are about methods, so theory is above them, too.
 LAYERS = [
     ["tacit", "tacit.errors", "tacit.files", "tacit.html"],
     ["tacit.engines", "tacit.privacy.events", "tacit.privacy.formulas"],
     ["tacit.core", "tacit.engines.records", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],
-    ["tacit.algorithms", "tacit.simulation", "tacit.theory"],
+    ["tacit.algorithms", "tacit.simulation"],
     ["tacit.privacy.plan", "tacit.privacy.audit", "tacit.privacy.network", "tacit.privacy.transcript"],
-    ["tacit.attacks", "tacit.extend", "tacit.run"],
+    ["tacit.attacks", "tacit.extend", "tacit.run", "tacit.theory"],
     ["tacit.workflows", "tacit.model"],
     ["tacit.agent", "tacit.papers", "tacit.estimators"],
     ["tacit.report"],

@@ -30,7 +30,7 @@ from tacit.algorithms import (
 from tacit.cli import names, options
 from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
-from tacit.cli.theory import Aim, designed, statements
+from tacit.cli.theory import measured
 from tacit.data import Classes, Schema
 from tacit.errors import InputError, number, whole
 from tacit.privacy.accounting import rounded_up, totals
@@ -38,6 +38,9 @@ from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import Event, Gaussian, Pure, to_plain
 from tacit.privacy.plan import Facts, Plan, calibrate
 from tacit.privacy.plan import plan as plan_run
+from tacit.theory.design import designed
+from tacit.theory.paper_004 import DESIGN
+from tacit.theory.theorems import Aim, Planned, statements, theorems
 from tacit.workflows.losses import exact_loss
 from tacit.workflows.recipes import RECIPES, recommended
 
@@ -112,12 +115,16 @@ def plan(
     scale: Annotated[float | None, typer.Option(help="With --penalty: C, the weight of an agent's loss (1).")] = None,
     law: Annotated[str | None, typer.Option(help="With --penalty and --epsilon: gaussian (default) or pure.")] = None,
     alpha: Annotated[float | None, typer.Option(help="The noise parameter of the paper, instead of --epsilon.")] = None,
-    theory: Annotated[bool, typer.Option("--theory", help="Also print what the papers' theorems say.")] = False,
+    theory: Annotated[
+        bool, typer.Option("--theory", help="Also print what the papers' theorems say about METHOD.")
+    ] = False,
     dimension: Annotated[int | None, typer.Option(help="How many features (104).")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="The schema: its features, and a label of two or more classes or a number.")
     ] = None,
-    reference: Annotated[float, typer.Option(help="With --theory: the norm of the reference model.")] = 10.0,
+    reference: Annotated[
+        float, typer.Option(help="With --theory: the norm of the reference model, or of the optimum.")
+    ] = 10.0,
     accuracy: Annotated[
         float, typer.Option(help="With --theory: how much worse than the reference the loss may be.")
     ] = 0.1,
@@ -141,8 +148,9 @@ def plan(
 
     With --colluders the members share the noise, and the plan says what holds against how many of them together.
 
-    --theory adds what the papers prove: conditions for convergence, and sample sizes up to an unknown constant.
-    --design solves problem (28) of the dynamic DP paper for measured losses.
+    --theory adds what the papers prove about METHOD with these settings: conditions for convergence, bounds on the
+    loss, sample sizes up to an unknown constant; or that they prove nothing. --design solves problem (28) of the
+    dynamic DP paper, which is about dvp and pvp, for measured losses.
 
     Example: `tacit plan mr-admm --rows 4000,9000,2500 --epsilon 1 --delta 1e-6`
 
@@ -230,11 +238,16 @@ def plan(
     planned = plan_run(method, facts, talk, rounds)
     found = guarantee(planned.spent, delta, members=talk.agents, connectivity=talk.connectivity if reserve else None)
     said = []
-    if theory:
-        aim = Aim(dimension, reference, accuracy, failure)
-        said += statements(algorithm, facts, talk, penalty or 1.0, alpha, aim)
+    points = None
     if design is not None:
-        said.append(designed(design, largest_alpha, worst_loss, floor))
+        if DESIGN not in theorems(method):
+            raise InputError(f"--design is for dvp and pvp, which problem (28) is about, not for {algorithm}")
+        points = measured(design, largest_alpha, worst_loss, floor)
+        said.append(designed(points))  # refuses losses to which no curve fits
+    if theory:
+        total = None if epsilon is None else (epsilon, delta)
+        aim = Aim(reference, accuracy, failure)
+        said = statements(Planned(method, facts, talk, rounds, aim, total, points))  # (28) is one of them
     if json:
         plain = as_json(planned, method, sizes, delta) | found.as_plain() | {"name": algorithm, "theory": said}
         typer.echo(json_format.dumps(plain))

@@ -30,6 +30,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -37,7 +38,18 @@ from scipy.optimize import OptimizeWarning, brentq, curve_fit, minimize_scalar, 
 
 from tacit.errors import InputError
 
-__all__ = ["Curve", "Design", "Utility", "fit_curve", "local_minimum", "measured_limit", "misfit", "optimal_alpha"]
+__all__ = [
+    "Curve",
+    "Design",
+    "Measured",
+    "Utility",
+    "designed",
+    "fit_curve",
+    "local_minimum",
+    "measured_limit",
+    "misfit",
+    "optimal_alpha",
+]
 
 _FLAT = "the losses do not fall as alpha grows, so c4 exp(-c5 alpha) + c6 has nothing to fit"
 
@@ -99,6 +111,35 @@ class Design:
             f"alpha = {self.alpha:.6g} ({self.where}) minimises L_acc - U: {self.objective:.6g}, "
             f"with a fitted loss of {self.loss:.6g}. This is the cost of a step, not of the run."
         )
+
+
+class Measured(NamedTuple):
+    """Measured pairs of alpha and loss, and what (28) asks of alpha."""
+
+    alphas: np.ndarray
+    losses: np.ndarray
+    largest_alpha: float = 1.0  # alpha_U
+    worst_loss: float | None = None  # c3; by default halfway down the measured losses
+    floor: float | None = None  # c6; fitted by default
+
+
+def designed(measured: Measured) -> str:
+    """(28) in words: the points say which alphas are accurate enough, the fitted curve which of them is best.
+
+    >>> alphas = np.array([0.01, 0.05, 0.1, 0.5, 1.0])
+    >>> print(designed(Measured(alphas, 0.2 * np.exp(-25 * alphas) + 0.4)))  # doctest: +ELLIPSIS
+    L_acc(alpha) = 0.2 exp(-25 alpha) + 0.4, ... alpha of 0.04164 and more reaches c3 = 0.4779. alpha = 0.142228 ...
+    """
+    alphas, losses, largest, worst, floor = measured
+    curve = fit_curve(alphas, losses, floor)
+    limit = float(losses.min() + losses.max()) / 2 if worst is None else worst
+    low = measured_limit(alphas, losses, limit)
+    found = optimal_alpha(curve, Utility(), alpha_U=largest, c3=limit, alpha_low=low)
+    off = misfit(curve, alphas, losses)
+    return (
+        f"L_acc(alpha) = {curve.c4:.4g} exp(-{curve.c5:.4g} alpha) + {curve.c6:.4g}, which misses the measured losses "
+        f"by up to a factor of {off:.3g}; by these, alpha of {low:.4g} and more reaches c3 = {limit:.4g}. {found}"
+    )
 
 
 def fit_curve(
