@@ -20,14 +20,16 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.agent.federation import ROWS, TOTALS, Federation, Member
+from tacit.agent.federation import ROWS, TOTALS, Federation, Member, agreement
 from tacit.agent.identity import Identity
-from tacit.agent.method import PrivateMethod
 from tacit.core.graph import Graph
 from tacit.data import Classes, Number, Schema
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.workflows.recipes import RECIPES
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.request import Request
+from tacit.run.trust import LOCAL, Trust
 
 NAMES, ROWS_OF, COLUMNS = ("alder", "birch", "cedar"), (400, 250, 150), 5
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -35,7 +37,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def prepared(home: Path, method: str) -> Federation:
     """Writes keys, records, ledgers and the federation file."""
-    rng, shared = np.random.default_rng(0), RECIPES[method].shared
+    rng, shared = np.random.default_rng(0), RECIPES[method].traits.totals
     columns = tuple(Number(f"x{k}", bounds=(-3, 3)) for k in range(COLUMNS))
     schema = Schema(label=Classes("y", positive=("1",), negative=("0",)), columns=columns, row_norm=1.0)
     members = []
@@ -51,12 +53,9 @@ def prepared(home: Path, method: str) -> Federation:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             members.append(Member(name, f"127.0.0.1:{free.getsockname()[1]}", rows, identity.certificate))
-    edges = tuple((NAMES[a], NAMES[b]) for a, b in Graph.ring(3).edges)
     exchange = TOTALS if shared else ROWS
-    asked = PrivateMethod(method, 2.0, 1e-5)
-    federation = Federation(
-        "start", tuple(members), edges, asked, 1, schema, exchange, colluders=1 if shared else 0
-    ).with_rounds()
+    asked = Request(method=method, budget=Budget(2.0, 1e-5), trust=Trust(1) if shared else LOCAL)
+    federation = agreement("start", members, Graph.ring(3), asked, schema, exchange=exchange)
     (home / "federation.toml").write_text(federation.to_toml())
     return federation
 

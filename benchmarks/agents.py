@@ -31,17 +31,17 @@ from timing import Figure, interleaved
 
 from tacit.agent.federation import SUMS, Federation, Member
 from tacit.agent.identity import Identity
-from tacit.agent.method import ExactMethod
 from tacit.agent.store import status
+from tacit.algorithms import ConsensusADMM
 from tacit.core.graph import Graph, View
+from tacit.core.losses import Logistic
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.errors import InputError
 from tacit.privacy.mechanisms import post_processed
-from tacit.privacy.plan import Facts
-from tacit.workflows.recipes import Setting
+from tacit.run.spec import RunSpec
 
 DIMENSION, ROUNDS, TURNS = 104, 150, 3
 
@@ -89,8 +89,8 @@ def made(folder: Path, agents: int) -> Federation:
         label=Classes("y", positive=("1",), negative=("0",)),
         columns=tuple(Number(f"x{k}", bounds=(0, 1)) for k in range(DIMENSION)),
     )
-    edges = tuple((members[a].name, members[b].name) for a, b in Graph.ring(agents).edges)
-    return Federation("talk", tuple(members), edges, ExactMethod("admm", 1.0, 1.0, "logistic"), ROUNDS, schema)
+    spec = RunSpec(ConsensusADMM(), ROUNDS, Logistic(), Graph.ring(agents), l2=1.0)
+    return Federation("talk", tuple(members), spec, schema)
 
 
 def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None = None) -> list[float]:
@@ -103,8 +103,8 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
     from tacit.agent.store import Store
     from tacit.privacy.noise import SecureNoise
 
-    facts = Facts(sizes=[2] * len(federation.members), dimension=DIMENSION, l2=1.0)
-    federation.__dict__["setting"] = Setting(Talk(), ROUNDS, facts)
+    setting = federation.setting  # no file can say what this method is
+    federation.__dict__["setting"] = replace(setting, spec=replace(federation.spec, method=Talk()))
     name = federation.names[me]
     data = Dataset(np.zeros((2, DIMENSION)), np.array([1.0, -1.0]), federation.schema.feature_names, np.arange(2))
     store = Store(stores / f"{name}.store", federation.run, name, ROUNDS)

@@ -4,7 +4,7 @@
 
 Three kinds of records. "census": the 40,000 of `benchmarks/tuning.py`, without its intercept. "sparse": 8,000 rows of
 20 normal numbers, half of which do not matter. "alike": 8,000 rows of 40 normal numbers, whose true weights come in
-runs of eight equal ones, as the path of the fused lasso assumes. Each constant of `tacit.workflows.composite_pace`,
+runs of eight equal ones, as the path of the fused lasso assumes. Each constant of `tacit.run.composite_pace`,
 and the method, has a grid, with the others as they are. It prints the mean test error over data sets and noise seeds at
 epsilon = 1 and 0.1, delta = 1e-5.
 """
@@ -19,7 +19,7 @@ import scipy.sparse
 import tuning
 
 from tacit.estimators import PrivateFusedLogisticRegression
-from tacit.workflows import composite_pace
+from tacit.run import composite_pace
 
 DATA_SETS, NOISES, TEST = 2, 3, 5000
 GRIDS: dict[str, list[Any]] = {

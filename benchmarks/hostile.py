@@ -15,8 +15,9 @@ import numpy as np
 import tacit
 from tacit.attacks.poisoning import KINDS
 from tacit.exchange.listening import ROBUST
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES, recommended
 from tacit.workflows.comparison import Trust, run_setting, trial
-from tacit.workflows.recipes import RECIPES, recommended
 
 
 def main(seeds: int = 5, method: str | None = None) -> None:
@@ -30,18 +31,18 @@ def main(seeds: int = 5, method: str | None = None) -> None:
     trials = [trial(data, schema, divide, seed) for seed in range(seeds)]
     recipe, sizes = RECIPES[method].for_label(schema.label), trials[0].sizes
     settings = {
-        averaged: recipe.setting(sizes, schema.model_dimension, graph, 1.0, 1e-5, averaged=averaged)
-        for averaged in (True, False)
+        robust: recipe.setting(sizes, schema.model_dimension, graph, Budget(1.0, 1e-5), Trust(robust=robust))
+        for robust in (None, *ROBUST)
     }
-    print(f"{method}, {seeds} seeds, radius {settings[True].facts.radius:g}\n")
+    print(f"{method}, {seeds} seeds, radius {settings[None].facts.radius:g}\n")
     print("| one of five members | in the open | " + " | ".join(f"`--robust {name}`" for name in ROBUST) + " |")
     print("| --- |" + " --- |" * (1 + len(ROBUST)))
     for kind in (None, *KINDS):
         cells = []
         for robust in (None, *ROBUST):
-            trust = Trust(robust, None if kind is None else f"{kind}:1")
-            setting = settings[robust is None]
-            models = [run_setting(each, graph, setting, 1e-5, trust=trust, members=True).models for each in trials]
+            hostile, setting = None if kind is None else f"{kind}:1", settings[robust]
+            runs = [run_setting(each, setting, delta=1e-5, hostile=hostile, members=True) for each in trials]
+            models = [run.models for run in runs]
             errors = [[m.measured(each.test).miss for m in own] for own, each in zip(models, trials, strict=True)]
             cells.append(np.mean(errors))
         name = "is honest, like the others" if kind is None else f"`--hostile {kind}:1`"

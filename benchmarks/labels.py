@@ -22,12 +22,12 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import tacit
-from tacit.algorithms import ConsensusADMM
 from tacit.data import Category, Classes, Dataset, Label, Multiclass, Number, Schema, Target, partition
-from tacit.workflows.losses import exact_loss
-from tacit.workflows.metrics import Metrics, Numbers, TwoClasses, numbers, several_classes, two_classes
-from tacit.workflows.recipes import RECIPES, recommended
-from tacit.workflows.training import hold_out, train, train_privately
+from tacit.run.limits import Budget
+from tacit.run.metrics import Metrics, Numbers, TwoClasses, numbers, several_classes, two_classes
+from tacit.run.recipes import recommended
+from tacit.run.request import Request
+from tacit.run.training import hold_out, train, train_privately
 
 SEEDS, AGENTS, DELTA, RECORDS = 5, 5, 1e-5, 40_000
 
@@ -160,24 +160,14 @@ def main() -> None:
         for seed in range(SEEDS):
             parts, held = hold_out(partition.equal(len(data), AGENTS, seed), 0.1, seed)
             fit, test = data.take(np.concatenate(parts)), data.take(held)
-            loss = exact_loss(None, replace(label, positive_share=None) if isinstance(label, Classes) else label)
-            penalty = 1e-2 if loss.numbers else 1e-3
-            settings: dict[str, Any] = {"loss": loss, "l2": 3e-5, "rounds": 1000, "tolerance": 1e-4, "test": test}
-            together = train(ConsensusADMM(penalty=penalty), data, schema, parts, graph, **settings).together.measured
+            plain = replace(label, positive_share=None) if isinstance(label, Classes) else label
+            exact = Request().on(replace(schema, label=plain), parts, graph)
+            together = train(exact, data, schema, parts, test=test).together.measured
             assert together is not None
             found.setdefault(("five members, tacit", None), []).append(together)
             for epsilon in (1.0, 0.1):
-                trained = train_privately(
-                    RECIPES[recommended(label)],
-                    data,
-                    schema,
-                    parts,
-                    graph,
-                    epsilon=epsilon,
-                    delta=DELTA,
-                    noise=tacit.SeededNoise(seed),
-                    test=test,
-                )
+                setting = Request(Budget(epsilon, DELTA), method=recommended(label)).on(schema, parts, graph)
+                trained = train_privately(setting, data, schema, parts, noise=tacit.SeededNoise(seed), test=test)
                 assert trained.measured is not None
                 found.setdefault(("five members, tacit", epsilon), []).append(trained.measured)
             for budget in (None, 1.0, 0.1):

@@ -16,12 +16,12 @@ import numpy as np
 from labels import AGENTS, DELTA, SEEDS, rare
 
 import tacit
-from tacit.algorithms import ConsensusADMM
-from tacit.core.losses import Logistic
 from tacit.data import Classes, partition
-from tacit.workflows.metrics import TwoClasses
-from tacit.workflows.recipes import RECIPES, recommended
-from tacit.workflows.training import hold_out, train, train_privately
+from tacit.run.limits import Budget
+from tacit.run.metrics import TwoClasses
+from tacit.run.recipes import recommended
+from tacit.run.request import Request
+from tacit.run.training import hold_out, train, train_privately
 
 SHARE = 0.06
 BALANCED = (0.5 / (1 - SHARE), 0.5 / SHARE)
@@ -47,24 +47,20 @@ def main() -> None:
         divisions = [hold_out(partition.equal(records, AGENTS, seed), 0.1, seed) for seed in range(SEEDS)]
         exact = []
         for parts, held in divisions:
-            settings = {"loss": Logistic(), "l2": 3e-5, "rounds": 1000, "tolerance": 1e-4, "test": some.take(held)}
-            method = ConsensusADMM(penalty=1e-3)
-            exact.append(train(method, some, schema, parts, graph, **settings).together.measured)  # type: ignore[arg-type]
+            exactly = Request().on(replace(schema, label=plain), parts, graph)
+            exact.append(train(exactly, some, schema, parts, test=some.take(held)).together.measured)
         best = float(np.mean([m.auc for m in exact if isinstance(m, TwoClasses) and m.auc is not None]))
         print(f"| {records:,} | (exact, no privacy) | {best:.4f} | 1 | {_positives(exact):.1%} |", flush=True)
         for name, (known, count) in ways.items():
+            mine = replace(schema, label=known)
             found = [
                 train_privately(
-                    RECIPES[recommended(known)],
+                    Request(Budget(1.0, DELTA), method=recommended(known), count=count).on(mine, parts, graph),
                     some,
-                    replace(schema, label=known),
+                    mine,
                     parts,
-                    graph,
-                    epsilon=1.0,
-                    delta=DELTA,
                     noise=tacit.SeededNoise(seed),
                     test=some.take(held),
-                    count_positives=count,
                 ).measured
                 for seed, (parts, held) in enumerate(divisions)
             ]

@@ -42,8 +42,10 @@ from tacit.exchange.tree import Tree
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.sensitivity import SHARE_GRID
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.trust import Trust
 from tacit.simulation.simulate import simulate
-from tacit.workflows.recipes import RECIPES, Reserve
 
 AGENTS, DIMENSION, PASSES = 10, 100_000, 21
 SMALL = 104  # the features of Adult
@@ -164,7 +166,7 @@ def run() -> None:
     y = np.where(X @ rng.normal(size=SMALL) > 0, 1.0, -1.0)
     begin = time.perf_counter()
     setting = RECIPES["shared-descent"].setting(
-        [40_000 // MANY] * MANY, SMALL, graph, 1.0, 1e-5, reserve=Reserve(NEIGHBOURS - 1)
+        [40_000 // MANY] * MANY, SMALL, graph, Budget(1.0, 1e-5), Trust(NEIGHBOURS - 1)
     )
     planned = time.perf_counter() - begin
     facts = setting.facts

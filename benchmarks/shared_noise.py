@@ -22,9 +22,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tacit.data import adult, adult_schema, partition
+from tacit.run.graphs import auto_graph
+from tacit.run.limits import Budget
+from tacit.run.recipes import recommended
+from tacit.run.trust import Reserve
 from tacit.workflows.comparison import methods, trial
-from tacit.workflows.graphs import auto_graph
-from tacit.workflows.recipes import Reserve, recommended
 
 MEMBERS, BUDGETS, DELTA = (5, 10, 20, 50, 100), (1.0, 0.1), 1e-5
 OUT = Path(__file__).resolve().parent.parent / "docs" / "images" / "shared-noise"
@@ -44,7 +46,9 @@ def measured(members: int, epsilon: float, seeds: int) -> dict[str, tuple[str, l
     data, schema = adult(), adult_schema()
     graph, sizes = auto_graph(members), [40_000 // members] * members
     third = Reserve(members // 3)
-    every = methods(graph, epsilon, DELTA, shared={each: auto_graph(members, each) for each in {Reserve(1), third}})
+    every = methods(
+        graph, Budget(epsilon, DELTA), shared={each: auto_graph(members, each) for each in {Reserve(1), third}}
+    )
     names = {
         LOCAL: recommended(schema.label, sizes, graph, epsilon, DELTA),
         THIRD: f"shared-descent:{third.colluders}",

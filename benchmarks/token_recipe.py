@@ -14,7 +14,8 @@ import scipy.sparse
 from tuning import AGENTS, ROWS, records
 
 import tacit
-from tacit.workflows.recipes import RECIPES
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
 
 TOTAL = AGENTS * ROWS
 DATA_SETS, NOISES = range(2, 5), range(3)  # the tuning uses the data sets 0 and 1
@@ -23,7 +24,7 @@ DATA_SETS, NOISES = range(2, 5), range(3)  # the tuning uses the data sets 0 and
 def errors(name: str, agents: int, sets: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float, int]:
     """The error of the average model, the mean error of the agents' models, and the number of messages."""
     graph, share = tacit.Graph.ring(agents), TOTAL // agents
-    setting = RECIPES[name].setting([share] * agents, sets[0][0].shape[1], graph, 1.0, 1e-5)
+    setting = RECIPES[name].setting([share] * agents, sets[0][0].shape[1], graph, Budget(1.0, 1e-5))
     facts, average, own, messages = setting.facts, [], [], 0
     for X, y in sets:
         rows, test, truth = scipy.sparse.csr_array(X[:TOTAL]), X[TOTAL:], y[TOTAL:]

@@ -21,7 +21,8 @@ import scipy.sparse
 import tacit
 from tacit.core.losses import HuberHinge
 from tacit.engines import Local
-from tacit.workflows.recipes import RECIPES, Recipe
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES, Recipe
 
 AGENTS, ROWS, TEST = 5, 8000, 5000
 DATA_SETS, NOISES = 2, 4
@@ -60,7 +61,7 @@ def records(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def error(recipe: Recipe, graph: tacit.Graph, sets: list[tuple[np.ndarray, np.ndarray]], epsilon: float) -> float:
     """The mean test error."""
     try:
-        setting = recipe.setting([ROWS] * AGENTS, sets[0][0].shape[1], graph, epsilon, 1e-5)
+        setting = recipe.setting([ROWS] * AGENTS, sets[0][0].shape[1], graph, Budget(epsilon, 1e-5))
     except tacit.InputError:
         return float("nan")
     facts, errors = setting.facts, []

@@ -18,7 +18,8 @@ from tuning import AGENTS, ROWS, records
 
 import tacit
 from tacit.core.losses import Multinomial, PseudoHuber
-from tacit.workflows.recipes import RECIPES, Recipe
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES, Recipe
 
 DATA_SETS, NOISES, CLASSES = 2, 2, 6
 GRAPH = tacit.Graph.random(AGENTS, 6, seed=0)
@@ -42,7 +43,7 @@ def measured(recipe: Recipe, sets: list[tuple[np.ndarray, np.ndarray]], epsilon:
     several = isinstance(recipe.loss, Multinomial)
     dimension = sets[0][0].shape[1] * (CLASSES if several else 1)
     try:
-        setting = recipe.setting([ROWS] * AGENTS, dimension, GRAPH, epsilon, 1e-5)
+        setting = recipe.setting([ROWS] * AGENTS, dimension, GRAPH, Budget(epsilon, 1e-5))
     except tacit.InputError:
         return float("nan")
     facts, found, n = setting.facts, [], AGENTS * ROWS
@@ -82,7 +83,8 @@ def main() -> None:
     if "classes" in wanted:
         sets = [labelled("classes", seed) for seed in range(DATA_SETS)]
         print("method            noisy steps  reach   error at epsilon 1   at 0.1")
-        for name, steps in (("pvp", 32), ("gradient-descent", 50)):
+        steps_of = {"pvp": 32, "gradient-descent": 50, "dvp": 32, "m-admm": 32, "r-admm": 32, "mr-admm": 32}
+        for name, steps in steps_of.items():
             for reach in (0.35, 0.7, 1.4):
                 recipe = replace(RECIPES[name], loss=Multinomial(CLASSES), solves=steps, reach=reach)
                 both = [measured(recipe, sets, epsilon) for epsilon in (1.0, 0.1)]

@@ -6,7 +6,7 @@
 
 40,000 records in all, in equal parts, or 8,000 where a line says so. It prints the mean test error over two data sets
 and two draws of noise at epsilon = 1 and 0.1, delta = 1e-5; nan where a method cannot keep the budget, or where the
-graph has no cycle for its token. `recommended` in `tacit.workflows.recipes` and the graph "auto" follow from it.
+graph has no cycle for its token. `recommended` in `tacit.run.recipes` and the graph "auto" follow from it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import scipy.sparse
 from tuning import AGENTS, ROWS, records
 
 import tacit
-from tacit.workflows import recipes
-from tacit.workflows.recipes import RECIPES, Recipe, Reserve
+from tacit.run import recipes
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES, Recipe
+from tacit.run.trust import Reserve, Trust
 
 TOTAL = AGENTS * ROWS
 MEMBERS = (3, 5, 10, 20, 50, 100)
@@ -53,7 +55,7 @@ def error(
     """The mean test error, and the messages and rounds of a run."""
     n, errors, messages = graph.agents, [], 0
     try:
-        setting = recipe.setting([rows] * n, sets[0][0].shape[1], graph, epsilon, 1e-5, reserve=reserve)
+        setting = recipe.setting([rows] * n, sets[0][0].shape[1], graph, Budget(epsilon, 1e-5), Trust.of(reserve))
     except tacit.TacitError:
         return float("nan"), 0, 0
     facts = setting.facts
