@@ -215,6 +215,7 @@ def _cancelling(method, state, view, t, d) -> np.ndarray:
 def old_objective_perturbed(problem, noise, law, *, linear, weight, centre, start, factor, ids, t):
     """The mechanism as it was: noise added to what neighbours chose, in floating point, and a fixed tolerance."""
     from tacit.privacy import mechanisms as m
+    from tacit.privacy.events import ObjectiveGaussian
 
     problem.require_row_norm(1.0)
     mu = problem.l2 + 2 * weight
@@ -224,5 +225,5 @@ def old_objective_perturbed(problem, noise, law, *, linear, weight, centre, star
     multiplier = law.deviation * factor / m.gradient_sensitivity(problem)
     mask = 2 * tau / mu * multiplier / np.sqrt(1e-3)
     ratio = problem.loss.max_curvature * problem.row_weight / mu
-    events = [m.ObjectiveGaussian(float(a), float(b)) for a, b in zip(multiplier[:, 0], ratio[:, 0], strict=True)]
+    events = [ObjectiveGaussian(float(a), float(b)) for a, b in zip(multiplier[:, 0], ratio[:, 0], strict=True)]
     return m.Release(noise.mask("gaussian", f, mask, ids, t), tuple(events))

@@ -42,8 +42,10 @@ from scipy.stats import norm
 import tacit
 from tacit.algorithms import SummedGradientDescent
 from tacit.model import Model
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.trust import Trust
 from tacit.workflows.comparison import trial
-from tacit.workflows.recipes import RECIPES, Reserve
 
 SIZES = [10.0**k for k in (*range(3, 22, 3), 50, 100, 200, 300)]
 MULTIPLIER = 10.0  # of one step: nobody tells N(0, 1) and N(1/10, 1) apart with a higher probability than Phi(1/20)
@@ -183,7 +185,7 @@ class SharedAdult:
             tacit.data.adult(), schema, lambda rows, s: tacit.data.partition.equal(len(rows), 5, s), seed
         )
         recipe, sizes = RECIPES["shared-descent"].for_label(schema.label), self.trial.sizes
-        self.setting = recipe.setting(sizes, schema.model_dimension, graph, 1.0, 1e-5, reserve=Reserve(1, 0))
+        self.setting = recipe.setting(sizes, schema.model_dimension, graph, Budget(1.0, 1e-5), Trust(1, 0))
         facts, self.schema, self.graph, self.seed = self.setting.facts, schema, graph, seed
         public = {"loss": facts.loss, "scale": facts.scale, "l2": facts.l2, "radius": facts.radius}
         self.problem = tacit.Problem(self.trial.parts, **public)

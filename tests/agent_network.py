@@ -33,7 +33,7 @@ from tacit.privacy import filters
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.ledger.entries import canonical
-from tacit.workflows import recipes
+from tacit.run import recipes
 
 PARTS = make_parts(d=D)
 
@@ -381,25 +381,20 @@ def network(tmp_path, identities):
         each.stop()
 
 
-def simulated(kind):
+def simulated(net):
     """The same in one process: models, all that was said, and what it cost."""
-    algorithm, rounds = SETTINGS[kind]
-    problem = tacit.Problem(PARTS, scale=3.0, l2=worker.L2)
-    graph = worker_graph()
-    said = {}
+    setting, said = net.federation.setting, {}
+    algorithm, rounds = SETTINGS[net.kind] if net.kind == "silent" else (setting.algorithm, setting.rounds)
+    problem, graph = setting.problem(PARTS), setting.graph
 
     def overheard(t, turn, release):
         said.update({(t, int(i)): row.copy() for i, row in zip(turn.speakers, release.value, strict=True)})
 
-    again = {"rounds": rounds, "noise": tacit.SeededNoise(SEED), "robust": worker.ROBUST.get(kind)}
+    again = {"rounds": rounds, "noise": tacit.SeededNoise(SEED), "robust": setting.spec.trust.robust}
     run = tacit.simulate(algorithm, problem, graph, **again, overheard=overheard)
-    if kind in worker.SHARED:
+    if net.kind in worker.SHARED:
         run = tacit.simulate(algorithm, problem, graph, **again, exchange=SecretSharedSums())
     return run, said
-
-
-def worker_graph():
-    return tacit.Graph.from_edges([(NAMES.index(a), NAMES.index(b)) for a, b in worker.EDGES])
 
 
 def assert_consistent(net):
@@ -416,7 +411,7 @@ def assert_consistent(net):
 def assert_as_simulated(net):
     """Every model, every message and every ledger is what an undisturbed run would have given."""
     assert_consistent(net)
-    run, said = simulated(net.kind)
+    run, said = simulated(net)
     np.testing.assert_allclose(net.models(), run.estimate, rtol=0, atol=1e-9)
     heard = net.said()
     assert heard.keys() == said.keys()

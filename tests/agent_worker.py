@@ -13,7 +13,7 @@ import pickle
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -24,20 +24,26 @@ import numpy as np
 import tacit
 from tacit.algorithms import (
     EXTRA,
+    Averaged,
     ConsensusADMM,
+    DualPerturbedADMM,
     Geometric,
     IncrementalADMM,
+    PenaltyPerturbedADMM,
     RandomAggregationADMM,
     RandomCoordinateDescent,
     RecycledADMM,
 )
+from tacit.core.losses import Logistic
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import unprotected
-from tacit.privacy.plan import Facts
-from tacit.workflows import recipes
-from tacit.workflows.recipes import Setting
+from tacit.run import recipes
+from tacit.run.limits import Budget
+from tacit.run.request import Request
+from tacit.run.spec import RunSpec
+from tacit.run.trust import Trust
 
 NAMES = ("alder", "birch", "cedar", "dogwood", "elm")
 EDGES = (
@@ -64,6 +70,23 @@ class SometimesSilent(ConsensusADMM):
 
 
 GAUSS = tacit.Gaussian(20.0)
+STEPS = 6
+# Runs that no recipe has, and that a file can say.
+OWN: dict[str, tuple[Any, int]] = {
+    "noise by node and step": (
+        DualPerturbedADMM(penalty=0.5, alpha=[[0.1 * (5 + i + t) for i in range(5)] for t in range(STEPS)]),
+        STEPS,
+    ),
+    "penalty by node, growing": (
+        PenaltyPerturbedADMM(penalty=Geometric((0.5, 0.6, 0.7, 0.8, 0.9), 1.1), dual_step=0.4, budget=GAUSS),
+        STEPS,
+    ),
+    "without a budget": (
+        Averaged(method=RecycledADMM(penalty=Geometric(0.8, 1.05), gamma=0.3, budget=GAUSS), ticks=8, mixing=0.2),
+        10,
+    ),
+    "exact": (RecycledADMM(penalty=Geometric(0.8, 1.05), gamma=0.3), 12),
+}
 SETTINGS: dict[str, tuple[Any, int]] = {
     "broadcast": (ConsensusADMM(penalty=0.5), 12),
     "silent": (SometimesSilent(penalty=0.5), 8),
@@ -74,13 +97,19 @@ SETTINGS: dict[str, tuple[Any, int]] = {
     "token, prepared": (IncrementalADMM(penalty=5.0, offset=0.5), 9),
     "random aggregation": (RandomAggregationADMM(penalty=5.0, budget=GAUSS), 6),
     "coordinates": (RandomCoordinateDescent(step=0.5, budget=GAUSS), 6),
+    "blocks of coordinates": (RandomCoordinateDescent(step=0.5, block=4, budget=GAUSS), 9),
     "extra": (EXTRA(step=0.5, mixing=0.25), 6),
     "secret-shared": (RecycledADMM(penalty=Geometric(0.8, 1.05), budget=GAUSS), 12),
+    **OWN,
 }
 PRIVATE = (
+    "noise by node and step",
+    "penalty by node, growing",
     "recycled",
     "random aggregation",
     "coordinates",
+    "blocks of coordinates",
+    "coordinates, by the recipe",
     "robust",
     "recycled, long",
     "token",
@@ -101,24 +130,35 @@ RESERVES: dict[str, tuple[Any, int, int]] = {
     "totals, ring": (RING, 1, 0),
     "going on, totals": (COMPLETE, 1, 1),
 }
-# Methods as a federation file has them. If a kind is called so, the others go on after ten seconds without one of them.
-GOING_ON: dict[str, tuple[Any, int]] = {
-    "going on": (("admm", 0.5, L2, "logistic"), 30),
-    "going on, token": (("i-admm", 5.0, L2, "logistic"), 17),
-    "going on, private": (("dvp", 2.0, 1e-5), 32),
-    "going on, complete": (("dvp", 2.0, 1e-5), 32),
-    "going on, complete, patient": (("dvp", 2.0, 1e-5), 32),  # also with agents that a busy machine lets wait
-    "going on, secret-shared": (("dvp", 2.0, 1e-5), 32),
-    "by the file": (("admm", 0.5, L2, "logistic"), 9),
-    "totals": (("shared-descent", 2.0, 1e-5), 50),
-    "totals, ring": (("shared-descent", 2.0, 1e-5), 50),
-    "going on, totals": (("shared-descent", 2.0, 1e-5), 50),
+
+
+def shared(colluders: int, dropouts: int) -> Request:
+    """Members that share their noise."""
+    return Request(method="shared-descent", budget=Budget(2.0, 1e-5), trust=Trust(colluders, dropouts))
+
+
+# What somebody asks for, and ticks in place of those that follow. If a kind is called so, the others go on after ten
+# seconds without one of them.
+ADMM = Request(method="admm", penalty=0.5, l2=L2, loss="logistic")
+DVP, BUDGET = Request(method="dvp", budget=Budget(2.0, 1e-5)), Budget(10.0, 1e-5)
+GOING_ON: dict[str, tuple[Request, int | None]] = {
+    "going on": (ADMM, 30),
+    "going on, token": (Request(method="i-admm", penalty=5.0, l2=L2, loss="logistic"), 17),
+    "going on, private": (DVP, None),
+    "going on, complete": (DVP, None),
+    "going on, complete, patient": (DVP, None),  # also with agents that a busy machine lets wait
+    "going on, secret-shared": (DVP, None),
+    "coordinates, by the recipe": (Request(method="rcd", budget=Budget(2.0, 1e-5)), None),
+    "by the file": (ADMM, 9),
+    "totals": (shared(*RESERVES["totals"][1:]), None),
+    "totals, ring": (shared(*RESERVES["totals, ring"][1:]), None),
+    "going on, totals": (shared(*RESERVES["going on, totals"][1:]), None),
 }
 Fault = tuple[str, int] | None
 # The server takes its search path from the environment alone, and passes over what it cannot import.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["agent_warm", "tacit.workflows.recipes", "agent_worker"])
+PROCESSES.set_forkserver_preload(["agent_warm", "tacit.run.recipes", "agent_worker"])
 
 SCHEMA = Schema(
     label=Classes("ill", positive=("yes",), negative=("no",)),
@@ -138,15 +178,9 @@ def command(folder: Path, name: str, *args: str) -> None:
     cli.main()
 
 
-def facts(sizes: list[int]) -> Facts:
-    rows = np.array(sizes)
-    return Facts(sizes=rows, dimension=D, scale=3.0, l2=L2)
-
-
 def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], identities: Path) -> Any:
     """Writes the file that all hold."""
-    from tacit.agent.federation import NONE, ROWS, SUMS, TOTALS, Federation, Member
-    from tacit.agent.method import ExactMethod, PrivateMethod
+    from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agreement, talk
 
     certificates = [(identities / name / "certificate.pem").read_text() for name in NAMES]
     members = [
@@ -155,41 +189,39 @@ def federation(folder: Path, kind: str, ports: list[int], sizes: list[int], iden
     ]
     exchange = SUMS if kind in SHARED else TOTALS if kind in RESERVES else ROWS
     if kind in GOING_ON:
-        method, rounds = GOING_ON[kind]
-        agreed = PrivateMethod(*method) if kind in PRIVATE else ExactMethod(*method)
-        edges, colluders, dropouts = RESERVES.get(kind, (COMPLETE if "complete" in kind else EDGES, 0, 0))
+        asked, rounds = GOING_ON[kind]
+        edges = RESERVES[kind][0] if kind in RESERVES else COMPLETE if "complete" in kind else EDGES
         patience = (600.0 if "patient" in kind else 10.0) if kind.startswith("going on") else 0.0
-        made = Federation(
-            kind,
-            tuple(members),
-            edges,
-            agreed,
-            rounds,
-            SCHEMA,
-            exchange,
-            go_on_after=patience,
-            colluders=colluders,
-            dropouts=dropouts,
-        )
-        made = made.with_rounds()  # and with the radius of its recipe
+        more = {"exchange": exchange, "go_on_after": patience}
+        made = agreement(kind, members, talk(NAMES, edges), asked, SCHEMA, **more)
+        if rounds is not None:
+            made = replace(made, spec=replace(made.spec, rounds=rounds))
     else:
-        exact = ExactMethod("admm", 0.5, L2, "logistic")
-        rounds, robust = SETTINGS[kind][1], ROBUST.get(kind, NONE)
-        made = Federation(kind, tuple(members), EDGES, exact, rounds, SCHEMA, exchange, robust=robust)
+        method, rounds = SETTINGS[kind]
+        spec = RunSpec(
+            ConsensusADMM() if kind == "silent" else method,
+            rounds,
+            Logistic(),
+            talk(NAMES, EDGES),
+            l2=L2,
+            budget=BUDGET if kind in PRIVATE else None,
+            trust=Trust(robust=ROBUST.get(kind)),
+            scale=3.0,
+        )
+        made = Federation(kind, tuple(members), spec, SCHEMA, exchange)
     (folder / "fed.toml").write_text(made.to_toml())
     return made
 
 
 @cache  # its setting is calibrated once in a process
 def loaded(folder: Path, kind: str) -> Any:
-    """The file, with a setting of the test's own in place of the one that its method stands for."""
+    """The file; for a method of the test's own, which no file can say, with that in it."""
     from tacit.agent.federation import Federation
 
     read = Federation.load(folder / "fed.toml")
-    if kind in GOING_ON:
-        return read
-    algorithm, rounds = SETTINGS[kind]
-    read.__dict__["setting"] = Setting(algorithm, rounds, facts([member.rows for member in read.members]))
+    if kind == "silent":
+        spec = replace(read.spec, method=SETTINGS[kind][0])
+        read.__dict__["setting"] = replace(read.setting, spec=spec)
     return read
 
 
@@ -360,7 +392,7 @@ def agent(
     taken = participant(folder, kind, me, identities, tacit.SeededNoise(SEED + life))
 
     def finished(participant: Any, model: Any) -> None:
-        if kind in GOING_ON:  # others have settings of the test's own, of which no report can be checked
+        if kind != "silent":  # of a method of the test's own no report can be checked
             report.write(participant, model, folder / f"{NAMES[me]}.report.json")
 
     with handshakes.watched():
@@ -369,7 +401,9 @@ def agent(
 
 
 def _silent() -> None:
-    """A neighbour with a valid key that shows nobody what it has heard, from whom, and from which process."""
+    """A neighbour with a valid key that shows nobody what it has heard, from whom, and from which process, and answers
+    every process."""
+    from tacit.agent.incarnation import Incarnations
     from tacit.agent.loop import AgentLoop
     from tacit.agent.said import Statements
     from tacit.agent.wire_pb2 import Standing
@@ -385,6 +419,7 @@ def _silent() -> None:
     AgentLoop.greeting = forgetful  # type: ignore[method-assign]
     AgentLoop.standing = lambda self, name: Standing(own=standing(self, name).own)  # type: ignore[method-assign]
     Statements.others = lambda self, listener: []  # type: ignore[method-assign]
+    Incarnations.take = lambda self, name, standing: None  # type: ignore[method-assign]
 
 
 def _two_faced(first: int) -> None:

@@ -37,12 +37,16 @@ SHARP = [
     "dvp-paper --epsilon 1 --samples 10000",
     "pvp-paper --epsilon 1 --samples 10000",
     *(f"{name} --epsilon 4 --rounds 8 --samples 12000" for name in OBJECTIVE),
+    *(f"{name}-classes --epsilon 4 --rounds 8 --samples 12000" for name in OBJECTIVE),
+    *(f"{name}-classes --epsilon 4 --rounds 8 --samples 4000" for name in ("pvp", "pi-admm", "gradient-descent")),
     "one-shot --epsilon 4 --samples 40000",
     "mr-admm --epsilon 1 --rounds 1 --samples 80000",
 ]
 BLUNT = [
     "solver --epsilon 1 --samples 10000",
+    "one-shot-classes --epsilon 4 --samples 40000",
     "mr-admm --epsilon 4 --rounds 8 --steer --samples 4000",
+    "mr-admm-classes --epsilon 4 --rounds 8 --steer --samples 4000",
     "shared-descent --epsilon 4 --rounds 3 --steer --samples 4000",
     "dp-admm --epsilon 2 --rate 0.05 --samples 5000",
     "dp-accadmm --epsilon 2 --rate 0.05 --samples 5000",

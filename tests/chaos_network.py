@@ -28,15 +28,17 @@ from ports import free_ports
 
 from tacit.agent import backup, report
 from tacit.agent.certificate import collected, examined
-from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member
+from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agreement, talk
 from tacit.agent.identity import Identity
-from tacit.agent.method import PrivateMethod
 from tacit.agent.store import Store, check, status
 from tacit.agent.watching import store_name
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
+from tacit.run.limits import Budget
+from tacit.run.request import Request
+from tacit.run.trust import LOCAL, Trust
 
 PROCESSES.set_forkserver_preload(["chaos_warm", "chaos_agent"])
 METHODS = {
@@ -104,16 +106,9 @@ def prepared(folder: Path, kind: str, agents: int) -> Federation:
     chords = {tuple(shape.choice(agents, 2, replace=False).tolist()) for _ in range(agents if agents > 4 else 0)}
     edges = {(names[min(a, b)], names[max(a, b)]) for a, b in ring | chords}
     method, exchange = METHODS[kind]
-    made = Federation(
-        f"chaos, {kind}",
-        tuple(members),
-        tuple(sorted(edges)),
-        PrivateMethod(method, 2.0, 1e-5),
-        1,
-        SCHEMA,
-        exchange,
-        colluders=int(exchange == TOTALS),
-    ).with_rounds()
+    trust = Trust(1) if exchange == TOTALS else LOCAL
+    asked = Request(method=method, budget=Budget(2.0, 1e-5), trust=trust)
+    made = agreement(f"chaos, {kind}", members, talk(names, edges), asked, SCHEMA, exchange=exchange)
     (folder / "federation.toml").write_text(made.to_toml())
     return made
 
@@ -281,7 +276,7 @@ class Run:
             self.counts["kills"] += 1
             self.counts["kills at a chosen point"] += agent.cause != "killed"
             self.points[where] += 1
-        elif (agent.old or agent.copied) and ended in (2, 78) and OLD.search(text):
+        elif (agent.old or agent.copied) and ended == 78 and OLD.search(text):
             explained = where == "loading" or agent.old not in ("store", "ledger")
             self.counts[f"refused: {agent.old or 'copy'}"] += 1
             self._renew(agent)

@@ -22,7 +22,7 @@ import scipy.sparse
 
 import tacit
 from tacit import cli
-from tacit.workflows.recipes import RECIPES
+from tacit.run.recipes import RECIPES
 
 gc.set_threshold(50_000)  # thousands of tests and modules are there for good: look through them less often
 

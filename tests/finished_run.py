@@ -5,6 +5,7 @@ import asyncio
 import base64
 import json
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +17,8 @@ from ports import free_ports
 from tacit.agent import report
 from tacit.agent.books import Books
 from tacit.agent.certificate import collected
-from tacit.agent.federation import ROWS, Federation, Member
+from tacit.agent.federation import ROWS, Federation, Member, agreement, talk
 from tacit.agent.identity import Identity
-from tacit.agent.method import ExactMethod, PrivateMethod
 from tacit.agent.participant import Participant
 from tacit.agent.run import take_part
 from tacit.agent.store import Store
@@ -28,10 +28,13 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.noise import SecureNoise
+from tacit.run.limits import Budget
+from tacit.run.request import Request
 
 NAMES = ("alder", "birch", "cedar")
 SIZES, FEATURES = (40, 30, 20), 3
-PRIVATE, EXACT = PrivateMethod("dvp", 2.0, 1e-5), ExactMethod("admm", 0.5, 0.5, "logistic")
+PRIVATE = Request(method="dvp", budget=Budget(2.0, 1e-5))
+EXACT = Request(method="admm", penalty=0.5, l2=0.5, loss="logistic")
 RING = (("alder", "birch"), ("birch", "cedar"), ("alder", "cedar"))
 SCHEMA = Schema(
     label=Classes("ill", positive=("yes",), negative=("no",)),
@@ -71,15 +74,15 @@ class Finished(NamedTuple):
         return {"report": report, "signature": base64.b64encode(self.identities[name].sign(canonical(report))).decode()}
 
 
-def finished(folder, method, *, noise=SecureNoise, **settings):
+def finished(folder, asked, *, noise=SecureNoise, **settings):
     """Three members run to the end. In the same folder, another title is their next run, with the same ledgers."""
-    identities, agreed = agree(folder, method, **settings)
+    identities, agreed = agree(folder, asked, **settings)
     live(folder, agreed, identities, noise)
     return Finished(folder, agreed, identities)
 
 
-def agree(folder, method, *, title="a small study", exchange=ROWS, rounds=6, edges=RING, **settings):
-    """Identities, ledgers and the federation file."""
+def agree(folder, asked, *, title="a small study", exchange=ROWS, rounds=6, edges=RING, **settings):
+    """Identities, ledgers and the federation file. `rounds`: the ticks of a run without a budget."""
     identities = {
         name: Identity.load(folder / name) if (folder / name).exists() else Identity.new(name, folder) for name in NAMES
     }
@@ -87,10 +90,12 @@ def agree(folder, method, *, title="a small study", exchange=ROWS, rounds=6, edg
         Member(name, f"127.0.0.1:{port}", rows, identities[name].certificate)
         for name, port, rows in zip(NAMES, free_ports(3), SIZES, strict=True)
     ]
-    agreed = Federation(title, tuple(members), edges, method, rounds, SCHEMA, exchange, **settings)
-    (folder / "federation.toml").write_text(agreed.with_rounds().to_toml())
+    agreed = agreement(title, members, talk(NAMES, edges), asked, SCHEMA, exchange=exchange, **settings)
+    if not agreed.private:
+        agreed = replace(agreed, spec=replace(agreed.spec, rounds=rounds))
+    (folder / "federation.toml").write_text(agreed.to_toml())
     agreed = Federation.load(folder / "federation.toml")  # as every member reads it
-    for name in NAMES if isinstance(agreed.method, PrivateMethod) else ():
+    for name in NAMES if agreed.private else ():
         if (folder / f"{name}.ledger").exists():
             continue
         with Ledger.new(folder / f"{name}.ledger", population=name, cost=filters.epsilon) as ledger:
@@ -106,7 +111,7 @@ def live(folder, agreed, identities, noise=SecureNoise, watch=lambda name, done:
 
 def _participant(stack, folder, agreed, identities, noise, i):
     (X, y), name, ledger = make_parts(SIZES, d=FEATURES)[i], NAMES[i], None
-    if isinstance(agreed.method, PrivateMethod):
+    if agreed.private:
         ledger = stack.enter_context(Ledger(folder / f"{name}.ledger", cost=filters.epsilon))
     path = folder / f"{name}.{agreed.run[:8]}.store"
     store = stack.enter_context(closing(Store(path, agreed.run, name, agreed.rounds)))

@@ -36,6 +36,7 @@ from tacit.privacy import filters
 from tacit.privacy.events import Free, to_plain
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.ledger.entries import canonical
+from tacit.run.trust import LOCAL
 
 NAMES = ("alder", "birch", "cedar", "dogwood")
 ROWS, D = 2000, 3
@@ -58,18 +59,26 @@ class Identities(dict[str, Any]):
         self.folder = folder
 
 
-def agreed(identities: Identities, method: str, *, epsilon: float = EPSILON, rows: int = ROWS, **settings: Any) -> Any:
+def agreed(
+    identities: Identities,
+    method: str,
+    *,
+    epsilon: float = EPSILON,
+    rows: int = ROWS,
+    trust: Any = LOCAL,
+    **settings: Any,
+) -> Any:
     """A federation in which all members are neighbours."""
-    from tacit.agent.federation import Federation, Member
-    from tacit.agent.method import PrivateMethod
+    from tacit.agent.federation import Member, agreement
+    from tacit.core.graph import Graph
+    from tacit.run.limits import Budget
+    from tacit.run.request import Request
 
     members = tuple(
         Member(name, f"127.0.0.1:{k + 1}", rows, i.certificate) for k, (name, i) in enumerate(identities.items())
     )
-    edges = tuple(itertools.combinations(identities, 2))
-    return Federation(
-        method, members, edges, PrivateMethod(method, epsilon, DELTA), 1, SCHEMA, **settings
-    ).with_rounds()
+    asked = Request(method=method, budget=Budget(epsilon, DELTA), trust=trust)
+    return agreement(method, members, Graph.complete(len(members)), asked, SCHEMA, **settings)
 
 
 def elsewhere(federation: Any, title: str) -> Any:
@@ -346,6 +355,9 @@ def victims(all_of_them: Sequence[Victim], old: bool) -> None:
     logging.basicConfig(format="%(message)s")
     with old_code() if old else nullcontext():
         for each in all_of_them:
+            if old:  # its plan was made by the new mechanism
+                for made in ("setting", "plans"):
+                    each.federation.__dict__.pop(made, None)
             asyncio.run(each.live())
 
 
@@ -375,7 +387,7 @@ def guesses(
     process.start()
     try:
         with old_code() if old else nullcontext():  # the neighbours know which code the victim runs
-            right = asyncio.run(_attacked(made, identities, FAR if old else federation.radius, progress))
+            right = asyncio.run(_attacked(made, identities, FAR if old else federation.spec.radius, progress))
         all_ended([process], 60)
         assert process.exitcode == 0, (folder / "victims.log").read_text()
     finally:

@@ -77,6 +77,13 @@ BUGS = [
         f"mr-admm {_ONE}",
     ),
     Bug(
+        "the slope of several classes without the root of 2",
+        "core/losses.py",
+        "return math.sqrt(2.0) * (1 + 2.0**-50) * max(self.weights)",
+        "return max(self.weights)",
+        f"pvp-classes {_ONE}",
+    ),
+    Bug(
         "no mask on a minimiser with normal noise",
         "privacy/mechanisms.py",
         'noise.mask("gaussian", f, mask, ids, t),',

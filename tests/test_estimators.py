@@ -28,7 +28,7 @@ from tacit.composite import (
 from tacit.estimators import PrivateFusedLogisticRegression, inverse_covariance_graph
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Free, Gaussian
-from tacit.workflows import composite_pace
+from tacit.run import composite_pace
 
 D = 4
 rng = np.random.default_rng(0)

@@ -31,11 +31,12 @@ _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
 
 def _outside() -> dict[str, Path]:
     """The files from outside docs/ by their paths in the site."""
-    found = [*ROOT.glob("[A-Z]*.md"), *ROOT.glob("deploy/*"), *ROOT.glob("examples/*.*")]
+    folders = ("[A-Z]*.md", "deploy/*", "examples/*.*", "examples/specs/*")
+    found = [file for folder in folders for file in ROOT.glob(folder)]
     return {
         f"notebooks/{file.stem}.md" if file.suffix == ".ipynb" else f"project/{file.relative_to(ROOT)}": file
         for file in sorted(found)
-        if file.name != "README.md"
+        if file != ROOT / "README.md"
     }
 
 

@@ -17,7 +17,7 @@ PICTURE = ROOT / "docs" / "images" / "layers.svg"
 # From the bottom up. A release carries events, so they are below the core. The privacy of a whole run is computed by
 # running methods: four modules of privacy are above them. Theorems are about methods, so theory is above them, too.
 LAYERS = [
-    ["tacit", "tacit.errors", "tacit.files", "tacit.html"],
+    ["tacit", "tacit.errors", "tacit.files", "tacit.html", "tacit.lazy"],
     ["tacit.engines", "tacit.privacy.events", "tacit.privacy.formulas"],
     ["tacit.core", "tacit.engines.records", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],

@@ -8,8 +8,9 @@ In four lines:
     run.model
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tacit.lazy import lazily
 
 if TYPE_CHECKING:
     from tacit import algorithms, composite, data, engines, exchange, losses
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from tacit.privacy.events import Gaussian, Pure
     from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
     from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
+    from tacit.run.limits import Budget
+    from tacit.run.request import Request
+    from tacit.run.spec import RunSpec
+    from tacit.run.trust import Trust
     from tacit.simulation.run import Run
     from tacit.simulation.simulate import simulate
     from tacit.workflows.compared import Comparison
@@ -36,15 +41,19 @@ _MODULES = {
     "tacit.privacy.events": ("Gaussian", "Pure"),
     "tacit.privacy.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
     "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
+    "tacit.run.limits": ("Budget",),
+    "tacit.run.request": ("Request",),
+    "tacit.run.spec": ("RunSpec",),
+    "tacit.run.trust": ("Trust",),
     "tacit.simulation.run": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
     "tacit.workflows.compared": ("Comparison",),
     "tacit.workflows.comparing": ("compare",),
     "tacit.workflows.contenders": ("Contender",),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "Budget",
     "CannotKeep",
     "Comparison",
     "Contender",
@@ -59,10 +68,13 @@ __all__ = [
     "Problem",
     "Pure",
     "RecordedNoise",
+    "Request",
     "Run",
+    "RunSpec",
     "SecureNoise",
     "SeededNoise",
     "TacitError",
+    "Trust",
     "algorithms",
     "calibrate",
     "compare",
@@ -76,13 +88,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
-    module = _MODULE_OF[name]
-    value = import_module(f"tacit.{name}") if module == "tacit" else getattr(import_module(module), name)
-    globals()[name] = value  # the next access does not call this function
-    return value
+if not TYPE_CHECKING:
+    __getattr__ = lazily("tacit", _MODULES)
 
 
 def __dir__() -> list[str]:

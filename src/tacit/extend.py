@@ -56,7 +56,8 @@ A loss of your own is three functions of a prediction z and a target y, and the 
 >>> tacit.simulate(method, problem, Graph.path(2), rounds=20, noise=tacit.SecureNoise())
 Run(2 agents, 20 rounds, private=True)
 
-`CONTRIBUTING.md` has the rules for each of the six methods, and how to test them.
+`CONTRIBUTING.md` has the rules for each of the six methods, what a class may declare of its method (`Traits`), and how
+to test them.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from __future__ import annotations
 from tacit.algorithms import Algorithm, hyper
 from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.hyper import Geometric, Hyper
+from tacit.core.algorithm import Traits, always, given, never
 from tacit.core.custom_loss import CustomLoss
 from tacit.core.graph import Graph, View
 from tacit.core.losses import HuberHinge, Logistic, Loss, Squared
@@ -80,6 +82,7 @@ from tacit.privacy.events import (
     Laplace,
     LaplaceVector,
     ObjectiveGaussian,
+    ObjectiveGaussianClasses,
     Pure,
     SampledGaussian,
     Unprotected,
@@ -143,6 +146,7 @@ __all__ = [
     "Normal",
     "NotConverged",
     "ObjectiveGaussian",
+    "ObjectiveGaussianClasses",
     "OutputLaw",
     "Prepared",
     "Problem",
@@ -157,15 +161,18 @@ __all__ = [
     "Spherical",
     "Squared",
     "TacitError",
+    "Traits",
     "Turn",
     "TwoSided",
     "Unprotected",
     "View",
     "Walks",
+    "always",
     "charged",
     "clipped",
     "coordinate_law_within",
     "coordinate_step_perturbed",
+    "given",
     "gradient_perturbed",
     "gradient_sensitivity",
     "handed_over",
@@ -177,6 +184,7 @@ __all__ = [
     "minimiser_perturbed",
     "minimiser_sensitivity",
     "needed",
+    "never",
     "noisy_gradient",
     "objective_perturbed",
     "output_law_within",

@@ -1,5 +1,5 @@
-"""The model file: see `tacit.workflows.model`."""
+"""The model file: see `tacit.run.model`."""
 
-from tacit.workflows.model import Model
+from tacit.run.model import Model
 
 __all__ = ["Model"]

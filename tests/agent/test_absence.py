@@ -24,7 +24,7 @@ from test_transport import call
 
 import tacit
 from tacit.agent import absence, liveness, loop, meeting, report
-from tacit.agent.federation import SUMS, Federation
+from tacit.agent.federation import SUMS, Federation, talk
 from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
 from tacit.agent.report import verified
@@ -39,7 +39,8 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Cap
 from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.plan import plan
-from tacit.workflows.recipes import RECIPES
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
@@ -115,7 +116,7 @@ def test_what_cannot_go_on_says_why(network, identities):
     federation = network("going on").federation
     star = [("alder", name) for name in NAMES[1:]]
     with pytest.raises(NotConnected):
-        replace(federation, edges=tuple(star)).without(["alder"])
+        replace(federation, spec=replace(federation.spec, graph=talk(federation.names, star))).without(["alder"])
     with pytest.raises(InputError, match="fewer than two members are left"):
         federation.without(NAMES[1:])
     with pytest.raises(InputError, match="would reveal its row"):
@@ -727,7 +728,7 @@ def test_what_two_runs_come_to():
     """(2, 1e-5) twice in a ledger, by the cap's epsilon: the table in docs/deploy.md."""
     caps, found = (4, 8, 10, 20), {}
     for method, recipe in RECIPES.items():
-        if recipe.shared or not recipe.usual:
+        if recipe.traits.totals or not recipe.usual:
             continue  # such a run goes on, and nobody pays again; the others have Gaussian noise like pvp
         first, second = (_events(recipe, Graph.complete(n)) for n in (5, 4))
         found[method] = [round(filters.epsilon(first, second, Cap(cap, 1e-5)), 2) for cap in caps]
@@ -741,7 +742,7 @@ def test_what_two_runs_come_to():
 
 def _events(recipe, graph):
     rows = np.array([400, 250, 150, 300, 200])[: len(graph.degree)]
-    setting = recipe.setting(rows, 15, graph, 2.0, 1e-5)
+    setting = recipe.setting(rows, 15, graph, Budget(2.0, 1e-5))
     return Counter(plan(setting.algorithm, setting.facts, graph, setting.rounds).events[0])
 
 

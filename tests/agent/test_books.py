@@ -9,7 +9,7 @@ from tacit.agent.books import Books, Heads, Signed, contradiction, population_ta
 from tacit.agent.identity import Identity
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Greeting
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.events import Pure
 from tacit.privacy.ledger import About, Cap, Head, Ledger
@@ -247,6 +247,20 @@ def test_a_folder_knows_its_own_ledgers(member, tmp_path):
         for wrong in (old, second):
             with pytest.raises(TacitError, match="that one had 4 rows; put it back"):
                 books.require_current(wrong)
+
+
+def test_a_folder_knows_which_ledger_has_paid_for_a_run(member, tmp_path):
+    """Another one, of other people, has no marks of what has left in that run."""
+    with new_ledger(tmp_path / "a") as a, new_ledger(tmp_path / "nurses", "nurses") as nurses:
+        books = member("alder", a, "spring").books
+        books.require_payer("spring", nurses)  # a mistake that is mended before anybody pays
+        books.note_payer("spring", a)
+        books.note_payer("spring", nurses)
+        with pytest.raises(Over, match=r"this run was paid for from another ledger than .*nurses") as over:
+            books.require_payer("spring", nurses)
+        assert over.value.exit_code == 78
+        books.require_payer("spring", a)
+        books.require_payer("summer", nurses)
 
 
 def test_a_neighbour_cannot_stop_an_agent_with_a_head_of_its_own_making(member, tmp_path, identities):

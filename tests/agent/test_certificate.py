@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
 
 import agent_network
@@ -23,7 +24,6 @@ from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.identity import fingerprint
 from tacit.agent.loop import AgentLoop
-from tacit.agent.method import ExactMethod, PrivateMethod
 from tacit.agent.report import verified
 from tacit.agent.said import Statements
 from tacit.agent.store import Store
@@ -31,8 +31,12 @@ from tacit.agent.trained import digest
 from tacit.agent.wire import packed_row, row_of
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import InputError
+from tacit.run.limits import Budget
+from tacit.run.request import Request
+from tacit.run.trust import Trust
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
+TOKEN = Request(method="i-admm", penalty=5.0, l2=0.5, loss="logistic")
 OTHER = sha256(b"something else").hexdigest()
 
 
@@ -43,7 +47,7 @@ def private(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def exact(tmp_path_factory):
-    return finished(tmp_path_factory.mktemp("exact"), EXACT, robust="clipping")
+    return finished(tmp_path_factory.mktemp("exact"), replace(EXACT, trust=Trust(robust="clipping")))
 
 
 def said(faults):
@@ -79,29 +83,29 @@ def test_exact_values_are_called_what_they_are(exact):
     assert said(examined(document, exact.model("cedar")).faults) == []
     found = verdict.as_plain(examined(document))
     assert (found["private"], found["epsilon"], found["delta"]) == (False, None, None)
-    assert "Exact values were exchanged: nothing in this run is private." in found["proved"]
+    assert "No budget was agreed on: nothing in this run is private." in found["proved"]
     assert not any("fresh noise" in line or "ledger" in line for line in found["believed"])
 
 
 @pytest.mark.parametrize(
-    ("method", "settings"),
+    ("asked", "settings"),
     [
-        (ExactMethod("i-admm", 5.0, 0.5, "logistic"), {"rounds": 7}),  # a token: some neighbours are heard twice
-        (PrivateMethod("pi-admm", 2.0, 1e-5), {}),  # a token, then all at once
-        (PrivateMethod("dvp", 2.0, 1e-5), {"exchange": SUMS}),
-        (PrivateMethod("shared-descent", 2.0, 1e-5), {"exchange": TOTALS, "colluders": 1}),
+        (TOKEN, {"rounds": 7}),  # some neighbours are heard twice
+        (Request(method="pi-admm", budget=Budget(2.0, 1e-5)), {}),  # a token, then all at once
+        (PRIVATE, {"exchange": SUMS}),
+        (Request(method="shared-descent", budget=Budget(2.0, 1e-5), trust=Trust(1)), {"exchange": TOTALS}),
     ],
     ids=["token", "private token", "sums", "totals"],
 )
-def test_every_kind_of_run_has_a_certificate(tmp_path, method, settings):
-    run = finished(tmp_path, method, **settings)
+def test_every_kind_of_run_has_a_certificate(tmp_path, asked, settings):
+    run = finished(tmp_path, asked, **settings)
     document = run.certificate()
     found = verdict.as_plain(examined(document, run.model("alder")))
     assert found["faults"] == []
     sealed = "exchange" in settings
     assert any("What was sent is what was heard" in line for line in found["proved"]) != sealed
     assert any("rows were secret-shared" in line for line in found["believed"]) == sealed
-    if method.shared:
+    if asked.trust.reserve is not None:
         assert "All 3 members signed the same model." in found["proved"]
         report = document["reports"][1]["report"]
         document["reports"][1] = run.signed("birch", report | {"model": OTHER})
@@ -154,7 +158,7 @@ class Deaths:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("method", [EXACT, ExactMethod("i-admm", 5.0, 0.5, "logistic")], ids=["all", "token"])
+@pytest.mark.parametrize("method", [EXACT, TOKEN], ids=["all", "token"])
 def test_crashes_do_not_make_digests_disagree(tmp_path, monkeypatch, method, seed):
     deaths = Deaths(monkeypatch, random.Random(seed))
     run = finished(tmp_path, method, rounds=15)
@@ -313,17 +317,17 @@ def test_a_report_that_was_changed_after_it_was_signed(private):
         ("delta = 1e-05", "delta = 1e-06"),
         ("rounds = 33", "rounds = 32"),
         ("rows = 40", "rows = 41"),
-        ("radius = 32", "radius = 64"),
-        ('robust = "none"', 'robust = "median"'),
+        ("radius = 32.0", "radius = 64.0"),
+        ("[run]\n", '[run]\ntrust = { robust = "median" }\n'),
         ('exchange = "rows"', 'exchange = "secret-shared sums"'),
         ("go_on_after = 0", "go_on_after = 60"),
         ('["alder", "birch"], ', ""),
         ("bounds = [0, 1]", "bounds = [0, 2]"),
-        ("version = 1\n", "version = 1  # approved by the ministry\n"),
-        ("version = 1\n", "version = 2\n"),
+        ("version = 2\n", "version = 2  # approved by the ministry\n"),
+        ("version = 2\n", "version = 1\n"),
         ('["alder", "birch"]', '["alder", "\\u001B[2J"]'),
         ("BEGIN CERTIFICATE", "BEGIN"),
-        ("version = 1\n", "x = " + "[" * 10_000),
+        ("version = 2\n", "x = " + "[" * 10_000),
     ],
 )
 def test_another_federation_file(private, old, new):
@@ -333,6 +337,24 @@ def test_another_federation_file(private, old, new):
     faults = examined(document).faults
     assert any("federation" in str(fault) for fault in faults), said(faults)
     assert all(line.isprintable() for line in said(faults))
+
+
+def test_another_spec(private):
+    """The certificate says which run it is about in plain data; it must be that of the federation file."""
+    for key, forged in (("spec digest", "ab" * 32), ("spec", {"rounds": 1})):
+        document = private.certificate()
+        document[key] = forged
+        assert any(fault.where.startswith(key) for fault in examined(document).faults)
+    model = private.model("birch")
+    model["training"]["spec"]["budget"]["epsilon"] = 1.0
+    assert "model.training.spec.budget.epsilon" in [f.where for f in examined(private.certificate(), model).faults]
+
+
+def test_a_certificate_of_an_older_tacit_says_what_to_do(private):
+    document = private.certificate() | {"version": 1}
+    del document["spec"], document["spec digest"]
+    (fault,) = examined(document).faults
+    assert str(fault) == "version: it was written by an older tacit: verify it with the version that wrote it"
 
 
 def test_the_certificate_of_somebody_else_in_the_federation_file(private, tmp_path):

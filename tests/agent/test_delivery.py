@@ -10,12 +10,13 @@ import pytest
 from agent_worker import D
 
 import tacit
+from tacit.agent.able import check_sums
 from tacit.agent.delivery import _USE, Rows, Sums
-from tacit.agent.method import ExactMethod
-from tacit.agent.participant import check_sums
+from tacit.agent.federation import talk
 from tacit.agent.run_keys import signed_text
 from tacit.agent.wire import BadMessage, unpacked
 from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.algorithms import IncrementalADMM
 from tacit.core.release import Inbox
 from tacit.errors import ExchangeError, InputError
 from tacit.exchange import keys
@@ -44,7 +45,7 @@ class Agents:
 
     def __init__(self, net, identities, rows):
         self.net, self.identities, self.rows, self.run = net, identities, rows, net.federation.run
-        self.graph = agent_network.worker_graph()
+        self.graph = net.federation.graph
         self.participants = [
             worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise()) for i in range(5)
         ]
@@ -207,8 +208,9 @@ def test_a_row_with_a_share_of_the_noise_leaves_in_a_total_only(network, identit
 
 def test_methods_that_cannot_do_with_sums_are_refused(network):
     federation = network("secret-shared").federation
-    check_sums(federation)
-    with pytest.raises(InputError, match="one member speaks at a time"):
-        check_sums(replace(federation, method=ExactMethod("i-admm", 1.0, 0.1, "logistic")))
+    check_sums(federation.setting)
+    with pytest.raises(InputError, match="i-admm cannot use secret-shared sums: one member speaks at a time"):
+        check_sums(replace(federation.setting, spec=replace(federation.spec, method=IncrementalADMM())))
+    graph = talk(federation.names, [edge for edge in federation.edges if edge != ("alder", "elm")])
     with pytest.raises(InputError, match="alder has one neighbour"):
-        replace(federation, edges=tuple(edge for edge in federation.edges if edge != ("alder", "elm")))
+        replace(federation, spec=replace(federation.spec, graph=graph))

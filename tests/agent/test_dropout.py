@@ -30,6 +30,7 @@ from tacit.agent.run import _reduced
 from tacit.agent.store import Store
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Message, Met, Question
+from tacit.core.algorithm import traits
 from tacit.core.release import Inbox
 from tacit.errors import InputError, Over, TacitError
 from tacit.privacy.accounting import epsilon
@@ -76,7 +77,7 @@ def assert_went_on(net, absent):
         assert {entry.run for entry in net.entries(i)} <= {"", net.federation.run}
         found = verified(net.folder / f"{NAMES[i]}.report.json", net.federation)
         assert (found["without"], found["dropouts"]) == ([NAMES[absent]], 1)
-        assert found["epsilon"] <= net.federation.method.epsilon
+        assert found["epsilon"] <= net.federation.spec.budget.epsilon
     assert net.certificate_faults([NAMES[absent]]) == []
     (start,) = starts  # all of them start at the same tick
     return start
@@ -171,7 +172,8 @@ def at_tick(participant, tick):
 def test_the_run_without_a_member_has_the_same_noise_and_steps(cedar):
     agreed = cedar.federation
     reduced = agreed.without(["dogwood"])
-    assert (reduced.rounds, reduced.radius, reduced.dropouts) == (agreed.rounds, agreed.radius, 0)
+    assert (reduced.rounds, reduced.spec.radius) == (agreed.rounds, agreed.spec.radius)
+    assert (agreed.dropouts, reduced.dropouts) == (1, 0)
     old, new = agreed.setting.algorithm, reduced.setting.algorithm
     assert replace(new, dropouts=1) == old
     for i, name in enumerate(reduced.names):
@@ -339,7 +341,7 @@ def test_a_false_state_is_refused(cedar):
         sizes = np.array([[f * reach["f"]], [velocity * reach["velocity"]]])
         return np.repeat(sizes / np.sqrt(d), d, axis=1)
 
-    honest = state._replace(**dict(zip(algorithm.carried, states(0.999, -0.999)[:, None], strict=True)))
+    honest = state._replace(**dict(zip(traits(algorithm).carried, states(0.999, -0.999)[:, None], strict=True)))
     packed = Message(payload=dropout.packed_state(algorithm, honest))
     again = dropout.taken_state(algorithm, state, packed, reach)
     np.testing.assert_array_equal(again.f, honest.f)

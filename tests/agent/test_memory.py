@@ -15,8 +15,12 @@ from agent_worker import NAMES, PROCESSES
 from ledger_format_2 import moved_back
 from ports import free_ports
 
+import tacit
+from tacit.agent.loop import AgentLoop
+from tacit.agent.wire_pb2 import Question
+from tacit.errors import Over
 from tacit.privacy import filters
-from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger import Cap, Ledger
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
@@ -223,6 +227,7 @@ def test_a_run_that_was_begun_with_the_format_before_ends(network):
     path = net.folder / "birch.ledger"
     as_before(path, net.federation.run, raw)
     moved_back(path)
+    put_back(net, {}, "books/birch/*")  # which did not name the ledger
     net.start(BIRCH, life=1)
     assert net.ended(BIRCH) == 1
     assert "this run was begun with an older version of tacit" in net.log(BIRCH)
@@ -239,3 +244,67 @@ def as_before(path, run, raw):
         ledger.set_cap(cap)
         ledger.reserve_run(run, events)
         ledger.store(run, 0, raw)
+
+
+def test_a_run_that_one_ledger_has_paid_for_goes_on_with_no_other(network):
+    """birch's store is lost, and it is started with the ledger of other people, which has no mark of this run. All
+    neighbours keep silent."""
+    net = network("recycled")
+    net.start(*OTHERS, fault=SILENT)
+    reached(net, 3, patterns=())
+    ledger = net.folder / "birch.ledger"
+    right = files(net, "birch.ledger*", *STORE)
+    put_back(net, {}, "birch.ledger*", *STORE)
+    with Ledger.new(ledger, population="other people", cost=filters.epsilon) as other:
+        other.set_cap(Cap(10.0, 1e-5))
+    net.start(BIRCH, life=1)
+    assert net.ended(BIRCH) == 1
+    assert "this run was paid for from another ledger than" in net.log(BIRCH)
+    assert set(net.versions().values()) == {1}
+    put_back(net, right, "birch.ledger*", *STORE)
+    net.start(BIRCH)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
+    assert_as_simulated(net)
+
+
+@pytest.mark.parametrize("when", ["before it speaks", "after it has spoken"])
+def test_a_process_that_must_stop_lets_nothing_more_leave(network, identities, when):
+    """birch has been shown that it is a copy. What it has said leaves no more, and what it says then never does."""
+    net = network("recycled")
+    birch = worker.participant(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
+    question = Question(sender=ALDER, tick=0)
+
+    async def stopped():
+        loop = AgentLoop(birch.started(), lambda doing, done, rounds: None)
+        loop._pay()
+        if when == "after it has spoken":
+            await loop._speak(0)
+            assert loop.find(question) is not None
+        loop._stop(Over("there is a second copy"))
+        if when == "before it speaks":
+            await loop._speak(0)
+            assert loop._committed(0) is None
+        assert loop.find(question) is None
+
+    asyncio.run(stopped())
+
+
+def test_a_ledger_from_before_the_payment_is_known_to_be_old(network, identities):
+    """Not even a store is needed: the folder of the identity has the head as of the payment."""
+    net, ledger = network("recycled"), ("birch.ledger*",)
+    old = files(net, *ledger)
+    birch = worker.participant(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise())
+
+    async def paid():
+        AgentLoop(birch.started(), lambda doing, done, rounds: None)._pay()
+
+    birch.books.note_own(birch.ledger)  # as the command does it before it starts
+    asyncio.run(paid())
+    birch.books.require_current(birch.ledger)
+    birch.ledger.close()
+    put_back(net, old, *ledger)
+    with (
+        Ledger(net.folder / "birch.ledger", cost=filters.epsilon) as before,
+        pytest.raises(Over, match="or an old copy of it"),
+    ):
+        birch.books.require_current(before)

@@ -11,6 +11,7 @@ import resource
 import time
 from contextlib import closing
 from dataclasses import replace
+from hashlib import sha256
 
 import agent_network
 import agent_worker as worker
@@ -19,9 +20,9 @@ from agent_network import assert_as_simulated, assert_consistent
 
 import tacit
 from tacit.agent.loop import AgentLoop
-from tacit.errors import Over, TacitError
+from tacit.errors import NotNow, Over, TacitError
 from tacit.privacy import filters
-from tacit.privacy.ledger import AnotherVersion, Ledger
+from tacit.privacy.ledger import AnotherVersion, Ledger, LedgerError
 
 KILLS = 8  # `make chaos` kills more often
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -256,3 +257,46 @@ def test_a_disk_that_is_full_at_a_commit_is_as_a_crash(network, identities):
     again.check()
     asyncio.run(spoken(again))
     assert [tick for tick, _, _ in again.store.releases()] == [0]
+
+
+def test_a_disk_that_is_full_at_a_mark_lets_nothing_leave_and_the_same_bytes_leave_later(network, identities):
+    net = network("recycled")
+    first = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    mark, loops = first.ledger.mark, []
+
+    def full(*args):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+        mark(*args)
+
+    async def spoken():
+        loops.append(AgentLoop(first.started(), lambda doing, done, rounds: None))
+        loops[0]._pay()
+        await loops[0]._speak(0)
+
+    first.ledger.mark = full
+    try:
+        with pytest.raises(LedgerError, match=r"alder\.ledger"):
+            asyncio.run(spoken())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert loops[0]._committed(0) is None
+    said = first.store.message(0)
+    assert said is not None
+    for each in (first.store, first.ledger):
+        each.close()
+    again = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    again.check()
+
+    async def back():
+        loop = AgentLoop(again.started(), lambda doing, done, rounds: None)
+        loop._meet = nobody
+        with pytest.raises(NotNow):
+            await loop.run(0.1)
+        return loop._committed(0)
+
+    async def nobody(patience):
+        raise NotNow("nobody else is there")
+
+    assert asyncio.run(back()) == said
+    assert again.ledger.marks(net.federation.run) == {0: sha256(said).digest()}

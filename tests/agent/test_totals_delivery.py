@@ -13,12 +13,12 @@ from agent_worker import NAMES, D
 import tacit
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.guarantee import guaranteed, statement
-from tacit.agent.method import PrivateMethod
 from tacit.agent.run_keys import signed_text
 from tacit.agent.totals import SHARE, SUM, TOTAL, USE, Totals
 from tacit.agent.transport import Signal
 from tacit.agent.wire import BadMessage, unpacked
 from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.algorithms import RecycledADMM
 from tacit.core.release import Inbox
 from tacit.errors import ExchangeError, GraphError, InputError
 from tacit.exchange import keys
@@ -28,6 +28,7 @@ from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import SharedGaussian
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.sensitivity import SHARE_GRID
+from tacit.run.trust import Trust
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, DOGWOOD, ELM = range(5)
@@ -310,45 +311,44 @@ def test_the_file_says_who_may_collude(network):
     federation = network("totals, ring").federation
     text = federation.to_toml()
     assert 'exchange = "secret-shared totals"\n' in text
-    assert "colluders = 1\ndropouts = 0\n" in text
+    assert "trust = { colluders = 1, dropouts = 0 }\n" in text
     again = Federation.from_toml(text)
     assert (again, again.run) == (federation, federation.run)
-    more = replace(federation, colluders=0)
-    assert more.run != federation.run
+    assert trusting(federation, 0).run != federation.run
     assert federation.setting.algorithm.colluders == 1
-    for line in ("colluders = 1\n", "dropouts = 0\n"):
-        with pytest.raises(InputError, match=f"must set {line.split()[0]}"):
-            Federation.from_toml(text.replace(line, ""))
-    with pytest.raises(InputError, match=r"colluders and dropouts are whole numbers, 0 or more, not 1\.5 and 0"):
-        Federation.from_toml(text.replace("colluders = 1", "colluders = 1.5"))
+    with pytest.raises(InputError, match=r"colluders must be a whole number, 0 or more, not 1\.5"):
+        Federation.from_toml(text.replace("trust = { colluders = 1,", "trust = { colluders = 1.5,"))
 
 
 def test_a_file_without_totals_is_as_it_was(network):
     text = network("going on, private").federation.to_toml()
     assert "colluders" not in text
-    read = Federation.from_toml(text)
-    assert "colluders" not in read.parts
-    with pytest.raises(InputError, match="colluders and dropouts are for the exchange 'secret-shared totals'"):
-        Federation.from_toml(text.replace("quorum = 0\n", "quorum = 0\ncolluders = 1\ndropouts = 0\n"))
+    read = Federation.from_toml(text.replace("[run]\n", "[run]\ntrust = { colluders = 1 }\n"))
+    with pytest.raises(InputError, match="its members do not share their noise: leave out colluders and dropouts"):
+        _ = read.setting
+
+
+def trusting(federation, *trust):
+    return replace(federation, spec=replace(federation.spec, trust=Trust(*trust)))
 
 
 def test_what_does_not_fit_together_is_refused(network):
     ring, complete = network("totals, ring").federation, network("totals", "complete").federation
     with pytest.raises(GraphError, match="2 members can cut this graph in two, so shared noise allows 1 colluders"):
-        replace(ring, colluders=2)
+        trusting(ring, 2)
     with pytest.raises(InputError, match="of 5 members, 5 colluders and 0 dropouts leave none"):
-        replace(complete, colluders=5)
+        trusting(complete, 5)
     with pytest.raises(InputError, match="robust listening compares rows, but secret-shared totals hide them"):
-        replace(ring, robust="clipping")
-    with pytest.raises(InputError, match="shared-descent shares its noise among the members, so it needs"):
-        replace(ring, exchange=SUMS, colluders=0)
-    with pytest.raises(InputError, match="mr-admm does not share its noise, so it cannot use"):
-        replace(ring, method=PrivateMethod("mr-admm", 1.0, 1e-5))
+        replace(ring, spec=replace(ring.spec, trust=Trust(robust="clipping")))
+    with pytest.raises(InputError, match="shared-descent needs sums over all members, so it needs"):
+        replace(ring, exchange=SUMS)
+    with pytest.raises(InputError, match="r-admm needs its neighbours' rows, so it cannot use"):
+        replace(ring, spec=replace(ring.spec, method=RecycledADMM(), recipe="", trust=Trust()))
     with pytest.raises(InputError, match="go_on_after needs dropouts"):
         replace(complete, go_on_after=10.0)
     with pytest.raises(InputError, match="dropouts needs go_on_after"):
-        replace(complete, dropouts=1)
-    assert replace(complete, colluders=4).exchange == TOTALS
+        trusting(complete, 1, 1)
+    assert trusting(complete, 4).exchange == TOTALS
 
 
 def test_the_statement_is_about_coalitions(network):

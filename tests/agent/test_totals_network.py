@@ -64,7 +64,8 @@ def assert_as_simulated(net):
         (event,) = events
         assert events == run.spent[i]
         assert isinstance(event, SharedGaussian)
-        assert verified(net.folder / f"{name}.report.json", net.federation)["epsilon"] <= net.federation.method.epsilon
+        report = verified(net.folder / f"{name}.report.json", net.federation)
+        assert report["epsilon"] <= net.federation.spec.budget.epsilon
 
 
 @pytest.mark.parametrize("kind", ["totals", "totals, ring"])

@@ -57,11 +57,11 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     mallory, false_birch = Identity.new("mallory", tmp_path), Identity.new("birch", tmp_path)
     speaker = Speaker(federation, elm)
     ask = speaker.question(tick=0)
-    parts = {part: bytes(16) if part == "rounds" else value for part, value in federation.parts.items()}
+    parts = {part: bytes(16) if part == "run.rounds" else value for part, value in federation.parts.items()}
     unavailable, code = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode
 
     async def attacks():
-        assert b"rounds" in await call(federation, elm, "Greet", Greeting(name="elm", parts=parts))
+        assert b"run.rounds" in await call(federation, elm, "Greet", Greeting(name="elm", parts=parts))
         refused = {
             unavailable: [(None, ask), (mallory, ask), (cedar, ask), (false_birch, Question(run=run, sender=BIRCH))],
             code.PERMISSION_DENIED: [(elm, Question(run=run, sender=BIRCH)), (elm, Question(run=run, sender=99))],
@@ -106,7 +106,7 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
         "tacit: elm: it sent bytes that are not a Question: refused": 1,
         "tacit: elm asks about another run: refused": 1,
         "tacit: elm: there is no message for elm at tick 1000000": 1,
-        "tacit: elm: its federation file differs from ours in: rounds": 1,
+        "tacit: elm: its federation file differs from ours in: run.rounds": 1,
     }.items():
         assert lines.count(text) == count, (text, net.log(0))
 

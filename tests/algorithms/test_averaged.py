@@ -9,6 +9,7 @@ from conftest import make_parts
 
 import tacit
 from tacit.algorithms import Averaged, ConsensusADMM, IncrementalADMM, PrimalPerturbedADMM, RecycledADMM
+from tacit.core.algorithm import kinds
 from tacit.errors import InputError
 from tacit.privacy.events import Free
 
@@ -61,6 +62,26 @@ def test_exact_values_are_not_passed_off_as_released():
     for method in (ConsensusADMM(), RecycledADMM(alpha=1.0), RecycledADMM(), Hidden(budget=BUDGET)):
         with pytest.raises(InputError, match="averaging at the end is for"):
             Averaged(method=method, ticks=3, mixing=0.1)
+
+
+def test_an_average_of_averages_is_refused():
+    once = Averaged(method=METHODS["broadcast"], ticks=3, mixing=0.1)
+    with pytest.raises(InputError, match="averaging at the end is once"):
+        Averaged(method=once, ticks=5, mixing=0.1)
+
+
+@pytest.mark.parametrize("kind", [type(method) for method in METHODS.values()])
+def test_a_method_that_declares_no_kinds_of_ticks_is_planned_tick_by_tick(kind):
+    """A class of somebody's own, which says of itself what is released and no more."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Own(kind):
+        traits = kind.traits
+
+    facts = tacit.Facts.of(tacit.Problem(make_parts(), l2=0.5))
+    own, known = (Averaged(method=each(penalty=2.0, budget=BUDGET), ticks=3, mixing=0.1) for each in (Own, kind))
+    assert kinds(own, facts, 7) is None
+    assert tacit.plan(own, facts, GRAPH, 7).events == tacit.plan(known, facts, GRAPH, 7).events
 
 
 def test_two_methods_with_the_same_parameters_are_told_apart():

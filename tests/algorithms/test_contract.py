@@ -37,6 +37,7 @@ from tacit.algorithms import (
     WalkProximalGradient,
 )
 from tacit.composite import Nothing, Term, generalised_lasso, lasso
+from tacit.core.algorithm import traits
 from tacit.core.losses import HuberHinge
 from tacit.core.release import Inbox
 from tacit.core.schedule import RandomWalk
@@ -145,7 +146,7 @@ def starts(seed=5, algorithm=None):
 
 
 def on_totals(algorithm):
-    return getattr(algorithm, "totals", False)
+    return traits(algorithm).totals
 
 
 def speaks_at_once(algorithm):

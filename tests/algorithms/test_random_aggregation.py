@@ -19,6 +19,7 @@ from tacit.privacy.audit import epsilon_lower_bound
 from tacit.privacy.events import Free, Gaussian, Laplace, LaplaceVector, Pure, Unprotected
 from tacit.privacy.laws import TwoSided
 from tacit.privacy.mechanisms import step_perturbed
+from tacit.privacy.sensitivity import layer_sensitivity
 from tacit.privacy.transcript import realised_events
 
 C, L2, D, N = 3.0, 0.5, 15, 5
@@ -138,6 +139,53 @@ def test_coordinate_descent_is_that_of_the_paper():
         np.testing.assert_allclose(ours[k + 1], np.tile(x.mean(axis=0), (N, 1)), atol=1e-8)
     for shorter in range(ROUNDS):
         np.testing.assert_array_equal(method.coordinates(D, shorter), visits[:shorter])
+
+
+@pytest.mark.parametrize("block", [1, 3, 5, D, D + 3])
+def test_blocks_of_coordinates_move_together(block):
+    """The iteration, agent by agent."""
+    method = RandomCoordinateDescent(step=0.4, seed=3, block=block, beta=1.0)
+    width, complete = min(block, D), tacit.Graph.complete(N)
+    ours = run(method, complete, noise=tacit.RecordedNoise(RECORDED[:, :, :width])).trajectory
+    x = START
+    for k, first in enumerate(method.coordinates(D, ROUNDS) * block):
+        mean, here = x.mean(axis=0), slice(first, first + width)
+        x = np.tile(mean, (N, 1))
+        for i in range(N):
+            x[i, here] += -0.4 * gradient(i, mean)[here] + RECORDED[k, i, :width]
+        np.testing.assert_allclose(ours[k + 1], np.tile(x.mean(axis=0), (N, 1)), atol=1e-8)
+
+
+@pytest.mark.parametrize("block", [1, 4, D])
+def test_a_layer_of_blocks_is_paid_for_once(block):
+    """By the first of its rounds; no block is in it twice. The last block may be smaller than the others."""
+    method, visits = RandomCoordinateDescent(step=0.4, block=block, budget=Gaussian(3.0)), Counter()
+    drawn = method.coordinates(D, 60).tolist()
+    assert set(drawn) <= set(range(math.ceil(D / block)))
+    for k, event in zip(drawn, tacit.plan(method, problem(), GRAPH, 60).events[0], strict=True):
+        visits[k] += 1
+        assert isinstance(event, Gaussian) == (
+            visits[k] == max(visits.values()) and list(visits.values()).count(visits[k]) == 1
+        )
+
+
+def test_a_layer_of_blocks_moves_no_farther_than_a_step():
+    """Records as far apart as can be, points at random: the squares of all moves of a layer, against the promise."""
+    rng = np.random.default_rng(3)
+    largest = 0.0
+    for _ in range(200):
+        rows = rng.normal(size=(2, D))
+        rows[1] = rows[0] * rng.choice([-1, 1]) + rng.choice([0.0, 0.3]) * rows[1]
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        labels = rng.choice([-1.0, 1.0], size=2)
+        moved = 0.0
+        for k in range(0, D, 4):
+            f = rng.normal(size=D) * rng.choice([0.1, 100.0])
+            slopes = -labels / (1 + np.exp(np.clip(labels * (rows @ f), -500, 500)))  # of the logistic loss, at most 1
+            moved += float(((slopes[0] * rows[0] - slopes[1] * rows[1])[k : k + 4] ** 2).sum())
+        largest = max(largest, math.sqrt(moved))
+    facts = tacit.Facts(sizes=[1], dimension=D, l2=0.0)
+    assert 1.5 < largest <= layer_sensitivity(facts)[0, 0] <= 2 * (1 + 1e-6)
 
 
 # Without noise.

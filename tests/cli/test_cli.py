@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from tacit.cli.predict import _digits
 from tacit.core.losses import Logistic
-from tacit.workflows.model import Model
+from tacit.run.model import Model
 
 
 def test_train_then_predict(tacit, patients, tmp_path):
@@ -73,7 +73,7 @@ def test_a_token_trains_with_fewer_messages(tacit, patients, algorithm):
 def test_no_rounds_are_no_training(tacit, patients):
     code, _, err = tacit("train", patients, "--label", "died", "--agents", 3, "--rounds", 0)
     assert code == 2
-    assert "--rounds must be a whole number, 1 or more" in err
+    assert "rounds must be a whole number, 1 or more" in err
 
 
 def test_a_penalty_below_the_theorem_is_warned_of(tacit, patients):
@@ -212,7 +212,7 @@ def bad(*args, why):
         ),
         bad("train", "patients.csv", "--label", "died", "--graph", "cube", why="graph must be one of ring"),
         bad("train", "patients.csv", "--label", "died", "--graph", "random:2", why="can be connected by 4 to 10 edges"),
-        bad("train", "patients.csv", "--label", "died", "--method", "magic", why="--method must be one of admm"),
+        bad("train", "patients.csv", "--label", "died", "--method", "magic", why="method is one of admm"),
         bad("train", "patients.csv", "--label", "died", "--agents", "121", why="121"),
         bad("train", "patients.csv", "--label", "died", "--agents", "0", why="agents"),
         bad("train", "patients.csv", "--label", "died", "--method", "i-admm", "--rounds", "-1", why="not -1"),
@@ -225,7 +225,7 @@ def bad(*args, why):
             "i-admm",
             "--graph",
             "star",
-            why="only one neighbour; take --method w-admm, or another --graph",
+            why="only one neighbour; take the method w-admm, or another graph",
         ),
         bad("train", "patients.csv", "--label", "died", "--site", "town", why="no column 'town' for --site"),
         bad("train", "patients.csv", "--label", "died", "--holdout", "1", why="below 1"),

@@ -24,20 +24,22 @@ from ports import free_ports
 
 from tacit import __version__
 from tacit.agent import identity
-from tacit.agent.federation import Federation, difference
+from tacit.agent.federation import Federation, difference, talk
 from tacit.agent.identity import Identity, check_dates, read_certificate
-from tacit.agent.method import ExactMethod, PrivateMethod
 from tacit.agent.participant import planned
 from tacit.agent.store import Store
+from tacit.algorithms import Geometric, PenaltyPerturbedADMM
 from tacit.core.graph import Graph
-from tacit.core.schedule import Broadcast
+from tacit.core.losses import HuberHinge
 from tacit.errors import GraphError, InputError
+from tacit.privacy.events import Gaussian
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
-from tacit.workflows.exact import ALGORITHMS
-from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES, Reserve
+from tacit.run.limits import Budget
+from tacit.run.model import Model
+from tacit.run.recipes import RECIPES
+from tacit.run.spec import RunSpec
 
 ROWS = {"alder": 400, "birch": 250, "cedar": 150}
 
@@ -207,7 +209,7 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
 
     assert agreed(tacit, "--rounds", 5)[0] == 0
     own = ("--data", "alder.csv")
-    assert "exact values, which is not private" in run(*own)
+    assert "has no budget, so nothing of it is private" in run(*own)
     assert "says that alder has 400 rows; the data has 250" in run("--data", "birch.csv", "--exact")
     assert "schema.toml" in run("--data", "schema.toml", "--exact")
     with socket.socket() as busy:
@@ -292,6 +294,7 @@ def test_a_restart_after_going_on_without_somebody(hospitals, tacit):
 def test_a_report_of_a_run_that_cannot_be(hospitals, tacit, without, reason):
     assert agreed(tacit, "--rounds", 5)[0] == 0
     report = {"member": "alder", "run": "", "without": without, "releases": [], "absences": [], "before": []}
+    report |= dict.fromkeys(("spec", "spec digest"))
     report |= dict.fromkeys(("format", "tacit", "title", "rounds", "delta", "ledger", "ledgers", "epsilon"))
     report |= {"written": "2026-11-17T12:00:00+00:00", "private": False, "model": "ab" * 32, "heard": {}}
     report |= {"listening": {"radius": 1, "robust": "none", "moved": {}}}
@@ -364,19 +367,20 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
     blocks = text.split("[[members]]")
     last, schema = blocks[-1].split("[schema]")
     shuffled = "[[members]]".join([blocks[0], last, blocks[1], blocks[2] + "[schema]" + schema])
-    rewritten = shuffled.replace("penalty = 0.001", "penalty = 1e-3  # as we agreed").replace(
-        "bounds = [0, 100]", "bounds = [0.0, 1e2]"
+    rewritten = (
+        shuffled.replace("penalty = 0.001", "penalty = 1e-3")
+        .replace("l2 = 3e-05", "l2 = 0.00003  # as we agreed")
+        .replace("bounds = [0, 100]", "bounds = [0.0, 1e2]")
     )
     assert rewritten != text
     assert Federation.from_toml(rewritten).run == federation.run
     changes = {
         "title": ('title = "spring"', 'title = "autumn"'),
-        "rounds": ("rounds = 5", "rounds = 6"),
+        "run.rounds": ("rounds = 5", "rounds = 6"),
         "exchange": ('exchange = "rows"', 'exchange = "secret-shared sums"'),
         "go_on_after": ("go_on_after = 0", "go_on_after = 60"),
         "quorum": ("quorum = 0", "quorum = 2"),
-        "method": ("penalty = 0.001", "penalty = 0.002"),
-        "schema": ("bounds = [0, 100]", "bounds = [0, 110]"),
+        "run.method": ("penalty = 0.001", "penalty = 0.002"),
         "edges": ('["alder", "birch"], ', ""),
         "member birch": ("127.0.0.1:7442", "127.0.0.1:7449"),
     }
@@ -384,28 +388,33 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         other = Federation.from_toml(text.replace(old, new))
         assert other.run != federation.run
         assert difference(federation.parts, other.parts) == [part]
+    unnamed = re.sub("^schema = .*\n", "", text, flags=re.MULTILINE)
+    other = Federation.from_toml(unnamed.replace("bounds = [0, 100]", "bounds = [0, 110]"))
+    assert difference(Federation.from_toml(unnamed).parts, other.parts) == ["schema"]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("version = 1\ntacit", "version = 2\ntacit", "version must be 1"),
+        ("version = 2\ntacit", "version = 1\ntacit", "version must be 2, not 1: write it anew"),
         (f'tacit = "{__version__}"', 'tacit = "0.0.9"', "agreed upon for tacit 0.0.9"),
-        ("rounds = 5", "rounds = 0", "rounds is a whole number"),
-        ("rounds = 5", "rounds = true", "rounds is a whole number"),
-        ("rounds = 5", "rounds = 4294967296", "rounds is a whole number"),
-        ("rounds = 5", "", "must set rounds"),
-        ("rounds = 5", "rounds = 5\ncolour = 1", "got 'colour'"),
+        ("rounds = 5", "rounds = 0", "rounds must be a whole number"),
+        ("rounds = 5", "rounds = true", "rounds must be a whole number"),
+        ("rounds = 5", "rounds = 4294967296", "rounds are more than the"),
+        ("rounds = 5", "", "a run needs rounds"),
+        ("rounds = 5", "rounds = 5\ncolour = 1", "a run has no 'colour'"),
+        ("quorum = 0", "quorum = 0\ncolour = 1", "got 'colour'"),
         ("dimension = 4", "dimension = 5", "does not fit the schema"),
         ('["alder", "birch"]', '["alder", "zebra"]', "which is not a member"),
         ('["alder", "birch"], ["alder", "cedar"], ', "", "not connected"),
-        ('name = "admm"', 'name = "mr-admm"', "private ones need epsilon"),
+        ('kind = "admm"', 'kind = "mr-admm"', "the kind of the method is one of"),
+        ("bounds = [0, 100]", "bounds = [0, 110]", "planned for records of another schema"),
         ("rows = 400", "rows = 4.5", "rows of a member has the wrong type"),
         ("127.0.0.1:7441", "127.0.0.1", "is HOST:PORT"),
         ("127.0.0.1:7442", "127.0.0.1:7441", "same address"),
         ("BEGIN CERTIFICATE", "BEGIN", "not one certificate"),
         ("penalty = 0.001", "penalty = -1", "penalty must be"),
-        ("[method]", "[[method]]", "method is a table"),
+        ("[run]", "[[run]]", "run is a table"),
         (
             'exchange = "rows"',
             'exchange = "pigeons"',
@@ -424,12 +433,12 @@ def test_the_same_content_is_the_same_run_and_every_part_that_differs_is_named(h
         ("rounds = 5", "rounds = 1" + "0" * 5000, "is not TOML"),
         ("rows = 400", f"rows = {10**400}", "rows is too large"),
         ("bounds = [0, 100]", f"bounds = [0, {10**400}]", "bounds is too large"),
-        ("radius = 65536", f"radius = {10**400}", "radius is too large"),
-        ("radius = 65536", "radius = 1e308", "the radius of models is at most 2\\^40"),
-        ("radius = 65536", "radius = inf", "the radius of models is at most 2\\^40"),
-        ("radius = 65536", "radius = nan", "radius is a positive number"),
-        ("radius = 65536", "radius = 0", "radius is a positive number"),
-        ('robust = "none"', 'robust = ""', "robust is one of clipping"),
+        ("radius = 65536.0", f"radius = {10**400}", "radius is too large"),
+        ("radius = 65536.0", "radius = 1e308", "the radius of models is at most 2\\^40"),
+        ("radius = 65536.0", "radius = inf", "radius must be a positive number"),
+        ("radius = 65536.0", "radius = nan", "radius must be a positive number"),
+        ("radius = 65536.0", "radius = 0", "radius must be a positive number"),
+        ("[run]\n", '[run]\ntrust = { robust = "" }\n', "robust is one of clipping"),
     ],
 )
 def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
@@ -437,6 +446,41 @@ def test_a_file_that_cannot_be_meant(hospitals, tacit, old, new, reason):
     assert old in text
     with pytest.raises(InputError if "connected" not in reason else Exception, match=reason):
         Federation.from_toml(text.replace(old, new))
+
+
+def test_a_run_of_ones_own_is_agreed_on(hospitals, tacit):
+    """With every parameter of a method, and refused in one line where other options contradict it."""
+    spec = RunSpec(
+        PenaltyPerturbedADMM(penalty=Geometric(0.5, 1.1), dual_step=0.4, budget=(Gaussian(20.0), Gaussian(30.0)) * 3),
+        rounds=6,
+        loss=HuberHinge(0.5),
+        graph=Graph.ring(3),
+        l2=0.05,
+        radius=64.0,
+        budget=Budget(3.0, 1e-5),
+    )
+    Path("run.toml").write_text(spec.to_toml())
+    code, out, err = agreed(tacit, "--spec", "run.toml")
+    assert code == 0, err
+    assert "m-admm, 6 rounds, 4 features: every record protected by (3, 1e-05) in total" in out
+    found = Federation.load(Path("federation.toml"))
+    assert (found.spec.digest, found.setting.algorithm) == (spec.digest, spec.method)
+    assert f"SHA-256 {spec.digest[:16]}" in out
+    assert not found.spec.recipe
+    for more in (["--epsilon", 1], ["--method", "dvp"], ["--graph", "path"], ["--rounds", 7], ["--robust", "median"]):
+        code, _, err = agreed(tacit, "--spec", "run.toml", *more)
+        assert (code, err.count("the file of a run says everything about it")) == (2, 1), err
+    for old, new, complaint in (
+        ("epsilon = 3.0", "epsilon = 0.1", "the run costs epsilon = "),
+        ("rounds = 6", "rounds = 7", "budget"),
+        ("l2 =", 'recipe = "m-admm"\nl2 =', "are not those of the recipe"),
+        ("budget = { epsilon = 3.0, delta = 1e-05 }", "tolerance = 0.1", "agents do not stop early"),
+    ):
+        assert old in spec.to_toml()
+        Path("run.toml").write_text(spec.to_toml().replace(old, new))
+        code, _, err = agreed(tacit, "--spec", "run.toml")
+        assert (code, complaint in " ".join(err.split()), err.count("tacit: error:")) == (2, True, 1), err
+    assert not Path("federation.toml").exists()
 
 
 def test_the_quorum_is_shown_to_all(hospitals, tacit):
@@ -459,8 +503,8 @@ def test_a_private_token_needs_a_cycle(hospitals, tacit):
     assert federation.rounds == 3 * RECIPES["pi-admm"].solves + federation.graph.mixing_rounds()
     for me in range(3):
         assert len(planned(federation, me)) == RECIPES["pi-admm"].solves + federation.graph.mixing_rounds()
-    with pytest.raises(GraphError, match="no Hamiltonian cycle"):
-        replace(federation, edges=federation.edges[:2]).with_rounds()
+    with pytest.raises(GraphError, match="the cycle steps from 1 to 2, which are not neighbours"):
+        replace(federation, spec=replace(federation.spec, graph=talk(federation.names, federation.edges[:2])))
     two = federation.without(["cedar"])  # two members hand the token to and fro
     assert two.rounds == 2 * RECIPES["pi-admm"].solves + 1
     code, _, err = agreed(tacit, "--epsilon", 2, "--method", "pi-admm", "--graph", "path")
@@ -484,31 +528,7 @@ def test_a_token_has_nothing_to_compare(hospitals, tacit):
     assert agreed(tacit, "--method", "admm", "--robust", "clipping", "--rounds", 5)[0] == 0
     text = Path("federation.toml").read_text()
     with pytest.raises(InputError, match="all members speak at once"):
-        Federation.from_toml(text.replace('name = "admm"', 'name = "i-admm"'))
-
-
-@pytest.mark.usefixtures("short_recipes")
-def test_which_methods_have_a_token():
-    """The file is refused before the settings are known: by name."""
-    graph, rows = Graph.complete(3), np.array([400, 250, 150])
-    for name, recipe in RECIPES.items():
-        if recipe.alone:
-            with pytest.raises(InputError, match=f"{name} is for one holder of all records: .* take shared-{name}"):
-                PrivateMethod(name, 2.0, 1e-5)
-            continue
-        setting = recipe.setting(rows, 4, graph, 2.0, 1e-5, reserve=Reserve(1) if recipe.shared else None)
-        assert PrivateMethod(name, 2.0, 1e-5).token != isinstance(setting.algorithm.schedule(graph), Broadcast)
-    for name, exact in ALGORITHMS.items():
-        schedule = exact.make(1.0, graph).schedule(graph)
-        assert ExactMethod(name, 1.0, 1.0, "logistic").token != isinstance(schedule, Broadcast)
-
-
-def test_a_file_is_not_written_before_its_radius_is_settled(hospitals, tacit):
-    assert agreed(tacit, "--epsilon", 2)[0] == 0
-    federation = Federation.load(Path("federation.toml"))
-    with pytest.raises(InputError, match="radius and noise follow from the method's recipe"):
-        replace(federation, radius=0.0).to_toml()
-    assert replace(federation, radius=0.0).with_rounds().to_toml() == federation.to_toml()
+        Federation.from_toml(text.replace('kind = "admm"', 'kind = "i-admm"'))
 
 
 def test_a_private_federation_needs_public_bounds(hospitals, tacit):

@@ -172,10 +172,10 @@ def interrupted(*_, **__):
 @pytest.mark.parametrize(
     ("where", "says"),
     [
-        ("tacit.cli.train.read", "tacit: stopped; nothing was spent; no model was written"),
-        ("tacit.workflows.training.simulate", f"{PAID}; no model was written"),
-        ("tacit.workflows.training.guarantee", f"{PAID}; no model was written"),
-        ("tacit.cli.train_private.tell_written", f"{PAID}; model.json was written"),
+        ("tacit.cli.records.read", "tacit: stopped; nothing was spent; no model was written"),
+        ("tacit.run.setting.simulate", f"{PAID}; no model was written"),
+        ("tacit.run.training.how", f"{PAID}; no model was written"),
+        ("tacit.cli.train.tell_written", f"{PAID}; model.json was written"),
     ],
 )
 def test_ctrl_c_says_what_was_paid_and_written(tacit, monkeypatch, where, says):
@@ -202,16 +202,16 @@ def test_an_option_of_a_private_run_is_refused_without_epsilon(tacit, tmp_path, 
     """A hospital that gives a delta means a private run: exact models must not be exchanged instead."""
     patients("p.csv", 1)
     code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--agents", 3, *option)
-    assert (code, f"{option[0]} is for a private run" in err, err.count("\n")) == (2, True, 1)
+    assert (code, f"{option[0]} is for a run with --epsilon" in err, err.count("\n")) == (2, True, 1)
     assert not (tmp_path / "model.json").exists()
     Identity.new("alder", tmp_path)
     member = ("--member", "alder,127.0.0.1:7441,100,alder/certificate.pem")
     new = ("federation", "new", "--title", "x", "--schema", "schema.toml", *member)
     code, _, err = tacit(*new, *option)
-    assert (code, f"{option[0]} is for a private run" in err) == (2, True)
+    assert (code, f"{option[0]} is for a run with --epsilon" in err) == (2, True)
     for setting in (("--penalty", 1), ("--l2", 1), ("--loss", "logistic"), ("--rounds", 9)):
         code, _, err = tacit(*new, "--epsilon", 1, *setting)
-        assert (code, f"leave out {setting[0]}" in err) == (2, True)
+        assert (code, f"leave out {setting[0][2:]}" in err) == (2, True)
 
 
 def test_a_private_model_is_not_replaced(tacit):
@@ -243,7 +243,7 @@ def test_a_decimal_comma_gets_a_hint(tacit):
 
 def test_the_option_that_allows_a_delta_is_named_as_it_is_written(tacit):
     patients("p.csv", 1)
-    assert "(--allow-delta, or" in tacit("train", "p.csv", *TRAIN, "--delta", 0.1)[2]
+    assert "(--allow-delta; allow_delta in Python; reason in" in tacit("train", "p.csv", *TRAIN, "--delta", 0.1)[2]
 
 
 def test_a_site_with_few_records_is_warned_of(tacit):

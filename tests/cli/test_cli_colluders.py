@@ -7,7 +7,7 @@ from patients import SCHEMA
 
 from tacit.core.graph import Graph
 from tacit.privacy.accounting import rounded_up
-from tacit.workflows.model import Model
+from tacit.run.model import Model
 
 
 @pytest.fixture
@@ -127,12 +127,15 @@ def test_a_comparison_leaves_out_what_a_graph_does_not_carry(tacit, patients, sc
     [
         (["--colluders", 5], "of 5 members, 5 colluders and 0 dropouts leave none"),
         (["--colluders", 4, "--dropouts", 1], "of 5 members, 4 colluders and 1 dropouts leave none"),
-        (["--colluders", -1], "--colluders must be a whole number, 0 or more, not -1"),
-        (["--colluders", 1, "--dropouts", -1], "--dropouts must be a whole number, 0 or more, not -1"),
-        (["--dropouts", 1], "give --colluders, too"),
+        (["--colluders", -1], "colluders must be a whole number, 0 or more, not -1"),
+        (["--colluders", 1, "--dropouts", -1], "dropouts must be a whole number, 0 or more, not -1"),
+        (["--dropouts", 1], "give colluders, too"),
         (["--colluders", 1, "--method", "mr-admm"], "leave out colluders and dropouts, or take shared-descent"),
-        (["--method", "shared-descent"], "say how many members may collude (--colluders 1)"),
-        (["--colluders", 1, "--robust", "clipping"], "--robust is about single rows"),
+        (["--method", "shared-descent"], "say how many members may collude (colluders = 1)"),
+        (
+            ["--colluders", 1, "--robust", "clipping"],
+            "robust listening compares rows, and members that share",
+        ),
         (["--colluders", 1, "--hostile", "flip:1"], "--hostile is about single rows"),
         (["--colluders", 2, "--graph", "ring"], "2 members can cut this graph in two"),
         (["--colluders", 1, "--graph", "star"], "1 members can cut this graph in two"),
@@ -150,12 +153,12 @@ def test_what_does_not_go_together_is_refused_in_one_line(tacit, patients, schem
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["train", "adult", "--colluders", 1], "give --epsilon, too"),
+        (["train", "adult", "--colluders", 1], "give epsilon, too"),
         (["plan", "--epsilon", 1, "--colluders", 5], "of 5 members, 5 colluders and 0 dropouts leave none"),
         (["plan", "mr-admm", "--epsilon", 1, "--colluders", 1], "or take shared-descent"),
         (["plan", "shared-descent", "--epsilon", 1], "say how many members may collude"),
         (["plan", "--epsilon", 1, "--colluders", 2, "--graph", "ring"], "2 members can cut this graph in two"),
-        (["plan", "dvp", "--alpha", 1, "--colluders", 1], "settings of your own are for methods with local noise"),
+        (["plan", "dvp", "--set", "alpha=1", "--colluders", 1], "give epsilon, too"),
         (["compare", "--colluders", 5], "of 5 members, 5 colluders and 0 dropouts leave none"),
         (["compare", "--colluders", 1, "--hostile", "flip:1"], "--hostile is about single rows"),
     ],

@@ -9,9 +9,9 @@ import pytest
 from patients import SCHEMA
 
 from tacit.core.graph import Graph
+from tacit.run.model import Model
+from tacit.run.recipes import RECIPES
 from tacit.theory import samples
-from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_the_plan_of_a_private_training(tacit, patients, schema, tmp_path):
 
 
 def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
-    args = ("plan", "r-admm", "--rows", 8000, "--agents", 3, "--alpha", 1, "--scale", 1750, "--l2", 0.044)
+    args = ("plan", "r-admm", "--rows", 8000, "--agents", 3, "--set", "alpha=1", "--scale", 1750, "--l2", 0.044)
     code, out, _ = tacit(*args, "--rounds", 50, "--penalty", 1, "--json")
     assert code == 0
     agent = json.loads(out)["agents"][0]
@@ -62,23 +62,26 @@ def test_a_plan_shows_the_papers_bound_beside_the_totals(tacit):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["dvp"], "either --epsilon"),
-        (["dvp", "--epsilon", 1, "--alpha", 1], "either --epsilon"),
-        (["magic", "--epsilon", 1], "must be one of dvp"),
+        (["dvp"], "dvp is private: give epsilon"),
+        (["dvp", "--epsilon", 1e-9, "--set", "alpha=1"], "the run costs epsilon = "),
+        (["magic", "--epsilon", 1], "method is one of dvp"),
         (["dvp", "--epsilon", 0], "epsilon must be a positive number"),
         (["dvp", "--epsilon", 1, "--delta", 0], "delta must lie between 0 and 1"),
         (["dvp", "--epsilon", 1, "--delta", 1], "delta must lie between 0 and 1"),
         (["dvp", "--epsilon", 1, "--rows", "many"], "--rows is a number"),
         (["dvp", "--epsilon", 1, "--rows", "5,0"], "a number from 1"),
         (["dvp", "--epsilon", 1, "--rows", "5,6", "--agents", 3], "leave --agents out"),
-        (["dvp", "--epsilon", 1, "--penalty", 1, "--rounds", 0], "--rounds must be 1 or more"),
-        (["dvp", "--epsilon", 1, "--rounds", 9], "--rounds needs --penalty"),
+        (["dvp", "--epsilon", 1, "--penalty", 1, "--rounds", 0], "rounds must be a whole number, 1 or more"),
+        (["dvp", "--epsilon", 1, "--rounds", 9], "rounds is for a run with settings of your own"),
         (["dvp", "--epsilon", 1, "--penalty", 1, "--loss", "squared"], "no bound on its slope"),
         (["dvp", "--epsilon", 1, "--penalty", 1, "--law", "cauchy"], "must be one of gaussian, pure"),
-        (["one-shot", "--epsilon", 1, "--penalty", 1], "must be one of dvp, pvp, m-admm, r-admm, mr-admm"),
-        (["dp-admm", "--alpha", 1], "must be one of dvp, pvp, m-admm, r-admm, mr-admm"),
+        (["one-shot", "--epsilon", 1, "--penalty", 1], "one-shot has no 'step'"),
+        (["dp-admm", "--set", "alpha=1"], "dp-admm has no 'alpha'"),
         (["pi-admm", "--epsilon", 1, "--graph", "path"], "no Hamiltonian cycle: agent 0 has only one neighbour"),
-        (["dvp", "--alpha", -1], "alpha must be positive"),
+        (["dvp", "--set", "alpha=-1"], "alpha must be positive"),
+        (["dvp", "--set", "alpha"], "a parameter is NAME=VALUE"),
+        (["dvp", "--set", "alpha=one"], "a parameter is NAME=VALUE"),
+        (["--epsilon", 1, "--set", "gamma=1"], "or name the method that it is about"),
         (["dvp", "--epsilon", 1, "--penalty", 1e-9, "--l2", 0], "what is paid apart from it"),
     ],
 )
@@ -214,9 +217,9 @@ def test_private_training_on_a_token(tacit, patients, schema, tmp_path):
     ("args", "says"),
     [
         (["--label", "died"], "give --schema"),
-        (["--schema", "public.toml", "--penalty", 1], "leave out --penalty"),
-        (["--schema", "public.toml", "--loss", "logistic"], "leave out --loss"),
-        (["--schema", "public.toml", "--method", "admm"], "must be one of dvp"),
+        (["--schema", "public.toml", "--penalty", 1], "leave out penalty"),
+        (["--schema", "public.toml", "--loss", "logistic"], "leave out loss"),
+        (["--schema", "public.toml", "--method", "admm"], "method is one of dvp"),
         (["--schema", "public.toml", "--delta", 0], "delta must lie between 0 and 1"),
         (["--schema", "draft.toml"], "drafted = true"),
         (["--schema", "dropping.toml"], 'missing = "drop" would let the number of rows'),
@@ -240,8 +243,13 @@ def test_private_training_refuses(tacit, patients, schema, tmp_path, args, says)
     assert not (tmp_path / "model.json").exists()
 
 
+GROWING = 'penalty={kind="geometric",first=1,ratio=1.1}'
+
+
 def test_a_plan_with_theory(tacit, tmp_path):
-    code, out, _ = tacit("plan", "r-admm", "--alpha", 100, "--scale", 1750, "--theory", "--graph", "complete", "--json")
+    code, out, _ = tacit(
+        "plan", "r-admm", "--set", "alpha=100", "--scale", 1750, "--theory", "--graph", "complete", "--json"
+    )
     assert code == 0
     said = json.loads(out)["theory"]
     assert any("smallest gamma that meets (i) and (ii)" in line for line in said)
@@ -253,7 +261,7 @@ def test_a_plan_with_theory(tacit, tmp_path):
     assert code == 0
     said = json.loads(out)["theory"]
     assert "minimises L_acc - U" in said[-1]
-    assert any("give --alpha" in line for line in said)  # Theorem 12 is about the paper's noise
+    assert any("set it, as in alpha=1" in line for line in said)  # Theorem 12 is about the paper's noise
     assert not any("Corollary 15" in line for line in said)  # it is about a final step, which this plan has not
     (tmp_path / "rising.csv").write_text("alpha,loss\n0.1,0.4\n0.2,0.5\n0.3,0.6\n")
     code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--design", "rising.csv")
@@ -265,25 +273,27 @@ def test_a_plan_with_theory(tacit, tmp_path):
 
 
 def test_a_plan_with_theory_is_about_its_own_method(tacit):
-    plan = ("plan", "mr-admm", "--alpha", 100, "--scale", 1750, "--gamma", 0.25, "--growth", 1.1)
+    plan = ("plan", "mr-admm", "--set", "alpha=100", "--scale", 1750, "--set", "gamma=0.25", "--set", GROWING)
     code, out, _ = tacit(*plan, "--theory", "--graph", "complete", "--json")
     assert code == 0
     said = json.loads(out)["theory"]
     assert [line.split(" (")[0] for line in said] == ["Theorem IV.1", "Theorem VI.1", "Theorem VI.2"]
     assert "with gamma = 0.25," in said[0]
-    code, out, _ = tacit("plan", "dvp", "--alpha", 100, "--scale", 1750, "--theory", "--graph", "complete", "--json")
+    code, out, _ = tacit(
+        "plan", "dvp", "--set", "alpha=100", "--scale", 1750, "--theory", "--graph", "complete", "--json"
+    )
     assert code == 0
     rows = "29,957 rows times an unknown constant"  # 100 ln(20)/0.01
     assert rows in said[1]
     assert rows in json.loads(out)["theory"][0]
-    code, out, _ = tacit("plan", "m-admm", "--alpha", 1, "--theory", "--json")
+    code, out, _ = tacit("plan", "m-admm", "--set", "alpha=1", "--theory", "--json")
     assert json.loads(out)["theory"] == ["no theorem of the papers is about PenaltyPerturbedADMM with these settings"]
 
 
 def test_the_design_asks_the_measured_points(tacit, tmp_path):
     """The fitted c6 is above 5: the curve alone would say that no alpha is accurate enough, beside two that are."""
     (tmp_path / "slow.csv").write_text("alpha,loss\n0.01,238\n0.05,40.1\n0.1,18\n0.3,4.97\n0.5,2.76\n1,1.29\n")
-    plan = ("plan", "pvp", "--alpha", 1, "--design", "slow.csv", "--json")
+    plan = ("plan", "pvp", "--set", "alpha=1", "--design", "slow.csv", "--json")
     code, out, _ = tacit(*plan, "--worst-loss", 3)
     assert code == 0
     said = json.loads(out)["theory"][-1]
@@ -300,7 +310,7 @@ def test_the_design_asks_the_measured_points(tacit, tmp_path):
 def test_the_theorems_keep_the_probability_that_is_asked_for(tacit):
     """Theorem 13 holds with 1 - 3 delta, Theorem 12 with 1 - 2 delta: delta is a third, or half, of --failure."""
     aim = ("--dimension", 10, "--theory", "--failure", 0.15)
-    code, out, _ = tacit("plan", "pvp", "--alpha", 1, "--graph", "complete", *aim, "--json")
+    code, out, _ = tacit("plan", "pvp", "--set", "alpha=1", "--graph", "complete", *aim, "--json")
     assert code == 0
     rows = {line.split(" (")[0]: line for line in json.loads(out)["theory"]}
     rest = {"f_ref": 10.0, "alpha_acc": 0.1, "C": 1.0, "alpha": 1.0, "d": 10, "eta": 1.0, "degree": 4}
@@ -313,7 +323,7 @@ def test_the_theorems_keep_the_probability_that_is_asked_for(tacit):
 
 def test_a_plan_shows_no_bound_where_the_papers_condition_fails(tacit):
     """(32) needs 2 c1 < B/C (rho/N + 2 eta V): 0.5 < 0.1 is false."""
-    settings = ("plan", "r-admm", "--alpha", 1, "--rows", 100, "--agents", 3, "--scale", 100, "--l2", 0.0001)
+    settings = ("plan", "r-admm", "--set", "alpha=1", "--rows", 100, "--agents", 3, "--scale", 100, "--l2", 0.0001)
     code, out, _ = tacit(*settings, "--penalty", 0.025, "--json")
     assert code == 0
     assert [agent["paper"] for agent in json.loads(out)["agents"]] == [None] * 3

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from patients import SCHEMA
 
-from tacit.workflows.exact import ALGORITHMS
-from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES
+from tacit.run.exact import ALGORITHMS
+from tacit.run.model import Model
+from tacit.run.recipes import RECIPES
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_exact_training(tacit, patients, schema, name):
 @pytest.mark.parametrize("name", RECIPES)
 def test_private_training_and_its_plan(tacit, patients, schema, name):
     recipe = RECIPES[name]
-    who = ["--agents", 1 if recipe.alone else 3, *(["--colluders", 1] if recipe.shared else [])]
+    who = ["--agents", 1 if recipe.traits.alone else 3, *(["--colluders", 1] if recipe.traits.totals else [])]
     budget = ["--epsilon", 2, "--delta", 1e-3]
     args = ["train", patients, "--schema", schema, "--method", name, "--holdout", 0, *who, *budget, "--json"]
     code, out, err = tacit(*args)
@@ -44,7 +44,7 @@ def test_private_training_and_its_plan(tacit, patients, schema, name):
     assert 1.9 < found["epsilon"] <= 2
     rows = ",".join(str(each["rows"]) for each in model.training["agents"])
     planned = ["plan", name, "--rows", rows, "--dimension", len(model.weights), *budget, "--json"]
-    code, out, err = tacit(*planned, *(who if recipe.alone else who[2:]))
+    code, out, err = tacit(*planned, *(who if recipe.traits.alone else who[2:]))
     assert code == 0, err
     assert json.loads(out)["epsilon"] == pytest.approx(found["epsilon"], rel=1e-3)
 
@@ -63,18 +63,20 @@ def test_a_comparison_of_chosen_methods(tacit, patients, schema):
 
 ALTERNATIVES = ("early-stopping", "alone", "central", "no-privacy", "majority")
 
+GROWING = 'penalty={kind="geometric",first=1,ratio=1.04}'
+
 
 def test_plans_with_the_papers_own_settings(tacit):
-    code, out, _ = tacit("plan", "mr-admm", "--alpha", 1, "--penalty", 1, "--growth", 1.04, "--gamma", 0.5, "--json")
+    code, out, _ = tacit("plan", "mr-admm", "--set", "alpha=1", "--set", GROWING, "--set", "gamma=0.5", "--json")
     found = json.loads(out)
     assert (code, found["algorithm"]) == (0, "RecycledADMM")
-    constant = json.loads(tacit("plan", "mr-admm", "--alpha", 1, "--penalty", 1, "--json")[1])
+    constant = json.loads(tacit("plan", "mr-admm", "--set", "alpha=1", "--penalty", 1, "--json")[1])
     assert constant["agents"][0]["paper"] > found["agents"][0]["paper"]  # a larger penalty leaves less to the curvature
     for wrong in (
-        ["plan", "dvp", "--penalty", 1, "--epsilon", 1, "--growth", 2],
-        ["plan", "m-admm", "--penalty", 1, "--epsilon", 1, "--gamma", 2],
-        ["plan", "pi-admm", "--alpha", 1],
-        ["plan", "mr-admm", "--epsilon", 1, "--growth", 2],
+        ["plan", "dvp", "--penalty", 1, "--epsilon", 1, "--set", "growth=2"],
+        ["plan", "m-admm", "--penalty", 1, "--epsilon", 1, "--set", "gamma=2"],
+        ["plan", "pi-admm", "--set", "alpha=1"],
+        ["plan", "mr-admm", "--epsilon", 1, "--rounds", 2],
     ):
         code, _, err = tacit(*wrong)
         assert (code, err.count("\n")) == (2, 1), err

@@ -16,7 +16,7 @@ def schema(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "nonsense"], "--method must be one of"),
+        (["--method", "nonsense"], "method is one of"),
         (["--graph", "nonsense"], "graph must be one of"),
         (["--graph", "random:x"], "write random:EDGES"),
         (["--graph", "nowhere.csv"], "nowhere.csv does not; check the path"),
@@ -57,4 +57,21 @@ def test_the_file_is_refused_if_the_options_are_right(tacit, schema):
 def test_the_old_name_of_an_option_works_with_a_warning(tacit, schema, patients):
     code, _, err = tacit("train", patients, "--schema", "schema.toml", "--algorithm", "nonsense")
     assert (code, "warning: --algorithm is now called --method" in err) == (2, True)
-    assert "--method must be one of" in err
+    assert "method is one of" in err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["r-admm", "--alpha", 1, "--gamma", 0.3], ["r-admm", "--set", "alpha=1", "--set", "gamma=0.3"]),
+        (
+            ["mr-admm", "--alpha=1", "--penalty", 0.5, "--growth", 1.1],
+            ["mr-admm", "--set", "alpha=1", "--set", 'penalty={kind="geometric",first=0.5,ratio=1.1}'],
+        ),
+        (["ra-admm", "--alpha", 2, "--penalty", 3], ["ra-admm", "--set", "beta=2", "--penalty", 3]),
+    ],
+)
+def test_old_options_of_a_plan_work_with_a_warning(tacit, old, new):
+    code, out, err = tacit("plan", *old, "--rows", 900, "--rounds", 6, "--json")
+    assert (code, err.count("is now --set NAME=VALUE")) == (0, 1), err
+    assert tacit("plan", *new, "--rows", 900, "--rounds", 6, "--json") == (0, out, "")

@@ -4,11 +4,12 @@ import csv
 import importlib
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from tacit.workflows.model import Model
+from tacit.run.model import Model
 
 MODULES = [("matplotlib", "matplotlib"), ("PIL", "Pillow")]
 
@@ -57,7 +58,8 @@ def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path, shor
 def test_the_demo_saves_its_model(missing, tacit, tmp_path, monkeypatch):
     module = importlib.import_module("tacit.cli.demo")
     train = module.run
-    monkeypatch.setattr(module, "run", lambda *args, **settings: train(*args, **settings | {"rounds": 5}))
+    few = lambda setting: replace(setting, spec=replace(setting.spec, rounds=5))  # noqa: E731
+    monkeypatch.setattr(module, "run", lambda setting, *args, **settings: train(few(setting), *args, **settings))
     for name in ("compare_all", "recommended", "show_comparison"):  # the second half, which is slow
         monkeypatch.setattr(module, name, lambda *args, **settings: SimpleNamespace(results=[]))
     code, _, err = tacit("demo", "--out", "demo")

@@ -26,10 +26,10 @@ from tacit.data.cohorts import digest
 from tacit.errors import InputError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.workflows import training
-from tacit.workflows.recipes import RECIPES
+from tacit.run import training
+from tacit.run.recipes import RECIPES
 
-train_module = import_module("tacit.cli.train_private")
+train_module = import_module("tacit.cli.train")
 
 # Only these may differ: released with noise, or drawn at random.
 NOISY = re.compile(
@@ -108,6 +108,16 @@ def of_another_label(label, column):
 
 
 SCHEMAS |= {"several.toml": of_another_label(SEVERAL, "ward"), "number.toml": of_another_label(NUMBER, "stay")}
+# A run as data: three noisy steps, whose cost does not depend on the members.
+RUN = """
+rounds = 3
+l2 = 1e-05
+radius = 64.0
+graph = { kind = "ring", agents = 3 }
+method = { kind = "gradient-descent", step = 0.5, mixing = 0.3, budget = { kind = "gaussian", multiplier = 30.0 } }
+loss = { kind = "huber", width = 1.0 }
+budget = { epsilon = 1.0, delta = 1e-03 }
+"""
 HOSPITALS = {"alder": 24, "birch": 16, "cedar": 12}
 
 # One record, and its replacements.
@@ -204,6 +214,7 @@ def run(tacit, tmp_path, monkeypatch):
         folder.mkdir()
         for name, text in SCHEMAS.items():
             (folder / name).write_text(text)
+        (folder / "run.toml").write_text(RUN)
         (folder / "edges.csv").write_text("from,to\nalder,birch\nbirch,cedar\n")
         (folder / "measured.csv").write_text("alpha,loss\n0.01,0.56\n0.05,0.45\n0.1,0.42\n0.5,0.4\n1,0.4\n")
         write(folder / "records.csv", records(change))
@@ -256,6 +267,8 @@ WHERE = "where the work is done; the results are the same: tests/simulation/test
 KEYS = "about keys and members: no command of these reads a record"
 STORE = "the store stays with the records"
 OWN = ["--penalty", 1, "--rounds", 3]  # a run with own settings
+TRAIN_OWN = [[*TRAIN, *who, "--method", "dvp", *OWN] for who in (["--site", "hospital"], ["--agents", 3, "--json"])]
+GROWING = 'penalty={kind="geometric",first=1,ratio=1.04}'
 
 OPTIONS = {
     ("train",): {
@@ -283,9 +296,9 @@ OPTIONS = {
         ],
         "old_method": [[*TRAIN, "--algorithm", "mr-admm", "--agents", 3]],
         "method": [
-            [*TRAIN, "--method", method, *how, *(["--colluders", 1] if recipe.shared else [])]
+            [*TRAIN, "--method", method, *how, *(["--colluders", 1] if recipe.traits.totals else [])]
             for method, recipe in RECIPES.items()
-            for how in ([["--agents", 1]] if recipe.alone else SEVERAL if recipe.usual else SEVERAL[:1])
+            for how in ([["--agents", 1]] if recipe.traits.alone else SEVERAL if recipe.usual else SEVERAL[:1])
         ],
         "colluders": [
             [*TRAIN, *who, "--method", "shared-descent", "--colluders", 1, *how]
@@ -328,10 +341,23 @@ OPTIONS = {
             )
         ],
         "json": [[*TRAIN, "--site", "hospital", "--json"]],
-        **dict.fromkeys(("skew", "penalty", "loss", "l2", "rounds", "tolerance"), REFUSED),
+        **dict.fromkeys(("penalty", "rounds"), TRAIN_OWN),
+        "loss": [[*each, "--loss", "huber"] for each in TRAIN_OWN],
+        "l2": [[*each, "--l2", 0.1] for each in TRAIN_OWN],
+        "scale": [[*each, "--scale", 2] for each in TRAIN_OWN],
+        "law": [[*each, "--law", "pure"] for each in TRAIN_OWN],
+        "set": [
+            [*TRAIN, "--site", "hospital", "--method", "r-admm", "--set", "gamma=0.3", "--rounds", 4],
+            [*TRAIN, "--agents", 3, "--method", "m-admm", "--set", GROWING, "--rounds", 4, "--json"],
+        ],
+        "spec": [
+            ["train", "records.csv", "--schema", "schema.toml", "--spec", "run.toml", *how]
+            for how in (["--site", "hospital"], ["--json"], ["--report", "report.html"])
+        ],
+        **dict.fromkeys(("skew", "tolerance"), REFUSED),
     },
     ("plan",): {
-        "algorithm": ALL,
+        "method": ALL,
         "rows": ALL,
         "agents": [["plan", "dvp", "--rows", 20, "--agents", 3, "--epsilon", 1]],
         "graph": [[*PLAN, "--graph", "path"]],
@@ -341,15 +367,19 @@ OPTIONS = {
         "colluders": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 2]],
         "dropouts": [["plan", "--rows", 20, "--epsilon", 1, "--colluders", 1, "--dropouts", 1]],
         "penalty": [[*PLAN, *OWN]],
-        "growth": [["plan", "mr-admm", "--rows", 20, "--alpha", 1, "--growth", 1.04]],
-        "gamma": [["plan", "r-admm", "--rows", 20, "--alpha", 1, "--gamma", 0.2]],
+        "robust": [["plan", "--rows", 20, "--epsilon", 1, "--robust", "clipping"]],
+        "set": [
+            ["plan", "mr-admm", "--rows", 20, "--set", "alpha=1", "--set", GROWING],
+            ["plan", "r-admm", "--rows", 20, "--set", "alpha=1", "--set", "gamma=0.2"],
+        ],
+        "spec": [["plan", "--rows", "24,16,12", "--spec", "run.toml"]],
+        "spec_out": [[*PLAN, "--spec-out", "written.toml"]],
         "rounds": [[*PLAN, *OWN, "--rounds", 5]],
         "loss": [[*PLAN, *OWN, "--loss", "huber"]],
         "l2": [[*PLAN, *OWN, "--l2", 0.1]],
         "scale": [[*PLAN, *OWN, "--scale", 2]],
         "law": [[*PLAN, *OWN, "--law", "pure"]],
-        "alpha": [["plan", "dvp", "--alpha", 1]],
-        "theory": [["plan", "r-admm", "--alpha", 100, "--scale", 1750, "--theory"]],
+        "theory": [["plan", "r-admm", "--set", "alpha=100", "--scale", 1750, "--theory"]],
         "dimension": [[*PLAN, "--theory", "--dimension", 5]],
         "schema": [[*PLAN, "--schema", "schema.toml"]],
         "reference": [[*PLAN, "--theory", "--reference", 5]],
@@ -374,6 +404,10 @@ OPTIONS = {
         "l2": [[*NEW, "--l2", 1]],
         "loss": [[*NEW, "--loss", "huber"]],
         "rounds": [[*NEW, "--rounds", 7]],
+        "scale": [[*NEW, "--scale", 2]],
+        "law": [[*PRIVATE, "--method", "dvp", *OWN, "--law", "pure"]],
+        "set": [[*PRIVATE, "--method", "dvp", "--set", "penalty=1", "--rounds", 3]],
+        "spec": [[*NEW, "--spec", "run.toml"]],
         "secret_shared": [[*PRIVATE, "--secret-shared"]],
         "colluders": [[*SHARED, "--colluders", 1]],
         "dropouts": [[*SHARED, "--colluders", 1, "--dropouts", 1, "--go-on-after", 60]],
@@ -454,7 +488,7 @@ def test_training_on_another_record(run, change, who):
     [
         (schema, method, changes)
         for schema, methods, changes in (
-            ("several", [name for name, recipe in RECIPES.items() if recipe.multiclass], {"ward": "medicine"}),
+            ("several", [name for name, recipe in RECIPES.items() if recipe.traits.multiclass], {"ward": "medicine"}),
             (
                 "number",
                 ["pvp", "mr-admm", "one-shot"],
@@ -466,7 +500,7 @@ def test_training_on_another_record(run, change, who):
 )
 def test_training_of_another_kind_of_label(run, schema, method, changes, how):
     """The label itself is replaced, and a feature."""
-    shared = ["--colluders", 1] if RECIPES[method].shared else []
+    shared = ["--colluders", 1] if RECIPES[method].traits.totals else []
     args = [*TRAIN, "--schema", f"{schema}.toml", "--method", method, *shared, *how]
     assert leaks(run, args, {"": changes | {"age": "33"}}) == {}
 
@@ -505,7 +539,16 @@ def test_federations(run, identities, args):
 def test_what_is_refused_is_refused_unread(tacit, option):
     code, out, err = tacit("train", "nowhere.csv", "--schema", "nowhere.toml", "--epsilon", 1, f"--{option}", 1)
     assert (code, out) == (2, "")
-    assert f"--{option}" in err
+    assert option in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["penalty", "loss", "l2", "rounds", "scale"])
+def test_settings_without_a_method_are_refused_unread(tacit, option):
+    given = "logistic" if option == "loss" else 1
+    code, out, err = tacit("train", "nowhere.csv", "--schema", "nowhere.toml", "--epsilon", 1, f"--{option}", given)
+    assert (code, out) == (2, "")
+    assert f"leave out {option}, or name the method" in err
     assert err.count("\n") == 1
 
 
@@ -554,8 +597,7 @@ def test_a_row_that_is_too_long_would_be_seen(run, monkeypatch):
     """Whether a run is refused must follow from the schema, not from the records."""
     args = [*TRAIN, "--schema", "long-rows.toml", "--agents", 3]
     assert "write 1.0" in run(None, args)["standard error"]
-    for module in (train_module, import_module("tacit.cli.train")):  # once before the records are read, and once after
-        monkeypatch.setattr(module, "require_public", lambda *_, **__: None)
+    monkeypatch.setattr(train_module, "require_public", lambda *_, **__: None)  # before the records are read, and after
     assert leaks(run, args, {"long": {"age": "100", "stay": "50"}})["long"]["exit code"] == (0, 2)
 
 
@@ -650,12 +692,13 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
 
 
 def test_an_unmarked_error_in_a_report_would_be_seen(run, monkeypatch):
-    honest = train_module.data_of.privately
+    data_of = import_module("tacit.report.document.trained")
+    honest = data_of.privately
 
     def leaking(trained, *given):
         return honest(trained, *given) | {"warnings": [f"the error is {trained.measured.miss}"]}
 
-    monkeypatch.setattr(train_module.data_of, "privately", leaking)
+    monkeypatch.setattr(data_of, "privately", leaking)
     monkeypatch.setattr(training.Model, "measured", lambda model, data: type("Measured", (), {"miss": data.y.sum()}))
     monkeypatch.setattr(train_module, "as_plain", lambda measured: {})
     monkeypatch.setattr(train_module, "in_words", lambda *_, **__: [])

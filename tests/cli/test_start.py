@@ -9,19 +9,21 @@ import pytest
 import tacit
 from tacit import cli
 
+LABORATORY = ("tacit.papers", "tacit.attacks", "tacit.theory", "tacit.composite.theory", "tacit.workflows")
 HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint", "narwhals", "pyarrow")
 
 
-def imported_by(*args):
-    """The heavy packages that the command `tacit ARGS` has imported when it ends."""
+def imported_by(*args, among=HEAVY, cwd=None):
+    """The packages among these that the command `tacit ARGS` has imported when it ends."""
     script = (
         "import sys, atexit\n"
-        f"atexit.register(lambda: print(*(m for m in {HEAVY!r} if m in sys.modules), file=sys.stderr))\n"
+        f"atexit.register(lambda: print(*(m for m in {among!r} if m in sys.modules), file=sys.stderr))\n"
         f"sys.argv = ['tacit', *{args!r}]\n"
         "from tacit.cli import main\n"
         "main()\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, cwd=cwd)
+    assert ended.returncode == 0 or not args, ended.stderr
     return ended.stderr.splitlines()[-1].split()  # older typers add an empty error to the help
 
 
@@ -32,6 +34,31 @@ def test_help_and_version_import_nothing_heavy(args):
 
 def test_the_watch_for_heavy_imports_can_fail():
     assert "numpy" in imported_by("plan", "--help")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["adult", "--rounds", "1"],
+        ["adult", "--epsilon", "1", "--graph", "ring", "--agents", "5", "--holdout", "0"],
+    ],
+    ids=["help", "exact", "private"],
+)
+def test_training_loads_nothing_of_the_laboratory(args, tmp_path):
+    assert imported_by("train", *args, among=LABORATORY, cwd=tmp_path) == []
+
+
+def test_the_watch_for_the_laboratory_can_fail():
+    assert "tacit.workflows" in imported_by("compare", "--help", among=LABORATORY)
+
+
+def test_training_imports_few_modules():
+    script = "import sys, tacit.cli.train; print(*(m for m in sys.modules if m.split('.')[0] == 'tacit'))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
+    found = ended.stdout.split()
+    assert len(found) <= 110
+    assert [m for m in found if m.startswith(LABORATORY)] == []
 
 
 def test_gaussian_noise_is_planned_without_dp_accounting():
@@ -66,7 +93,7 @@ def test_the_list_of_commands_says_what_the_command_says(name):
 
 
 def test_every_public_name_is_there():
-    assert sorted(tacit._MODULE_OF) == tacit.__all__
+    assert sorted(name for names in tacit._MODULES.values() for name in names) == tacit.__all__
     for name in tacit.__all__:
         assert getattr(tacit, name) is not None
     assert set(tacit.__all__) <= set(dir(tacit))

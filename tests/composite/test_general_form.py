@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 import tacit
 from tacit.algorithms import DPADMM, AcceleratedDPADMM
 from tacit.composite import L1, Term, constrained
+from tacit.core.losses import Squared
 from tacit.errors import InputError
 
 D, RHO = 5, 0.4
@@ -106,7 +107,55 @@ def test_any_invertible_b_has_the_minimiser_of_its_constraint(problem):
     assert own == pytest.approx(found.fun, abs=1e-8)
 
 
-@pytest.mark.parametrize("B", [np.ones((2, 2)), np.ones((2, 3)), np.zeros((2, 2)), np.full((2, 2), np.nan)])
-def test_b_must_be_invertible(B):
-    with pytest.raises(InputError, match="B"):
+def test_a_tall_b_also_constrains_x(problem):
+    """Against a solver that knows the constraint only: three equations, one y."""
+    rng = np.random.default_rng(4)
+    A3, B, c = rng.normal(size=(3, D)), np.array([[1.0], [-2.0], [0.5]]), np.array([0.3, -0.4, 0.2])
+    term = constrained(A3, B, c, L1(0.05))
+    run = tacit.simulate(DPADMM(term=term, penalty=0.3), problem, ALONE, rounds=6000, tolerance=1e-9)
+    found = minimize(
+        lambda z: problem.value(z[:D])[0] + 0.05 * (z[D] + z[D + 1]),
+        np.concatenate([np.zeros(D), np.ones(2)]),
+        jac=lambda z: np.concatenate([problem.gradient(z[:D])[0], np.full(2, 0.05)]),
+        bounds=[(None, None)] * D + [(0, None)] * 2,
+        constraints={"type": "eq", "fun": lambda z: A3 @ z[:D] + B[:, 0] * (z[D] - z[D + 1]) - c},
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    np.testing.assert_allclose(run.model, found.x[:D], atol=1e-4)
+    left = A3 @ run.model - c
+    np.testing.assert_allclose(left, B @ np.linalg.lstsq(B, left, rcond=None)[0], atol=1e-6)  # some y meets it
+    free = tacit.simulate(DPADMM(term=Term(A3, L1(0.05), c), penalty=0.3), problem, ALONE, rounds=6000, tolerance=1e-9)
+    assert np.linalg.norm(free.model - run.model) > 0.1  # the constraint on x is one
+
+
+@pytest.mark.parametrize(
+    ("B", "why"),
+    [
+        (np.ones((2, 2)), "depend on each other"),
+        (np.ones((2, 3)), "depend on each other"),
+        (np.zeros((2, 2)), "depend on each other"),
+        (np.full((2, 2), np.nan), "finite"),
+        (np.ones((3, 1)), "same rows"),
+    ],
+)
+def test_a_b_that_leaves_y_open_is_refused(B, why):
+    with pytest.raises(InputError, match=why):
         constrained(np.ones((2, 3)), B, 0.0, L1(1.0))
+
+
+@pytest.mark.parametrize("rho", [0.05, 1.0, 10.0])
+def test_an_exact_round_leaves_the_share_of_the_distance_that_is_known(rho):
+    """A = I, squared loss, no sign changes: a proximal point step. So a large penalty is slow, and nothing else."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)) * [1.0, 0.3, 0.05]
+    quadratic = tacit.Problem([(X, X @ np.array([3.0, -4.0, 5.0]))], loss=Squared(), tolerance=1e-12)
+    H = X.T @ X / 60
+    best = np.array([3.0, -4.0, 5.0]) - np.linalg.solve(H, 1e-3 * np.array([1.0, -1.0, 1.0]))
+    assert np.array_equal(np.sign(best), [1, -1, 1])
+    method = DPADMM(term=Term(np.eye(3), L1(1e-3)), penalty=rho, row_norm=3.0, exact=True)
+    run = tacit.simulate(method, quadratic, ALONE, rounds=30, start=0.5 * np.sign(best), record=True)
+    apart, share = run.trajectory[:, 0] - best, rho * np.linalg.inv(H + rho * np.eye(3))
+    np.testing.assert_allclose(apart[1:], apart[:-1] @ share.T, atol=1e-5 * np.abs(best).max())
+    if rho == 0.05:
+        assert np.linalg.norm(apart[-1]) < np.linalg.norm(apart[0]) / 3

@@ -140,7 +140,6 @@ def test_a_loss_is_called_by_what_was_chosen():
         (lambda: Multinomial(3, weights=(1.0, 1.0)), "a number for each of 3 classes"),
         (lambda: Multinomial(3).centred([0.5, 0.5]), "3 shares"),
         (lambda: Multinomial(3).centred([0.9, 0.9, 0.9]), "add up to 1"),
-        (lambda: Multinomial(3).worst_record(np.ones(1), np.ones(1)), "not of rank one"),
     ],
 )
 def test_what_a_loss_refuses(make, why):

@@ -9,7 +9,7 @@ from tacit.estimators import FederatedClassifier, FederatedRegressor
 from tacit.privacy import filters
 from tacit.privacy.events import SharedGaussian
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger
-from tacit.workflows.spending import worst
+from tacit.run.spending import worst
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(6000, 3))

@@ -20,9 +20,10 @@ import tacit
 from tacit.estimators import FederatedClassifier, FederatedRegressor
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure
-from tacit.workflows.recipes import RECIPES
-from tacit.workflows.share import share_event
-from tacit.workflows.spending import worst
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.share import share_event
+from tacit.run.spending import worst
 
 rng = np.random.default_rng(0)
 N, D = 900, 3
@@ -100,7 +101,7 @@ def test_a_private_fit_is_a_run_of_the_recipe_on_scaled_rows(method):
     masks = [np.equal(SITES, name) for name in ("alder", "birch", "cedar")]
     parts = [(u[mine], np.where(Y[mine] == "yes", 1, -1)) for mine in masks]
     graph = tacit.Graph.star(3)
-    setting = RECIPES[method].setting([225, 450, 225], D + 1, graph, 1.0, 1e-5)
+    setting = RECIPES[method].setting([225, 450, 225], D + 1, graph, Budget(1.0, 1e-5))
     facts = setting.facts
     problem = tacit.Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     noise = tacit.SeededNoise(int(np.random.RandomState(3).randint(2**31)))
@@ -296,7 +297,7 @@ def test_a_fit_that_fails_has_paid(ledger, monkeypatch):
     def broken(*args, **settings):
         raise RuntimeError("the machine is on fire")
 
-    monkeypatch.setattr("tacit.estimators.fitting.simulate", broken)
+    monkeypatch.setattr("tacit.run.setting.simulate", broken)
     with pytest.raises(RuntimeError, match="on fire"):
         FederatedClassifier(**QUICK, ledger=ledger).fit(X, Y)
     assert ledger.spent()
@@ -324,7 +325,7 @@ def test_sites_are_routed_through_pipelines_and_searches():
         ({"epsilon": 1.0, "delta": 1.0}, "delta must lie between 0 and 1"),
         ({"epsilon": 1.0}, "needs bounds"),
         ({"epsilon": 1.0, "bounds": (0, 1)}, "needs classes"),
-        (PRIVATE | {"method": "admm"}, "with epsilon, method is one of auto, dvp"),
+        (PRIVATE | {"method": "admm"}, "with epsilon, method is one of dvp"),
         (PRIVATE | {"method": "mr-admm"}, "growing penalty: it needs neighbours"),
         (PRIVATE | {"l2": 1.0}, "leave out l2"),
         (PRIVATE | {"classes": ["no"]}, "two or more different labels"),
@@ -344,7 +345,8 @@ def test_sites_are_routed_through_pipelines_and_searches():
         (PRIVATE | {"random_state": 0, "ledger": "x"}, "leave out one of them"),
         (PRIVATE | {"ledger": 7}, "ledger is a Ledger"),
         ({"ledger": "x"}, "a ledger pays for private fits"),
-        ({"method": "mr-admm"}, "without epsilon, method is one of auto, admm"),
+        ({"method": "mr-admm"}, "mr-admm is private: give epsilon"),
+        ({"method": "magic"}, "without epsilon, method is one of admm"),
         ({"l2": -1.0}, "l2"),
         ({"positive_share": "noisy"}, "give epsilon, or the share as a number"),
         ({"class_weight": {"perhaps": 1.0}}, "'perhaps', which is not one of the classes"),
@@ -380,12 +382,12 @@ def test_a_regressor_needs_the_bounds_of_its_target():
 
 
 def test_a_cost_that_was_not_planned_stops_the_fit(monkeypatch):
-    from tacit.estimators import fitting
+    from tacit.run import setting
 
     def cheaper(*args, **settings):
         run = tacit.simulate(*args, **settings)
         return replace(run, spent=[Counter() for _ in run.spent])
 
-    monkeypatch.setattr(fitting, "simulate", cheaper)
+    monkeypatch.setattr(setting, "simulate", cheaper)
     with pytest.raises(tacit.TacitError, match="did not cost what was planned"):
         FederatedClassifier(**QUICK, random_state=0).fit(X, Y)

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tacit
-from tacit.agent.federation import EXACT_RADIUS
 from tacit.attacks.poisoning import KINDS, Hostile
 from tacit.core.problem import LARGEST_RADIUS
 from tacit.core.release import Inbox, clipped
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.listening import ROBUST, Listening
 from tacit.exchange.secret_shared import SummedInbox
+from tacit.run.exact import RADIUS as EXACT_RADIUS
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
 from tacit.workflows.comparison import Trial, Trust, run_setting
-from tacit.workflows.recipes import RECIPES
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 COMPLETE = tacit.Graph.complete(5)
@@ -175,10 +176,12 @@ def trial():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_liar_spoils_the_model_and_robust_members_hardly_notice(kind, trial):
     """With seeded noise: honest members, each with its own model; the optimum has an error of 0.064."""
-    setting = RECIPES["mr-admm"].setting(trial.sizes, 6, COMPLETE, 1.0, 1e-5, averaged=False)  # as robust members do
+    robustly = Trust(robust="clipping")
+    setting = RECIPES["mr-admm"].setting(trial.sizes, 6, COMPLETE, Budget(1.0, 1e-5), robustly)
 
     def error(robust, hostile):
-        models = run_setting(trial, COMPLETE, setting, 1e-5, trust=Trust(robust, hostile), members=True).models
+        heard = replace(setting, spec=replace(setting.spec, trust=Trust(robust=robust)))  # the same noise, and no mean
+        models = run_setting(trial, heard, delta=1e-5, hostile=hostile, members=True).models
         return np.mean([model.measured(trial.test).error for model in models])
 
     undisturbed = error(None, None)

@@ -24,7 +24,9 @@ from tacit.exchange.total_bounds import FALSE_ALARM, TotalBounds
 from tacit.exchange.totals import TotalInbox
 from tacit.privacy.events import MOST_ROUNDS
 from tacit.privacy.plan import Facts
-from tacit.workflows.recipes import RECIPES, Reserve
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.trust import Trust
 
 SIZES = (70, 400, 230, 610, 120)
 COMPLETE = Graph.complete(5)
@@ -196,7 +198,7 @@ class Case:
 
     def __init__(self):
         self.parts = make_parts(sizes=SIZES)
-        self.setting = RECIPES["shared-descent"].setting(SIZES, 15, COMPLETE, 2.0, 1e-5, reserve=Reserve(1, 0))
+        self.setting = RECIPES["shared-descent"].setting(SIZES, 15, COMPLETE, Budget(2.0, 1e-5), Trust(1, 0))
         public = self.setting.facts
         self.problem = tacit.Problem(
             self.parts, loss=public.loss, scale=public.scale, l2=public.l2, radius=public.radius

@@ -69,7 +69,7 @@ def test_every_figure_has_a_picture_its_numbers_and_its_claims(paper, tmp_path, 
     ("args", "message"),
     [
         (["radmm"], "paper must be one of recycled-admm, dynamic-dp, dp-admm, incremental-admm, local-dp; not"),
-        (["dynamic-dp", "fig1"], "figure of dynamic-dp must be one of fig3, fig4, fig5; not 'fig1'"),
+        (["dynamic-dp", "fig1"], "figure of dynamic-dp must be one of fig3, fig4, fig5, sweep; not 'fig1'"),
         (["dynamic-dp", "--out", "file"], "cannot be created"),
         (["dynamic-dp", "fig3", "--out", "taken"], "it is a folder"),
         (["dynamic-dp", "--data-dir", "nowhere"], "--data-dir nowhere is not a folder"),
@@ -97,7 +97,7 @@ class PrescribedLab(Lab):
         super().__init__(TINY)
         self.loss = loss
 
-    def runs(self, algorithm, spec, rounds):
+    def runs(self, algorithm, spec, rounds, repeats=None):
         value = 2.0 if isinstance(algorithm, ConsensusADMM) else self.loss(algorithm)
         curve = np.array([[value - 0.5], [value + 0.5]]) * np.ones(rounds + 1)
         return Runs(curve, curve, np.zeros((rounds + 1, 104)))
@@ -127,6 +127,57 @@ def test_an_error_rate_that_chance_explains_is_undecided():
             )
         gains[gain] = [c.verdict for c in recycled_admm.fig4(lab).claims if c.where == "Fig. 4(e)"]
     assert gains == {4.0: ["holds"] * 2, -4.0: ["does not hold"] * 2, 0.0: ["undecided"] * 2}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict", "agree"),
+    [
+        (True, "holds", ""),
+        (np.bool_(False), "does not hold", ""),
+        (None, "undecided", ""),
+        ([True] * 10, "holds", "10 of 10"),
+        (np.zeros(10, dtype=bool), "does not hold", "0 of 10"),
+        ([True] * 9 + [False], "undecided", "9 of 10"),  # it flips with the seed
+        ([False, False, None], "undecided", "0 of 3, 1 cannot tell"),
+        ({"T = 9": [True, True], "T = 99": [True, True]}, "holds", "T = 9: 2 of 2; T = 99: 2 of 2"),
+        ({"T = 9": [True, True], "T = 99": [False, False]}, "undecided", "T = 9: 2 of 2; T = 99: 0 of 2"),
+        ({}, "undecided", ""),
+    ],
+)
+def test_the_verdict_is_that_of_all_seeds_under_all_choices(outcome, verdict, agree):
+    claim = Claim("here", "paper", "x", "y", outcome)
+    assert (claim.verdict, claim.agree) == (verdict, agree)
+    row = claims_page([claim], "t", "c").splitlines()[-1].replace("**", "")
+    assert row == f"| here | paper | x | y | {agree} | {verdict} |"
+
+
+@pytest.mark.parametrize(("better", "verdict"), [(lambda eta: True, "holds"), (lambda eta: eta < 1, "undecided")])
+def test_fig_5a_is_judged_under_every_eta(better, verdict):
+    """PVP ahead of DVP with every eta, or with a small one only."""
+    lab = PrescribedLab(lambda a: 3.0 if type(a).__name__.startswith("Dual") else 2.0 if better(a.penalty) else 4.0)
+    assert [c.verdict for c in dynamic_dp.sweep(lab).claims] == [verdict] * 2
+
+
+def test_a_threshold_that_moves_with_the_step_is_undecided(lab, monkeypatch):
+    """DP-AccADMM is the worse one with long steps only."""
+
+    def swept(lab, name, method, rounds, eps, length, few):
+        return np.full(few, 0.4 if method == dp_admm.PLAIN else 0.5 if length > 1 and eps == dp_admm.ENDS[0] else 0.3)
+
+    monkeypatch.setattr(dp_admm, "_swept", swept)
+    found = dp_admm.sweep(lab)
+    assert [c.verdict for c in found.claims] == ["undecided", "holds"]
+    assert "step × 4: 2 of 2" in found.claims[0].agree
+    assert "step × 1: 0 of 2" in found.claims[0].agree
+    monkeypatch.setattr(dp_admm, "_swept", lambda *a: np.full(a[-1], np.inf if a[-2] > 1 else swept(*a)[0]))
+    assert ["4 of the default step is too long" in note for note in dp_admm.sweep(lab).notes] == [True]
+
+
+def test_a_step_of_another_length_is_that(lab):
+    lasso = dp_admm._lasso(lab, "a9a")
+    steps = [float(lasso.method(dp_admm.FAST, None, k).step_size(lasso.composite.problem)[0, 0]) for k in (1.0, 4.0)]
+    assert steps[1] == pytest.approx(4 * steps[0])
+    assert 0.08 in dp_admm.GRID
 
 
 @pytest.mark.parametrize(("steps", "holds"), [((0.3, 0.3), True), ((0.3, 9.0), False)])
@@ -346,7 +397,7 @@ def test_the_page_of_claims_survives_any_text():
     page = claims_page([Claim("here", "paper", "|x| < 1", "2", False)], "title", "command")
     noted = claims_page([], "title", "command", ["left out: much"])
     assert "- left out: much\n\n| where" in noted
-    assert page.splitlines()[-1] == r"| here | paper | \|x\| < 1 | 2 | **does not hold** |"
+    assert page.splitlines()[-1] == r"| here | paper | \|x\| < 1 | 2 |  | **does not hold** |"
 
 
 @pytest.mark.parametrize("target", [10.0, 30.0])

@@ -20,10 +20,10 @@ from tacit.privacy.audit.steps import Unmasked
 from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import plan
+from tacit.run.recipes import RECIPES
 from tacit.workflows.audits import ALIASES, AUDITS, audit_named, recipe_case
-from tacit.workflows.recipes import RECIPES
 
-LOCAL = [name for name, recipe in RECIPES.items() if not recipe.shared]
+LOCAL = [name for name, recipe in RECIPES.items() if not recipe.traits.totals]
 
 
 @pytest.mark.parametrize("name", LOCAL)
@@ -69,7 +69,9 @@ def test_one_record_moves_a_gradient_by_all_that_its_sensitivity_allows(name):
     np.testing.assert_allclose(moved, 2 * case.facts.loss.max_slope * weight, rtol=1e-12)
     assert 0.99 * 2.0 < plan(case.algorithm, case.facts, case.graph, case.ticks).epsilon(1e-6) <= 2.0
     noisy = sum(type(e).__name__ != "Free" for e in plan(case.algorithm, case.facts, case.graph, case.ticks).events[0])
-    assert RECIPES[name].alone or noisy == (1 if name == "one-shot" else 3)  # one holder of all records stops by itself
+    assert RECIPES[name].traits.alone or noisy == (
+        1 if name == "one-shot" else 3
+    )  # one holder of all records stops by itself
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_tacit_audit_of_all_kinds(tacit, tmp_path):
     shown = "".join(out.replace("│", "").split())  # names may be broken at the end of a line
     assert all(name in shown for name in AUDITS)
     assert "--planted" in shown
-    assert {name for name, recipe in RECIPES.items() if not recipe.shared} < set(AUDITS)
+    assert {name for name, recipe in RECIPES.items() if not recipe.traits.totals} < set(AUDITS)
     assert set(ALIASES.values()) < set(AUDITS)
     for name in (*AUDITS, *ALIASES):
         assert run(name, "--samples", "5")[0] == 2

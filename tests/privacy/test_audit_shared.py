@@ -17,6 +17,8 @@ from tacit.privacy.audit import audit_shared, mu_lower_bound
 from tacit.privacy.audit.shared import DELTA, ROUNDS, Runs, _calibrated
 from tacit.privacy.noise import SecureNoise, SeededNoise
 from tacit.privacy.plan import plan
+from tacit.run.limits import Budget
+from tacit.run.trust import Trust
 
 
 @pytest.mark.parametrize("rates", [(0.5, 0.5), (0.3, 0.3), (0.05, 0.6), (0.0, 0.2)])
@@ -175,7 +177,7 @@ def test_tacit_audit_shared_descent(tacit):
 
 
 def test_the_method_that_is_audited_is_the_one_that_ships():
-    from tacit.workflows.recipes import RECIPES, Reserve
+    from tacit.run.recipes import RECIPES
 
-    setting = RECIPES["shared-descent"].setting([800] * 5, 3, tacit.Graph.complete(5), 1.0, 1e-5, reserve=Reserve(1))
+    setting = RECIPES["shared-descent"].setting([800] * 5, 3, tacit.Graph.complete(5), Budget(1.0, 1e-5), Trust(1))
     assert type(setting.algorithm) is type(_calibrated(1.0, 5, 1, rows=16)) is SummedGradientDescent

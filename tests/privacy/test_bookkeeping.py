@@ -21,10 +21,13 @@ from tacit.privacy.events import Free
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.mechanisms import _LAYER
 from tacit.privacy.noise import SeededNoise
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.request import Request
+from tacit.run.share import share_event
+from tacit.run.training import train_privately
+from tacit.run.trust import LOCAL, Trust
 from tacit.workflows.audits import recipe_case
-from tacit.workflows.recipes import RECIPES, Reserve
-from tacit.workflows.share import share_event
-from tacit.workflows.training import train_privately
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
@@ -40,7 +43,7 @@ def of_a_local_method(name):
 def of_shared_noise(name):
     """As one of five members; it hears no totals, so that the model stays where it is."""
     graph, rows = Graph.complete(5), np.array([[0.6, 0.8], [0.0, 0.0]])
-    setting = RECIPES[name].setting([2] * 5, 2, graph, 4.0, 1e-5, reserve=Reserve(1))
+    setting = RECIPES[name].setting([2] * 5, 2, graph, Budget(4.0, 1e-5), Trust(1))
     facts = setting.facts
     problems = [
         tacit.Problem([(each, np.ones(2))], loss=facts.loss, l2=facts.l2, radius=facts.radius) for each in (rows, -rows)
@@ -52,7 +55,9 @@ def of_shared_noise(name):
 def test_what_depends_on_a_record_is_charged(name):
     """Two neighbours in the same state with the same noise: a release that differs is not free, at any tick. (But for
     coordinates of a step whose first one has paid for all of them.)"""
-    algorithm, problems, view, speaks, heard = (of_shared_noise if RECIPES[name].shared else of_a_local_method)(name)
+    algorithm, problems, view, speaks, heard = (of_shared_noise if RECIPES[name].traits.totals else of_a_local_method)(
+        name
+    )
     start = np.zeros((1, 2))
     state = algorithm.init(problems[0], view, start, Inbox(np.zeros((0, 2)), np.zeros(2, dtype=int)))
     depends = 0
@@ -76,25 +81,16 @@ TWO = Schema(
 
 
 @pytest.mark.parametrize("count", [False, True])
-@pytest.mark.parametrize(("name", "reserve"), [("gradient-descent", None), ("shared-descent", Reserve(1))])
-def test_the_ledger_the_statement_and_the_budget_have_the_same_events(name, reserve, count, tmp_path):
+@pytest.mark.parametrize(("name", "trust"), [("gradient-descent", LOCAL), ("shared-descent", Trust(1))])
+def test_the_ledger_the_statement_and_the_budget_have_the_same_events(name, trust, count, tmp_path):
     """Those of the noisy count among them; together they use the budget up, and no more."""
     rng = np.random.default_rng(0)
     data = Dataset(rng.random((300, 1)), np.where(rng.random(300) < 0.1, 1.0, -1.0), TWO.feature_names, np.arange(300))
     with Ledger.new(tmp_path / "ward", population="ward", cost=filters.epsilon) as ledger:
         ledger.set_cap(Cap(5.0, 1e-4))
-        trained = train_privately(
-            RECIPES[name],
-            data,
-            TWO,
-            np.split(np.arange(300), 3),
-            Graph.complete(3),
-            epsilon=1.0,
-            delta=1e-4,
-            reserve=reserve,
-            count_positives=count,
-            ledger=ledger,
-        )
+        asked = Request(Budget(1.0, 1e-4), trust, method=name, count=count)
+        setting = asked.resolved(TWO.label, [100] * 3, TWO.model_dimension, Graph.complete(3))
+        trained = train_privately(setting, data, TWO, np.split(np.arange(300), 3), ledger=ledger)
         spent = ledger.spent()
         assert spent[share_event(1.0, 1e-4)] == count
     cost = epsilon(spent, 1e-4)

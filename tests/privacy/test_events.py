@@ -35,6 +35,7 @@ from tacit.privacy.events import (
     Laplace,
     LaplaceVector,
     ObjectiveGaussian,
+    ObjectiveGaussianClasses,
     Pure,
     SampledGaussian,
     SharedGaussian,
@@ -174,6 +175,7 @@ EXAMPLES = [
     LaplaceVector(20.0, 7), BlurredLaplace(9.0, 4.0), BlurredLaplace(9.0, 0.0), Gaussian(7.0), Gaussian(50.0),
     SampledGaussian(2.0, 0.05), SharedGaussian(5.0, members=5, colluders=2, dropouts=1), ZCDP(0.001, 0.002),
     SharedGaussian(9.0, members=3, colluders=0), ObjectiveGaussian(9.0, 0.01), ObjectiveGaussian(20.0, 0.002),
+    ObjectiveGaussianClasses(9.0, 0.01, 3), ObjectiveGaussianClasses(20.0, 0.002, 10),
 ]  # fmt: skip
 PAID = [event for event in EXAMPLES if event.protected and not event.free]
 PAIRS = list(itertools.combinations({type(event): event for event in PAID}.values(), 2))

@@ -19,8 +19,8 @@ from tacit.privacy.events import Gaussian
 from tacit.privacy.laws import Normal, Spherical, TwoSided
 from tacit.privacy.noise import SecureNoise, SeededNoise
 from tacit.privacy.plan import plan
+from tacit.run.recipes import RECIPES
 from tacit.workflows.audits import recipe_case
-from tacit.workflows.recipes import RECIPES
 
 AGENTS, D, TICKS, ALARM = 40, 50, 3, 1e-6
 NOTHING = tacit.Problem([(np.zeros((4, D)), np.ones(4))] * AGENTS, l2=0.5)
@@ -168,7 +168,7 @@ def stale(secure, seeded, width, paid):
     return np.flatnonzero(fresh)[(ratio < low) | (ratio > high)]
 
 
-@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if not recipe.shared])
+@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if not recipe.traits.totals])
 def test_every_paid_release_of_a_run_has_noise_of_its_own(name):
     case, runs = recipe_case(name, 4.0, rounds=3), 300
     nothing = tacit.Problem(

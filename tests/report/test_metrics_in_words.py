@@ -7,7 +7,7 @@ import pytest
 
 from tacit.data import Classes
 from tacit.report.metrics import in_words
-from tacit.workflows import metrics
+from tacit.run import metrics
 
 DIED = Classes("died", positive=("yes",), negative=("no",))
 

@@ -32,11 +32,13 @@ from tacit.composite import theory as composite
 from tacit.losses import HuberHinge, Multinomial, PseudoHuber
 from tacit.privacy.events import Gaussian
 from tacit.privacy.plan import Facts
+from tacit.run.exact import ALGORITHMS
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.trust import Reserve, Trust
 from tacit.theory import convergence, descent, design, incremental, random_penalties, samples
 from tacit.theory.design import Measured
 from tacit.theory.theorems import THEOREMS, Aim, Planned, statements, theorems
-from tacit.workflows.exact import ALGORITHMS
-from tacit.workflows.recipes import RECIPES, Reserve
 
 RECYCLED = ["Theorem IV.1", "Theorem VI.1", "Theorem VI.2"]
 COMPOSITE = ["Theorem 1", "Theorem 2", "Theorem 2, by (18)"]
@@ -105,9 +107,9 @@ def test_the_tables_have_every_method():
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_has_its_own_theorems(name):
     recipe = RECIPES[name]
-    graph = Graph.complete(1 if recipe.alone else 3)
-    reserve = Reserve(1) if recipe.shared else None
-    setting = recipe.setting([60] * graph.agents, 2, graph, 1.0, 1e-5, reserve=reserve)
+    graph = Graph.complete(1 if recipe.traits.alone else 3)
+    reserve = Reserve(1) if recipe.traits.totals else None
+    setting = recipe.setting([60] * graph.agents, 2, graph, Budget(1.0, 1e-5), Trust.of(reserve))
     assert numbers(setting.algorithm) == OF_RECIPES[name]
     lines = statements(Planned(setting.algorithm, setting.facts, graph, setting.rounds, total=(1.0, 1e-5)))
     assert len(lines) == max(len(OF_RECIPES[name]), 1)
@@ -164,6 +166,7 @@ def test_a_derived_class_has_no_theorem():
         (DualPerturbedADMM(), Graph.ring(3), HuberHinge(1.0, weights=(1.0, 2.0)), "Theorem 9", "slope of the loss"),
         (DPADMM(term=lasso(3, 0.1), budget=Gaussian(1.0)), Graph.ring(1), None, "Theorem 1", "epsilon and delta"),
         (RandomCoordinateDescent(), Graph.ring(4), None, "(74)", "a complete graph"),
+        (RandomCoordinateDescent(block=2), Graph.complete(4), None, "(74)", "not about blocks of 2"),
     ],
 )
 def test_what_a_theorem_does_not_cover_is_said(method, graph, loss, number, reason):

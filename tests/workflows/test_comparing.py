@@ -1,7 +1,7 @@
 """`tacit.compare`: built-in methods and one's own, on a problem and on records."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +11,18 @@ import pytest
 import tacit
 from tacit.algorithms import ConsensusADMM, PrimalPerturbedADMM
 from tacit.core.graph import Graph
+from tacit.core.losses import HuberHinge
 from tacit.data import Category, Classes, Multiclass, Number, Schema
 from tacit.engines import Local
 from tacit.errors import InputError
 from tacit.extend import Broadcast, Gaussian, gradient_perturbed, needed
+from tacit.run.limits import Budget
+from tacit.run.spec import RunSpec
+from tacit.run.trust import Reserve, Trust
 from tacit.workflows.comparing import compare
 from tacit.workflows.comparison import compare as on_trials
 from tacit.workflows.comparison import trial
 from tacit.workflows.contenders import Contender
-from tacit.workflows.recipes import Reserve
 
 RING, EPSILON, DELTA = Graph.ring(3), 2.0, 1e-4
 
@@ -148,7 +151,7 @@ def test_built_in_methods_are_those_of_a_comparison_on_the_same_records(frame, o
 
     trials = [trial(data, SCHEMA, divide, seed) for seed in range(3)]
     only = ["mr-admm", "no-privacy", "majority"]
-    for result in on_trials(trials, RING, epsilon=EPSILON, delta=DELTA, only=only):
+    for result in on_trials(trials, RING, budget=Budget(EPSILON, DELTA), only=only):
         assert on_frame[result.name].errors == result.errors
         assert on_frame[result.name].losses == result.losses
     again = compare([*only, MINE], data, RING, schema=SCHEMA, divide=divide, epsilon=EPSILON, delta=DELTA, seeds=3)
@@ -252,8 +255,8 @@ def test_methods_that_cannot_run_are_named(problem, frame):
         label=Multiclass("hospital", classes=("alder", "birch", "cedar")), columns=SCHEMA.columns[:1], row_norm=1.0
     )
     settings = {"schema": wards, "epsilon": EPSILON, "delta": DELTA, "seeds": 1}
-    found = compare(["mr-admm", "pvp", MINE], frame, RING, **settings)
-    assert (found.names, found.left_out) == (["pvp", "mine"], ("mr-admm",))
+    found = compare(["token-gd", "mr-admm", MINE], frame, RING, **settings)
+    assert (found.names, found.left_out) == (["mr-admm", "mine"], ("token-gd",))
 
 
 def test_a_name_that_is_private_and_exact_follows_the_budget(problem):
@@ -268,6 +271,23 @@ def test_colluders_can_be_chosen(problem):
     assert found["shared-descent:1"].colluders == 1
 
 
+def test_a_run_as_data_on_a_problem(problem):
+    """It has the check of every other run; what a problem cannot have is not left out in silence."""
+    total = Budget(EPSILON, DELTA)
+    spec = RunSpec(PrimalPerturbedADMM(budget=Gaussian(20.0)), 3, HuberHinge(0.5), RING, l2=0.1, budget=total)
+    found = compare([spec, "admm"], problem, RING, seeds=1)
+    (mine,) = (result for result in found.results if result.name != "admm")
+    assert mine.name == f"pvp {spec.digest[:8]}"
+    assert 0 < mine.epsilon <= EPSILON
+    for change, why in (
+        ({"method": PrimalPerturbedADMM(budget=Gaussian(0.1))}, "the run costs epsilon"),
+        ({"trust": Trust(robust="clipping")}, "compared on records, not on a Problem"),
+        ({"count": True}, "compared on records, not on a Problem"),
+    ):
+        with pytest.raises(InputError, match=why):
+            compare([replace(spec, **change)], problem, RING, seeds=1)
+
+
 @pytest.mark.parametrize(
     ("methods", "change", "why"),
     [
@@ -279,7 +299,7 @@ def test_colluders_can_be_chosen(problem):
         (["magic"], {}, "no method 'magic'"),
         (["central"], {}, "no method 'central' to compare here"),
         (["dp-admm"], {}, "one holder of all records"),
-        ([ConsensusADMM(penalty=1.0)], {}, "a name or a tacit.Contender"),
+        ([ConsensusADMM(penalty=1.0)], {}, "a name, a RunSpec, or a tacit.Contender"),
         ([Contender("pvp", at_budget, rounds=3)], {}, "name of a built-in method"),
         (["pvp"], {"schema": SCHEMA}, "leave out schema"),
         (["pvp"], {"seeds": 0}, "seeds"),

@@ -17,10 +17,13 @@ auditor who asks for the ledger finds each of them in it, or knows that there is
 
 The file `ledgers.db` in the folder of an identity has the heads of neighbours, and those of the member's own ledgers:
 a second ledger for a population that the folder knows is refused at once. (Under another name it is another
-population: who the people are, only the member knows. Its neighbours' logs say that it is another one.) A population is
-named to neighbours by a tag that is made with a key of the identity: they can compare it, and cannot read it. It stays
-the same when the identity gets a new key. Neighbours keep what they know under every certificate of the member's chain
-(`tacit.agent.renewal`): the member cannot get rid of it by a chain that is longer, or shorter, than before.
+population: who the people are, only the member knows. Its neighbours' logs say that it is another one.) The file also
+says which ledger has paid for a run: that one has the marks of what has left, so the run goes on with no other.
+
+A population is named to neighbours by a tag that is made with a key of the identity: they can compare it, and cannot
+read it. It stays the same when the identity gets a new key. Neighbours keep what they know under every certificate of
+the member's chain (`tacit.agent.renewal`): the member cannot get rid of it by a chain that is longer, or shorter, than
+before.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tacit.agent.identity import Identity, fingerprint, signed_by
 from tacit.agent.wire import BadMessage
 from tacit.agent.wire_pb2 import Greeting, LedgerHead
-from tacit.errors import InputError, Over, TacitError
+from tacit.errors import NEW_RUN, InputError, Over, TacitError
 from tacit.privacy.ledger import Head, Ledger
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ _FILE = "ledgers.db"
 _MOST_CHANGES, _PER_SECOND = 1_000, 1.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS own (population TEXT PRIMARY KEY, book TEXT, rows INTEGER, head TEXT);
+CREATE TABLE IF NOT EXISTS paid (run TEXT PRIMARY KEY, book TEXT);
 CREATE TABLE IF NOT EXISTS seen (
     certificate TEXT, population TEXT, book TEXT, rows INTEGER, head TEXT, signature TEXT,
     PRIMARY KEY (certificate, population)
@@ -132,6 +136,22 @@ class Books:
                 f"{ledger.path} is not the ledger of {ledger.population!r} that was used here before, or an old copy "
                 f"of it: that one had {known.rows:,} rows; put it back"
             )
+
+    def require_payer(self, run: str, ledger: Ledger) -> None:
+        """Refuses another ledger than the one that has paid for a run. It has the marks of what may have left; in a
+        ledger of other people there are none."""
+        with self._open() as db:
+            found = db.execute("SELECT book FROM paid WHERE run = ?", (run,)).fetchone()
+        if found is not None and found[0] != ledger.book:
+            raise Over(
+                f"this run was paid for from another ledger than {ledger.path}, which does not know what has left in "
+                f"it: put that one back, or {NEW_RUN}"
+            )
+
+    def note_payer(self, run: str, ledger: Ledger) -> None:
+        """Keeps which ledger has paid for a run. To be called before anything leaves."""
+        with self._open() as db:
+            db.execute("INSERT OR IGNORE INTO paid VALUES (?, ?)", (run, ledger.book))
 
     def note_own(self, ledger: Ledger) -> None:
         """Keeps the head of a ledger that is about to be spent from, or was."""

@@ -1,9 +1,10 @@
 """The certificate of a finished run: one JSON document that anybody can check, without data and without a connection.
 
     format      "tacit-certificate"
-    version     1
+    version     2
     run         the name of the run that was finished
     federation  the federation file, as `Federation.to_toml` writes it: without comments
+    spec        the run as data, with its graph; and "spec digest", its SHA-256
     plan        for each member how many releases are paid for, and their epsilon and delta
     reports     the signed reports of all members of the run (`tacit.agent.report`)
 
@@ -24,15 +25,17 @@ from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, differences, misfits
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.ledger_claims import Paid, book_faults, crossed_faults
-from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import reserved
 from tacit.agent.trained import model_faults
 from tacit.errors import TacitError
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.ledger import Ledger
 
-FORMAT, VERSION = "tacit-certificate", 1
+FORMAT, VERSION = "tacit-certificate", 2
+_OLD = "it was written by an older tacit: verify it with the version that wrote it"
+_SPEC = ("spec", "spec digest")
 _SHAPE = {"format": ANY, "version": ANY, "run": TEXT, "federation": TEXT, "plan": ANY, "reports": [ANY]}
+_SHAPE |= dict.fromkeys(_SPEC, ANY)
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Examined:
 
 @lru_cache(maxsize=2)
 def _agreed(text: str) -> Federation:
-    """The federation in a file that has a plan; cached, because the calibration takes seconds."""
+    """The federation in a file that has a plan; cached, because a plan of many ticks takes seconds."""
     federation = Federation.from_toml(text, "the file")
     _ = federation.plans
     return federation
@@ -65,6 +68,7 @@ def collected(federation: Federation, reports: Sequence[Any]) -> dict[str, Any]:
         "version": VERSION,
         "run": own.run,
         "federation": agreed.to_toml(),
+        **own.spec.described,
         "plan": planned_costs(own),
         "reports": sorted(reports, key=lambda signed: str(_claimed_member(signed))),
     }
@@ -78,12 +82,12 @@ def paid_by(federation: Federation) -> dict[str, Paid]:
 
 def planned_costs(federation: Federation) -> dict[str, dict[str, Any]]:
     """For each member of a run, how many releases are paid for, and what they cost together."""
-    method, found = federation.method, {}
+    budget, found = federation.spec.budget, {}
     for name, (_, events) in paid_by(federation).items():
         cost: dict[str, Any] = {"releases": len(events), "epsilon": None, "delta": None}
-        if isinstance(method, PrivateMethod):
-            spent = totals(Counter(events.values()), method.delta).best
-            cost |= {"epsilon": rounded_up(spent), "delta": method.delta}
+        if budget is not None:
+            spent = totals(Counter(events.values()), budget.delta).best
+            cost |= {"epsilon": rounded_up(spent), "delta": budget.delta}
         found[name] = cost
     return found
 
@@ -91,6 +95,8 @@ def planned_costs(federation: Federation) -> dict[str, dict[str, Any]]:
 def examined(document: Any, model: Any = None, ledgers: Mapping[str, Ledger] | None = None) -> Examined:
     """Computes everything in a certificate again, and compares. `model` is the content of a model file, `ledgers` are
     those that members show, by what to call them."""
+    if isinstance(document, dict) and document.get("format") == FORMAT and document.get("version") == 1:
+        return Examined([Fault("version", _OLD)])
     if found := misfits(document, _SHAPE):
         return Examined(found)
     try:
@@ -111,6 +117,7 @@ def examined(document: Any, model: Any = None, ledgers: Mapping[str, Ledger] | N
         found.append(Fault("run", f"claims that run is {shown(document['run'][:12])}; by the reports it is {known}"))
     own = runs.get(document["run"], next(iter(runs.values())))
     found += _who_is_there(parts, own)
+    found += differences({key: document[key] for key in _SPEC}, own.spec.described, "", "by the federation file")
     found += differences(document["plan"], planned_costs(own), "plan", "by the federation file")
     present = {name: each for name, each in parts.items() if each[0].federation.run == own.run}
     found += _cross_faults(present, own)
@@ -159,7 +166,7 @@ def _who_is_there(parts: Mapping[str, list[Part]], own: Federation) -> list[Faul
 def _cross_faults(parts: Mapping[str, list[Part]], own: Federation) -> list[Fault]:
     """What is wrong with reports that are each right alone."""
     found = [fault for listener in parts for speaker in parts for fault in _disagreement(parts, listener, speaker)]
-    if isinstance(own.method, PrivateMethod):
+    if own.private:
         for name, (last, *_) in parts.items():
             if not last.plain["private"]:
                 what = f"{name} says that its noise can be drawn again: its records are not protected"

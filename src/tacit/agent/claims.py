@@ -2,8 +2,8 @@
 
 A signature proves who has said something, not that it is true. So each field of a report is one of three things:
 
-- it follows from the federation file, and is compared with it: title, rounds, epsilon, delta, the ticks and the events
-  of the releases, the runs that were left, how members listen, ...
+- it follows from the federation file, and is compared with it: title, spec, rounds, epsilon, delta, the ticks and the
+  events of the releases, the runs that were left, how members listen, ...
 - it must agree with other members' reports (`tacit.agent.certificate`): the digests of messages, at both ends;
 - only the member can know it (`BELIEVED`): then it must at least have the right form.
 """
@@ -40,7 +40,6 @@ from tacit.agent.documents import (
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.ledger_claims import SHAPES, ledger_faults
-from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import reserved
 from tacit.agent.reading import named
 from tacit.agent.wire import BadMessage
@@ -72,7 +71,7 @@ _PART = {
     "heard": Named({"messages": COUNT, "digest": TEXT}),
 }
 _REPORT = {
-    **dict.fromkeys(("format", "tacit", "title", "rounds", "delta", "ledger", "ledgers"), ANY),
+    **dict.fromkeys(("format", "tacit", "title", "rounds", "spec", "spec digest", "delta", "ledger", "ledgers"), ANY),
     "member": TEXT,
     "written": TEXT,
     "private": TRUTH,
@@ -103,7 +102,8 @@ class Part(NamedTuple):
 
 def reserve(federation: Federation) -> dict[str, int]:
     """Against whom the costs hold, where the members share their noise."""
-    return dict((federation.agreed or federation).reserve._asdict()) if federation.exchange == TOTALS else {}
+    found = (federation.agreed or federation).reserve
+    return {} if found is None else dict(found._asdict())
 
 
 def _parts_of(report: dict[str, Any], agreed: Federation, certificate: str) -> tuple[list[Part], list[Fault]]:
@@ -140,9 +140,7 @@ def checked(signed: Any, agreed: Federation) -> tuple[list[Part], list[Fault]]:
     if found := misfits(signed, {"report": ANY, "signature": BASE64}):
         return [], found
     report: dict[str, Any] = signed["report"]
-    shapes = (
-        _REPORT | dict.fromkeys(reserve(agreed), ANY) | (SHAPES if isinstance(agreed.method, PrivateMethod) else {})
-    )
+    shapes = _REPORT | dict.fromkeys(reserve(agreed), ANY) | (SHAPES if agreed.private else {})
     if found := misfits(report, shapes):
         return [], found
     member = report["member"]
@@ -228,27 +226,26 @@ def _heard_faults(part: Part, member: str) -> list[Fault]:
 def _claim_faults(report: dict[str, Any], parts: list[Part]) -> list[Fault]:
     """What follows from the federation file: above all the cost."""
     own, member = parts[0].federation, report["member"]
-    agreed, method = own.agreed or own, own.method
-    private = isinstance(method, PrivateMethod)
+    agreed, budget = own.agreed or own, own.spec.budget
     right: dict[str, Any] = {"format": FORMAT, "tacit": __version__, "title": own.title, "rounds": own.rounds}
-    right |= {"delta": method.delta if isinstance(method, PrivateMethod) else None, **reserve(agreed)}
-    right |= {} if private else {"private": False}
+    right |= own.spec.described | {"delta": None if budget is None else budget.delta, **reserve(agreed)}
+    right |= {"private": False} if budget is None else {}
     found = differences({key: report[key] for key in right}, right, "", _FILE)
     found += misfits({key: report[key] for key in _OWN}, _OWN)
     for part in parts:
         cost = None
-        if isinstance(method, PrivateMethod):
+        if budget is not None:
             events = [part.plan[tick] for tick in part.ticks if tick in part.plan] if part.where else part.plan.values()
-            if method.shared and not part.where:  # of all that was paid for, whoever drops out
+            if own.reserve is not None and not part.where:  # of all that was paid for, whoever drops out
                 events = reserved(agreed, agreed.names.index(member)).values()
-            cost = rounded_up(totals(Counter(events), method.delta).best)
+            cost = rounded_up(totals(Counter(events), budget.delta).best)
         found += differences(part.plain["epsilon"], cost, inside(part.where, "epsilon"), _FILE)
     return found
 
 
 def _listening_faults(report: dict[str, Any], part: Part) -> list[Fault]:
     own, listening, member = part.federation, report["listening"], report["member"]
-    right = {"radius": own.radius, "robust": own.robust}
+    right = {"radius": own.spec.radius, "robust": own.spec.trust.robust}
     found = differences({key: listening[key] for key in right}, right, "listening", _FILE)
     known = named(own, own.names.index(member))
     for name, moved in listening["moved"].items():

@@ -15,7 +15,6 @@ from typing import Protocol
 
 import numpy as np
 
-from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant
 from tacit.agent.run_keys import RunKeys
 from tacit.agent.store import Arrays
@@ -153,7 +152,7 @@ class Sums:
         """What is committed; it never leaves as it is. An agent that is silent takes part with its last row."""
         require_no_shares(release.events)
         row = release.value[0]
-        if isinstance(self._participant.federation.method, PrivateMethod):
+        if self._participant.federation.private:
             row = self._point.bounded(row)  # a noisy row may be moved, and must not fail
         return packed_row(self._participant.federation.run, self._participant.me, tick, row)
 

@@ -18,7 +18,8 @@ totals alone, so it costs nothing.
 **What it costs.** Before the first release, a member pays for R + q releases: those of the plan, and one for each of q
 dropouts. If it had heard s totals when it left, it had released s + 1 rows at most, and releases at most R - T more,
 where T >= s. So each time that the members go on costs one release, and they can go on q times: each time one more
-member is absent, of at most q. The agent counts the releases in its stores, and stops if there could be more.
+member is absent, of at most q. The agent counts the releases by the marks of its ledger, and by its stores if those
+know of more, and stops if there could be too many.
 
 **The noise** of a total stays the same for the largest coalition: N - absent members, q - absent dropouts, the same
 shares. Step, deviation and the weights of the members are those of the agreed run.
@@ -39,6 +40,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.agent.able import carried
 from tacit.agent.federation import TOTALS, Federation
 from tacit.agent.participant import Participant
 from tacit.agent.store import Arrays
@@ -109,7 +111,7 @@ async def first_state(algorithm: Any, state: Any, peers: Iterable[Peer], start: 
 
 def packed_state(algorithm: Any, state: Any) -> bytes:
     """The part of the state that a member needs that has missed a total."""
-    rows = [getattr(state, name)[0] for name in algorithm.carried]
+    rows = [getattr(state, name)[0] for name in carried(algorithm)]
     return np.concatenate(rows).astype("<f8").tobytes()
 
 
@@ -117,13 +119,13 @@ def taken_state(algorithm: Any, state: Any, message: Message, reach: Mapping[str
     """The member's state with what a neighbour has sent in it; refuses what no honest state can be: a neighbour may
     lie."""
     dimension = state.f.shape[1]
-    size = state_bytes(len(algorithm.carried), dimension)
+    size = state_bytes(len(carried(algorithm)), dimension)
     if len(message.payload) != size:
         raise BadMessage("its state has {} bytes, not {}", len(message.payload), size)
     rows = np.frombuffer(message.payload, "<f8").astype(float).reshape(-1, dimension)
     if not np.isfinite(rows).all():
         raise BadMessage("its state has numbers that are not finite")
-    found = dict(zip(algorithm.carried, rows[:, None], strict=True))
+    found = dict(zip(carried(algorithm), rows[:, None], strict=True))
     with np.errstate(over="ignore"):
         for name, row in found.items():
             if not (norm := np.linalg.norm(row)) <= reach[name] * (1 + _ROUNDING):

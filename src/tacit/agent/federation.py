@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tacit import __version__
-from tacit.agent import federation_toml
+from tacit.agent import able, federation_toml
 from tacit.agent.documents import DIGEST
 from tacit.agent.identity import (
     canonical_certificate,
@@ -28,7 +28,6 @@ from tacit.agent.identity import (
     read_certificate,
     signed_by,
 )
-from tacit.agent.method import ExactMethod, PrivateMethod
 from tacit.agent.renewal import Chain, Renewal
 from tacit.algorithms import summed
 from tacit.core.graph import Graph
@@ -37,19 +36,18 @@ from tacit.data import Schema
 from tacit.data.public import require_public
 from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
-from tacit.exchange.listening import check_robust
 from tacit.exchange.total_bounds import TotalBounds
 from tacit.privacy.events import MOST_ROUNDS, Event
-from tacit.privacy.plan import Facts, plan
-from tacit.workflows.exact import ALGORITHMS
-from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES, Calibration, Reserve, Setting
+from tacit.run.model import fits
+from tacit.run.parts import name_of
+from tacit.run.recipes import RECIPES
+from tacit.run.request import Request
+from tacit.run.setting import Setting, check_listening
+from tacit.run.spec import RunSpec
+from tacit.run.trust import Reserve
 
 ROWS, SUMS, TOTALS = "rows", "secret-shared sums", "secret-shared totals"  # what members learn about each other
-NONE = "none"  # no robust listening
-# The radius where exact values are exchanged. Numbers and labels are scaled to public bounds, so no model of them lies
-# farther out, unless l2 is below 1e-9. Double precision has enough digits for what lies within.
-EXACT_RADIUS = 2.0**16
+TICKS = 200  # of a run without a budget, if nobody says how many: agents do not stop early
 LEAST_ABSENCE = 10.0  # seconds: several times the time between two signs of life (`tacit.agent.liveness`)
 
 
@@ -78,23 +76,17 @@ class Member:
         object.__setattr__(self, "certificate", canonical_certificate(certificate))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Federation:
     """Everything that is agreed on. Members are sorted by name; a member's place is its agent's id."""
 
     title: str
     members: tuple[Member, ...]
-    edges: tuple[tuple[str, str], ...]
-    method: PrivateMethod | ExactMethod
-    rounds: int
+    spec: RunSpec  # the run; its graph is about the members in this order
     schema: Schema
     exchange: str = ROWS
-    radius: float = 0.0  # 0: the default, until the file is written
-    robust: str = NONE
     go_on_after: float = 0.0
     quorum: int = 0
-    colluders: int = 0  # with totals: so many members together learn no more than the budget allows,
-    dropouts: int = 0  # while so many are away
     predecessor: str = ""  # the run of the version before this one, if there is one
     renewals: tuple[Renewal, ...] = ()  # new certificates of members: no part of the agreement
     revoked: frozenset[str] = field(default=frozenset(), repr=False)  # fingerprints: what this member alone refuses
@@ -105,15 +97,18 @@ class Federation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", tuple(sorted(self.members, key=lambda member: member.name)))
-        object.__setattr__(self, "edges", tuple(sorted({(min(edge), max(edge)) for edge in self.edges})))
         if not (isinstance(self.title, str) and self.title and self.title.isprintable()):
             raise InputError(f"the title is a line of text, not {self.title!r}")
-        if not (type(self.rounds) is int and 1 <= self.rounds <= MOST_ROUNDS):
-            raise InputError(f"rounds is a whole number from 1 to {MOST_ROUNDS:,}, not {self.rounds!r}")
+        if self.rounds > MOST_ROUNDS:
+            raise InputError(f"{self.rounds:,} rounds are more than the {MOST_ROUNDS:,} that are allowed")
         for what in ("name", "address", "certificate"):
             values = [getattr(member, what) for member in self.members]
             if twice := [value for k, value in enumerate(values) if value in values[:k]]:
                 raise InputError(f"two members have the same {what}: {twice[0]}")
+        if len(self.members) < 2:
+            raise InputError("a federation has two members or more")
+        if self.graph.agents != len(self.members):
+            raise InputError(f"the run is for {self.graph.agents} agents, not for {len(self.members)} members")
         if self.predecessor != "" and not DIGEST.fits(self.predecessor):
             raise InputError(f"predecessor is the name of a run, 64 hexadecimal digits, not {self.predecessor!r}")
         for each in self.renewals if self.agreed is None else ():
@@ -122,18 +117,6 @@ class Federation:
         _ = self._chains  # refuses renewals that are not one chain
         if self.exchange not in (ROWS, SUMS, TOTALS):
             raise InputError(f"the exchange is {ROWS!r}, {SUMS!r} or {TOTALS!r}, not {self.exchange!r}")
-        if self.radius == 0 and isinstance(self.method, ExactMethod):
-            object.__setattr__(self, "radius", EXACT_RADIUS)
-        if self.radius != 0:
-            check_radius(self.radius)
-        if self.robust != NONE:
-            check_robust(self.robust, int(self.graph.degree.min()))
-            if self.method.token:
-                raise InputError("robust listening compares rows: it is for methods in which all members speak at once")
-            if self.exchange != ROWS:
-                raise InputError(
-                    f"robust listening compares rows, but {self.exchange} hide them: choose one of the two"
-                )
         if not (self.go_on_after == 0 or LEAST_ABSENCE <= self.go_on_after < math.inf):
             raise InputError(f"go_on_after is 0, or {LEAST_ABSENCE:g} seconds or more, not {self.go_on_after}")
         if not (type(self.quorum) is int and self.quorum >= 0):
@@ -144,31 +127,42 @@ class Federation:
                 f"{self.names[int(few.argmax())]} has one neighbour, so its sum would be that neighbour's row: with "
                 "secret-shared sums every member needs two neighbours"
             )
+        self._check_run()
         self._check_totals()
-        if isinstance(self.method, PrivateMethod):
+
+    def _check_run(self) -> None:
+        """Refuses a run that is not about these records, or that agents cannot run."""
+        spec = self.spec
+        check_radius(spec.radius)
+        if not fits(spec.loss, self.schema.label):
+            raise InputError(f"the loss {name_of(spec.loss)!r} does not fit the label {self.schema.label.column!r}")
+        if spec.schema not in ("", self.schema.digest):
+            raise InputError("the run was planned for records of another schema: plan it again, or take that schema")
+        if spec.recipe and (spec.recipe not in RECIPES or spec.budget is None):
+            raise InputError(f"there is no recipe {spec.recipe!r} for this run: delete the line recipe = ...")
+        if spec.budget is not None:
             require_public(self.schema)
-        else:
-            exact_loss(self.method.loss, self.schema.label)  # refuses one that does not fit
+        able.check(spec)
+        if spec.trust.robust is not None and self.exchange != ROWS:
+            raise InputError(f"robust listening compares rows, but {self.exchange} hide them: choose one of the two")
+        check_listening(spec)
 
     def _check_totals(self) -> None:
-        """Refuses shared noise outside of totals, totals without it, and a reserve that the graph does not allow."""
-        if not (type(self.colluders) is int and type(self.dropouts) is int and min(self.reserve) >= 0):
+        """Refuses sums over all members for a method that needs rows, and rows for one that needs these sums; and a
+        reserve that the graph does not allow."""
+        needed = able.needs_totals(self.spec.method)
+        if needed != (self.exchange == TOTALS):
+            name = name_of(self.spec.method)
             raise InputError(
-                f"colluders and dropouts are whole numbers, 0 or more, not {self.colluders!r} and {self.dropouts!r}"
+                f"{name} needs sums over all members, so it needs the exchange {TOTALS!r}"
+                if needed
+                else f"{name} needs its neighbours' rows, so it cannot use the exchange {TOTALS!r}; shared-descent can"
             )
-        if self.method.shared != (self.exchange == TOTALS):
-            raise InputError(
-                f"{self.method.name} shares its noise among the members, so it needs the exchange {TOTALS!r}"
-                if self.method.shared
-                else f"{self.method.name} does not share its noise, so it cannot use the exchange {TOTALS!r}; "
-                "shared-descent can"
-            )
-        if self.exchange != TOTALS:
-            if self.colluders or self.dropouts:
-                raise InputError(f"colluders and dropouts are for the exchange {TOTALS!r}, not for {self.exchange!r}")
+        if not needed:
             return
-        self.reserve.shares(len(self.members))  # refuses a reserve that leaves nobody
-        summed.check_graph(self.graph, *self.reserve)  # refuses a graph that so many members can cut in two
+        if self.reserve is not None:
+            self.reserve.shares(len(self.members))  # refuses a reserve that leaves nobody
+            summed.check_graph(self.graph, *self.reserve)  # refuses a graph that so many members can cut in two
         if self.agreed is None and bool(self.go_on_after) != bool(self.dropouts):
             raise InputError(
                 "go_on_after needs dropouts: how many members may be away, so that their noise is not counted on"
@@ -177,9 +171,34 @@ class Federation:
             )
 
     @property
-    def reserve(self) -> Reserve:
-        """Whose share of the noise is not counted on."""
-        return Reserve(self.colluders, self.dropouts)
+    def private(self) -> bool:
+        """Whether a budget was agreed on. Without one nothing is claimed, and nothing is paid for."""
+        return self.spec.budget is not None
+
+    @property
+    def rounds(self) -> int:
+        """How many ticks there are."""
+        return self.spec.rounds
+
+    @property
+    def graph(self) -> Graph:
+        """Who talks to whom, by ids."""
+        return self.spec.graph
+
+    @property
+    def reserve(self) -> Reserve | None:
+        """Whose share of the noise is not counted on; None if nobody shares noise."""
+        return self.spec.trust.reserve
+
+    @property
+    def dropouts(self) -> int:
+        """How many members may be away, where members share their noise."""
+        return self.spec.trust.dropouts
+
+    @cached_property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """Who talks to whom, by names."""
+        return tuple((self.names[a], self.names[b]) for a, b in self.graph.edges)
 
     @cached_property
     def names(self) -> list[str]:
@@ -243,41 +262,27 @@ class Federation:
         plain = [[each.old, each.new, each.until] for chain in self._chains.values() for each in chain.renewals]
         return sha256(_canonical(plain)).digest()[:16] if plain else b""
 
-    @cached_property
-    def graph(self) -> Graph:
-        """Who talks to whom, by ids."""
-        for edge in self.edges:
-            for end in edge:
-                if end not in self.names:
-                    raise InputError(f"the edge {'-'.join(edge)} leads to {end!r}, which is not a member")
-        try:
-            pairs = [(self.names.index(a), self.names.index(b)) for a, b in self.edges]
-            return Graph.from_edges(pairs, len(self.members))
-        except NotConnected as error:
-            raise NotConnected(error.components, self.names) from None
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Federation) and self._says == other._says
+
+    def __hash__(self) -> int:
+        return hash(self._says)
+
+    @property
+    def _says(self) -> tuple[Any, ...]:
+        return self.run, self.renewals, self.revoked, self.expired
 
     @cached_property
     def setting(self) -> Setting:
-        """The algorithm with all its parameters, the rounds and the public facts: a function of the file alone."""
+        """The run with the public facts of its problem: a function of the file alone. Refuses noise that does not keep
+        the budget."""
         if self.exchange == TOTALS and self.agreed is not None:
-            return self._restricted(self.agreed.setting)
-        if isinstance(self.method, PrivateMethod):
-            found = self._recipe_setting(self.method.calibration)
-            if found.rounds != self.rounds:
-                raise InputError(
-                    f"the file says rounds = {self.rounds}; {self.method.name} needs {found.rounds} with this budget"
-                )
-            return found
-        rows = np.array([member.rows for member in self.members])
-        facts = Facts(
-            sizes=rows,
-            dimension=self.schema.model_dimension,
-            loss=exact_loss(self.method.loss, self.schema.label),
-            scale=rows / rows.mean(),
-            l2=self.method.l2,
-            radius=self.radius,
-        )
-        return Setting(ALGORITHMS[self.method.name].make(self.method.penalty, self.graph), self.rounds, facts)
+            return self._restricted(self.agreed)
+        return Setting.of(self.spec, self._sizes, self.schema.model_dimension, self.schema.longest_row)
+
+    @property
+    def _sizes(self) -> np.ndarray:
+        return np.array([member.rows for member in self.members])
 
     @cached_property
     def total_bounds(self) -> TotalBounds | None:
@@ -294,7 +299,7 @@ class Federation:
         for t in range(rounds):
             for i in schedule.turn(t).speakers.tolist():
                 ticks[i].append(t)
-        costs = plan(algorithm, self.setting.facts, self.graph, rounds).events
+        costs = self.setting.plan.events
         return [dict(zip(when, events, strict=True)) for when, events in zip(ticks, costs, strict=True)]
 
     @cached_property
@@ -345,68 +350,43 @@ class Federation:
         remaining = tuple(member for member in agreed.members if member.name not in absent)
         if len(remaining) < 2:
             raise InputError("fewer than two members are left")
-        if self.exchange == SUMS and isinstance(self.method, ExactMethod):
+        if self.exchange == SUMS and not self.private:
             raise InputError("the sum of the same exact rows with and without a member would reveal its row")
-        edges = tuple(edge for edge in agreed.edges if absent.isdisjoint(edge))
+        ids = [agreed.names.index(member.name) for member in remaining]
+        graph = _among([(a, b) for a, b in agreed.graph.edges if a in ids and b in ids], ids, agreed.names)
         if self.exchange == TOTALS:
             if len(absent) > agreed.dropouts:
                 raise InputError(
                     f"{', '.join(sorted(absent))} would be absent, and the noise allows for {agreed.dropouts} dropouts"
                 )
             left = agreed.dropouts - len(absent)
-            return replace(agreed, members=remaining, edges=edges, agreed=agreed, dropouts=left)
-        return replace(agreed, members=remaining, edges=edges, agreed=agreed).with_rounds()
+            method: Any = agreed.spec.method
+            trust = replace(agreed.spec.trust, dropouts=left)
+            spec = replace(agreed.spec, method=replace(method, dropouts=left), graph=graph, trust=trust)
+            return replace(agreed, members=remaining, spec=spec, agreed=agreed)
+        found = replace(agreed, members=remaining, spec=agreed._spec_for(remaining, graph), agreed=agreed)
+        _ = found.setting.plan  # refuses noise that does not keep the budget, and a method that cannot run without them
+        return found
+
+    def _spec_for(self, members: Sequence[Member], graph: Graph) -> RunSpec:
+        """The run of the members that are left, from the start: with the numbers that its recipe has for them, or with
+        those that it has."""
+        spec = self.spec
+        if not spec.recipe:
+            return replace(spec, graph=graph)
+        assert spec.budget is not None
+        known = ([member.rows for member in members], self.schema.model_dimension, graph, spec.budget, spec.trust)
+        return RECIPES[spec.recipe].for_label(self.schema.label).setting(*known, schema=spec.schema).spec
 
     @property
     def budgeted(self) -> Federation:
         """The federation whose budget pays for this run: the agreed one, where a run goes on where another was left."""
         return (self.agreed or self) if self.exchange == TOTALS else self
 
-    def with_rounds(self) -> Federation:
-        """The same with the rounds, the noise and the radius of the recipe, if the method is private."""
-        if not isinstance(self.method, PrivateMethod):
-            return self
-        found = self._recipe_setting(None)
-        assert found.calibration is not None
-        method = replace(self.method, **found.calibration._asdict())
-        made = replace(self, method=method, rounds=found.rounds, radius=found.facts.radius)
-        made.__dict__["setting"] = found  # computed once: the calibration takes seconds
-        return made
-
-    def _recipe_setting(self, given: Calibration | None) -> Setting:
-        assert isinstance(self.method, PrivateMethod)
-        rows = np.array([member.rows for member in self.members])
-        return (
-            RECIPES[self.method.name]
-            .for_label(self.schema.label)
-            .setting(
-                rows,
-                self.schema.model_dimension,
-                self.graph,
-                self.method.epsilon,
-                self.method.delta,
-                self.radius or None,
-                averaged=self.robust == NONE,
-                reserve=self.reserve if self.exchange == TOTALS else None,
-                given=given,
-            )
-        )
-
-    def _restricted(self, agreed: Setting) -> Setting:
+    def _restricted(self, agreed: Federation) -> Setting:
         """The setting of the agreed run, for those of its members that are left: step, noise and weights stay."""
-        assert self.agreed is not None
-        kept = [self.agreed.names.index(name) for name in self.names]
-        facts = agreed.facts
-        left = Facts(
-            sizes=facts.sizes[kept],
-            dimension=facts.dimension,
-            loss=facts.loss,
-            scale=facts.scale[kept],
-            l2=facts.l2,
-            radius=facts.radius,
-        )
-        algorithm: Any = agreed.algorithm
-        return Setting(replace(algorithm, dropouts=self.dropouts), agreed.rounds, left)
+        kept = [agreed.names.index(name) for name in self.names]
+        return Setting(self.spec, agreed.setting.facts.take(kept))
 
     @cached_property
     def parts(self) -> dict[str, bytes]:
@@ -417,24 +397,19 @@ class Federation:
             "tacit": __version__,
             "title": self.title,
             "edges": self.edges,
-            "method": {key: _same(value) for key, value in asdict(self.method).items()},
-            "rounds": self.rounds,
             "exchange": self.exchange,
-            "radius": _same(self.radius),
-            "robust": self.robust,
-            "go_on_after": _same(self.go_on_after),
+            "go_on_after": float(self.go_on_after),
             "quorum": self.quorum,
             "schema": self.schema.to_dict(),
             **({"predecessor": self.predecessor} if self.predecessor else {}),
-            **self._reserved,
+            **{f"run.{key}": value for key, value in self._plain_run().items()},
             **{f"member {member.name}": asdict(member) for member in self.members},
         }
         return {part: sha256(_canonical(value)).digest()[:16] for part, value in sorted(content.items())}
 
-    @property
-    def _reserved(self) -> dict[str, int]:
-        """What only files with totals have."""
-        return dict(self.reserve._asdict()) if self.exchange == TOTALS else {}
+    def _plain_run(self) -> dict[str, Any]:
+        """The run as data, without its graph: that is in the edges."""
+        return {key: value for key, value in self.spec.plain().items() if key != "graph"}
 
     @cached_property
     def run(self) -> str:
@@ -480,21 +455,15 @@ class Federation:
 
     def to_toml(self) -> str:
         """The text of the file."""
-        if self.radius == 0 or (isinstance(self.method, PrivateMethod) and self.method.calibration is None):
-            raise InputError(
-                "radius and noise follow from the method's recipe and are not computed yet: call with_rounds() first"
-            )
         settings = {
             "title": self.title,
-            "rounds": self.rounds,
             "dimension": self.schema.dimension,
             "edges": [list(edge) for edge in self.edges],
-            **{key: getattr(self, key) for key in ("exchange", "radius", "robust", "go_on_after", "quorum")},
+            **{key: getattr(self, key) for key in ("exchange", "go_on_after", "quorum")},
             **({"predecessor": self.predecessor} if self.predecessor else {}),
-            **self._reserved,
         }
         members = [asdict(member) for member in self.members]
-        text = federation_toml.write(settings, asdict(self.method), members, self.schema.to_dict())
+        text = federation_toml.write(settings, self._plain_run(), members, self.schema.to_dict())
         return "\n".join([text, *(each.to_toml() for name in self.names for each in self._chains[name].renewals)])
 
     @classmethod
@@ -513,24 +482,62 @@ class Federation:
 
     @classmethod
     def _from_plain(cls, plain: dict[str, Any]) -> Federation:
-        federation_toml.check(plain, reserve=plain.get("exchange") == TOTALS)
-        schema, method = Schema.from_dict(plain["schema"]), plain["method"]
+        federation_toml.check(plain)
+        schema = Schema.from_dict(plain["schema"])
         if plain["dimension"] != schema.dimension:
             raise InputError(f"dimension = {plain['dimension']} does not fit the schema, which has {schema.dimension}")
-        kind = PrivateMethod if "epsilon" in method else ExactMethod
-        if kind is PrivateMethod and not (method.get("deviation") and method.get("multiplier")):
-            raise InputError(
-                "it says nothing about its noise, as files of tacit 0.1: write it anew (tacit federation new)"
-            )
+        members = sorted(
+            (federation_toml.made(Member, member, "a member") for member in plain["members"]), key=lambda m: m.name
+        )
+        graph = talk([member.name for member in members], plain["edges"])
+        pairs = {"agents": graph.agents, "edges": [list(edge) for edge in graph.edges]}
         return cls(
-            members=tuple(federation_toml.made(Member, member, "a member") for member in plain["members"]),
-            edges=tuple((a, b) for a, b in plain["edges"]),
-            method=federation_toml.made(kind, method, "the method"),
+            members=tuple(members),
+            spec=RunSpec.from_plain(plain["run"] | {"graph": pairs}),
             schema=schema,
-            **{key: plain[key] for key in ("title", "rounds", "exchange", "radius", "robust", "go_on_after", "quorum")},
-            **{key: plain[key] for key in (*federation_toml.RESERVE, "predecessor") if key in plain},
+            **{key: plain[key] for key in ("title", "exchange", "go_on_after", "quorum")},
+            **{key: plain[key] for key in ("predecessor",) if key in plain},
             renewals=tuple(federation_toml.made(Renewal, each, "a renewal") for each in plain.get("renewals", [])),
         )
+
+
+def agreement(
+    title: str, members: Iterable[Member], graph: Graph, request: Request, schema: Schema, **settings: Any
+) -> Federation:
+    """The federation of somebody who asks for a run. All numbers follow from public facts: with a budget from its
+    recipe; without one, agents do not stop early.
+
+    graph : of the members in the order of their names
+    settings : other fields of the federation; the exchange is by default what the method needs
+    """
+    ordered = sorted(members, key=lambda member: member.name)
+    if request.total is not None:
+        require_public(schema)
+    facts = ([member.rows for member in ordered], schema.model_dimension, graph)
+    spec = request.resolved(schema.label, *facts, row_norm=schema.longest_row, schema=schema.digest).spec
+    if spec.budget is None and request.spec is None:
+        spec = replace(spec, rounds=TICKS if request.rounds is None else spec.rounds, tolerance=None)
+    settings = {"exchange": TOTALS if able.needs_totals(spec.method) else ROWS} | settings
+    return Federation(title, tuple(ordered), spec, schema, **settings)
+
+
+def talk(names: Sequence[str], edges: Iterable[Sequence[str]]) -> Graph:
+    """Who talks to whom, by ids, from pairs of names."""
+    for edge in edges:
+        for end in edge:
+            if end not in names:
+                raise InputError(f"the edge {'-'.join(edge)} leads to {end!r}, which is not a member")
+    ids = range(len(names))
+    return _among({(names.index(min(edge)), names.index(max(edge))) for edge in edges}, ids, names)
+
+
+def _among(pairs: Iterable[tuple[int, int]], ids: Sequence[int], names: Sequence[str]) -> Graph:
+    """The graph of those of the members that have these ids."""
+    place = {i: k for k, i in enumerate(ids)}
+    try:
+        return Graph.from_edges([(place[a], place[b]) for a, b in pairs], len(ids))
+    except NotConnected as error:
+        raise NotConnected(error.components, [names[i] for i in ids]) from None
 
 
 def difference(mine: Mapping[str, bytes], theirs: Mapping[str, bytes]) -> list[str]:
@@ -543,11 +550,6 @@ def difference(mine: Mapping[str, bytes], theirs: Mapping[str, bytes]) -> list[s
         ["a part unknown here"] if theirs.keys() - mine.keys() else []
     )  # its name is not repeated: others chose it
     return [part for part in mine if mine[part] != theirs.get(part)] + unknown
-
-
-def _same(value: Any) -> Any:
-    """1 and 1.0 are the same number, however the file writes it."""
-    return float(value) if isinstance(value, int) else value
 
 
 def _canonical(content: Any) -> bytes:

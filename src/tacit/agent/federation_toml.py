@@ -1,34 +1,28 @@
 """The federation file: what the members have agreed on, as TOML. Every member holds the same file.
 
-    version = 1
-    tacit = "0.2.0"              # all members run this version: it computes the settings of a private run
+    version = 2
+    tacit = "0.4.0"              # all members run this version
     title = "ward study, spring" # the same federation runs again under another title
-    rounds = 64
     dimension = 12               # of the model; it follows from the schema
     edges = [["alder", "birch"], ["birch", "cedar"]]
     exchange = "rows"            # or "secret-shared sums": nobody sees a single row (docs/secret-sharing.md);
                                  # or "secret-shared totals": members share their noise (shared-descent)
-    radius = 256                 # models farther from zero are clipped; public, from the recipe; up to 2^40
-    robust = "none"              # or "clipping", "trimmed", "median": how members listen, against one that lies
     go_on_after = 0              # seconds without a member after which the others go on without it; 0: they wait
     quorum = 0                   # how many of a member's neighbours must sign that it is away; 0: more than half
     predecessor = "6c4e36f9..."  # the name of the run of the version before this one, if there is one
 
-    colluders = 1                # with totals only: the guarantee holds against any so many members together,
-    dropouts = 0                 # while so many may be away
-
-    [method]                     # private, by a recipe: every setting follows from the budget and the numbers of rows
-    name = "mr-admm"
-    epsilon = 1
-    delta = 1e-6
-    deviation = 0.00231          # what whoever wrote the file has calibrated for this budget: the noise of the mean
-    multiplier = 24.7            # gradient, and of a step; every member checks that it keeps the budget
-
-    [method]                     # or exact values are exchanged: "admm", or "i-admm", on a token
-    name = "admm"
-    penalty = 0.001
-    l2 = 0.00003
-    loss = "logistic"
+    [run]                        # the run as data (`tacit.run.spec`), without its graph, which follows from the edges
+    rounds = 65                  # ticks
+    l2 = 1e-05
+    radius = 256.0               # models farther from zero are clipped; up to 2^40
+    method = { kind = "averaged", method = { kind = "dvp", penalty = 0.02, budget = { ... } }, ... }
+    loss = { kind = "huber", width = 1.0 }
+    recipe = "dvp"               # which recipe chose the numbers, if one did; it chooses new ones for other members
+    budget = { epsilon = 1.0, delta = 1e-06 }  # every member checks that the noise keeps it; without it nothing is
+                                 # claimed
+    trust = { robust = "clipping" }            # how members listen, against one that lies; or with totals
+                                 # { colluders = 1, dropouts = 0 }: the guarantee holds against any so many members
+                                 # together, while so many may be away
 
     [[members]]
     name = "alder"
@@ -42,6 +36,8 @@
     [schema]                     # as in a schema file, with [schema.label] and [[schema.columns]]
 
     [[renewals]]                 # new certificates of members, if there are any (`tacit.agent.renewal`)
+
+Lists of one value for each agent are about the members in the order of their names.
 
 Two files agree if their content is the same, however it is written. Renewals are no part of the agreement: each member
 adds those that it has got. Every part has a hash of its canonical content, and
@@ -63,20 +59,18 @@ from typing import Any
 from tacit import __version__
 from tacit.data import schema_toml
 from tacit.errors import InputError
-from tacit.exchange.listening import ROBUST
+from tacit.run.spec import in_toml
 
-VERSION = 1
+VERSION = 2
 LARGEST = 2**53  # double precision holds every whole number up to here
-_SETTINGS = ("version", "tacit", "title", "rounds", "dimension", "edges", "exchange", "radius", "robust")
-_KEYS = (*_SETTINGS, "go_on_after", "quorum", "method", "members", "schema")
-RESERVE = ("colluders", "dropouts")  # a file without totals need not have these
-_OPTIONAL = (*RESERVE, "predecessor", "renewals")
+_KEYS = ("version", "tacit", "title", "dimension", "edges", "exchange", "go_on_after", "quorum", "run", "members")
+_OPTIONAL = ("predecessor", "renewals")
 
 
-def write(settings: Mapping[str, Any], method: Mapping[str, Any], members: Sequence[Any], schema: Any) -> str:
+def write(settings: Mapping[str, Any], run: Mapping[str, Any], members: Sequence[Any], schema: Any) -> str:
     """The text of the file."""
     head = {"version": VERSION, "tacit": __version__, **settings}
-    blocks = [schema_toml.lines(head), schema_toml.lines(method, "method")]
+    blocks = [schema_toml.lines(head), "[run]\n" + "".join(f"{key} = {in_toml(each)}\n" for key, each in run.items())]
     for member in members:
         plain = {key: value for key, value in member.items() if key != "certificate"}
         blocks.append(schema_toml.lines(plain, "[members]") + f"certificate = '''\n{member['certificate']}'''\n")
@@ -98,13 +92,12 @@ def loads(text: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source} is not TOML of ours: it is nested too deeply") from None
 
 
-def check(plain: dict[str, Any], *, reserve: bool) -> None:
-    """Refuses a file that lacks a key, has an unknown one, or has a value of the wrong type. `reserve` says whether it
-    must have the keys of `RESERVE`."""
+def check(plain: dict[str, Any]) -> None:
+    """Refuses a file that lacks a key, has an unknown one, or has a value of the wrong type."""
     _check_sizes(plain)
-    _check_keys(plain, (*_KEYS, *RESERVE) if reserve else _KEYS, "a federation", optional=_OPTIONAL)
-    if plain["version"] != VERSION:
+    if plain.get("version", VERSION) != VERSION:
         raise InputError(f"version must be {VERSION}, not {plain['version']!r}: write it anew (tacit federation new)")
+    _check_keys(plain, (*_KEYS, "schema"), "a federation", optional=_OPTIONAL)
     if plain["tacit"] != __version__:
         raise InputError(f"it was agreed upon for tacit {plain['tacit']}; this is {__version__}: all must run the same")
     edges, members = plain["edges"], plain["members"]
@@ -117,12 +110,10 @@ def check(plain: dict[str, Any], *, reserve: bool) -> None:
         raise InputError("renewals are tables; write [[renewals]]")
     if type(plain["go_on_after"]) not in (int, float):
         raise InputError(f"go_on_after is a number of seconds, not {plain['go_on_after']!r}")
-    if type(plain["radius"]) not in (int, float) or not plain["radius"] > 0:
-        raise InputError(f"radius is a positive number, the largest norm of a model, not {plain['radius']!r}")
-    if not isinstance(plain["robust"], str):
-        raise InputError(f"robust is 'none' or one of {', '.join(ROBUST)}, not {plain['robust']!r}")
-    if not isinstance(plain["method"], dict):
-        raise InputError("method is a table; write [method]")
+    if not isinstance(plain["run"], dict):
+        raise InputError("run is a table; write [run]")
+    if "graph" in plain["run"]:
+        raise InputError("[run] has no graph here: it follows from the edges between the members; leave it out")
 
 
 def made(kind: Any, settings: dict[str, Any], what: str) -> Any:

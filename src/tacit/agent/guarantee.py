@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import Counter
 
 from tacit.agent.federation import Federation
-from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import reserved
-from tacit.privacy.coalitions import Guarantee, guarantee
+from tacit.privacy.coalitions import Guarantee
 
 _SHOWN = 12  # coalitions of more sizes are not all listed
 
 
 def guaranteed(federation: Federation) -> Guarantee:
     """What all releases of a private run cost together, against coalitions of every size. A function of the file."""
-    assert isinstance(federation.method, PrivateMethod)
+    assert federation.spec.budget is not None
     spent = [Counter(reserved(federation, i).values()) for i in range(len(federation.members))]
-    connectivity = federation.graph.connectivity if federation.method.shared else None
-    return guarantee(spent, federation.method.delta, members=len(federation.members), connectivity=connectivity)
+    return federation.setting.guarantee(federation.spec.budget.delta, spent)
 
 
 def statement(federation: Federation) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 from tacit.agent.books import Signed, contradiction
 from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, Kind, Named, differences, misfits
 from tacit.agent.federation import Federation
-from tacit.agent.method import PrivateMethod
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import Head, Ledger
 
@@ -47,7 +46,7 @@ def head_of(plain: Mapping[str, Any]) -> Head:
 
 def ledger_faults(report: Mapping[str, Any], own: Federation, releases: int) -> list[Fault]:
     """What is wrong with the heads in one report, of so many releases. Exact values are in no ledger."""
-    if not isinstance(own.method, PrivateMethod):
+    if not own.private:
         plain = {key: report[key] for key in ("ledger", "ledgers")}
         return differences(plain, {"ledger": None, "ledgers": {}}, "", "of exact values")
     near = [own.names[j] for j in own.graph.neighbours(own.names.index(report["member"]))]

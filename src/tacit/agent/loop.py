@@ -448,6 +448,9 @@ class AgentLoop:
         self._heads.settle()
         if self.participant.ledger is not None:
             self.participant.ledger.reserve_run(*self.participant.paid, self.participant.about)
+            if self.participant.books is not None:
+                self.participant.books.note_payer(self.participant.paid[0], self.participant.ledger)
+                self.participant.books.note_own(self.participant.ledger)  # a copy from before is old
 
     async def _catch_up(self) -> None:
         """If a run goes on where another was left, and this agent has missed its last total: gets the state after it

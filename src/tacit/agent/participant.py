@@ -10,21 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from tacit.agent.able import check_sums
 from tacit.agent.books import Books
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import NONCE, signed
-from tacit.agent.method import PrivateMethod
 from tacit.agent.store import Store
 from tacit.agent.wire_pb2 import Incarnation
 from tacit.core.problem import Problem
-from tacit.core.release import Inbox
-from tacit.core.schedule import Broadcast
 from tacit.data import Dataset
 from tacit.errors import NEW_RUN, InputError, Over
-from tacit.exchange.secret_shared import SummedInbox
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Ledger, Records
 from tacit.privacy.noise import Noise
@@ -42,7 +37,7 @@ class Participant:
     identity: Identity
     data: Dataset | InParts
     store: Store
-    ledger: Ledger | None  # None only where exact values are exchanged, which no budget can pay for
+    ledger: Ledger | None  # None only where no budget was agreed on, so that nothing is paid for
     noise: Noise
     previous: Participant | None = None  # in the run that was left because members were away
     records: Records | None = None  # what the ledger has to know about the data
@@ -67,7 +62,7 @@ class Participant:
             problem = Problem([(self.data.X, self.data.y)], loss=facts.loss, scale=scale, **constants)
         else:
             problem = self.data.problem(loss=facts.loss, scale=scale, **constants)
-        if isinstance(self.federation.method, PrivateMethod):
+        if self.federation.private:
             problem.require_row_norm(1.0)
         return problem
 
@@ -88,7 +83,7 @@ class Participant:
     @property
     def about(self) -> About:
         """What the ledger says about the run."""
-        return About(self.federation.method.name, self.federation.title, self.records)
+        return About(self.federation.setting.name, self.federation.title, self.records)
 
     @property
     def has_paid(self) -> bool:
@@ -130,7 +125,8 @@ class Participant:
     def check(self) -> None:
         """Refuses, before anything is sent, a method that cannot run on this graph or with sums, and a run that needs a
         member that is refused here, that the ledger does not allow, that has failed, or whose store is lost."""
-        check_sums(self.federation)
+        if self.federation.exchange == SUMS:
+            check_sums(self.federation.setting)
         self._check_refused()
         (run, events), ledger = self.paid, self.ledger
         if ledger is None:
@@ -148,6 +144,8 @@ class Participant:
     def _check_memory(self, ledger: Ledger, run: str) -> None:
         """Refuses a store, or a ledger, that has forgotten something: fresh noise would be drawn for a tick that has
         left already."""
+        if self.books is not None:
+            self.books.require_payer(run, ledger)
         saved = self.store.state()
         if ledger.begun_without_marks(run) and not (saved is not None and saved[0] == self.federation.rounds):
             raise Over(
@@ -228,20 +226,3 @@ def reserved(federation: Federation, me: int) -> dict[int, Event]:
         return events
     spare = range(federation.rounds, federation.rounds + federation.dropouts)
     return events | dict.fromkeys(spare, events[federation.rounds - 1])
-
-
-def check_sums(federation: Federation) -> None:
-    """Refuses secret-shared sums for a method in which not all members speak at once, or that looks at single rows. (A
-    federation with totals has been checked: `Federation`.)"""
-    if federation.exchange != SUMS:
-        return
-    algorithm, graph = federation.setting.algorithm, federation.graph
-    if not isinstance(algorithm.schedule(graph), Broadcast):
-        raise InputError(f"{federation.method.name} cannot use secret-shared sums: one member speaks at a time")
-    facts, view = federation.setting.facts, graph.view(np.arange(1))
-    start = np.zeros((1, facts.dimension))
-    toy = Problem([(start, [1.0])], loss=facts.loss, scale=facts.scale[:1], l2=facts.l2)
-    near = int(graph.degree[0])
-    state = algorithm.init(toy, view, start, Inbox(np.repeat(start, near, axis=0), np.array([0, near])))
-    for t in range(2):
-        state = algorithm.listen(state, SummedInbox(start, view.degree), view, t)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.agent.federation import NONE, ROWS, TOTALS, Federation
+from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.participant import Participant
 from tacit.agent.progress import Progress
 from tacit.agent.store import Arrays
@@ -31,7 +31,7 @@ class Reading:
     def __init__(self, participant: Participant, progress: Progress) -> None:
         federation = participant.federation
         self._progress = progress
-        robust = None if federation.robust == NONE else federation.robust
+        robust = federation.spec.trust.robust
         schedule = federation.setting.algorithm.schedule(federation.graph)
         period = schedule.period if isinstance(schedule, Broadcast) else 1
         bounds, self._refusals = federation.total_bounds, Refusals()
@@ -109,7 +109,7 @@ def listened(participant: Participant) -> dict[str, Any]:
     moved = np.column_stack([np.sum(found, axis=0)[:, :2], np.max(found, axis=0)[:, 2]]) if found else np.zeros((0, 3))
     names = named(participant.federation, participant.me)[: len(moved)]
     return {
-        "radius": participant.federation.radius,
-        "robust": participant.federation.robust,
+        "radius": participant.federation.spec.radius,
+        "robust": participant.federation.spec.trust.robust,
         "moved": summary(names, moved),
     }

@@ -39,7 +39,6 @@ from tacit.agent.books import population_tag
 from tacit.agent.claims import FORMAT, checked, reserve
 from tacit.agent.federation import ROWS, Federation
 from tacit.agent.heard import Chain
-from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant
 from tacit.agent.reading import listened
 from tacit.agent.trained import digest
@@ -53,7 +52,7 @@ from tacit.privacy.ledger.entries import canonical
 
 def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[str]) -> None:
     """Writes the signed report of a run that is finished."""
-    federation, ledger, method = participant.federation, participant.ledger, participant.federation.method
+    federation, ledger, budget = participant.federation, participant.ledger, participant.federation.spec.budget
     report: dict[str, Any] = {
         "format": FORMAT,
         "tacit": __version__,
@@ -61,8 +60,9 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         "member": participant.name,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "rounds": federation.rounds,
-        "private": isinstance(method, PrivateMethod) and participant.noise.private,
-        "delta": method.delta if isinstance(method, PrivateMethod) else None,
+        **federation.spec.described,
+        "private": budget is not None and participant.noise.private,
+        "delta": None if budget is None else budget.delta,
         "ledger": None if ledger is None else _head(participant, ledger),
         "ledgers": _seen(participant),
         "model": digest(model),
@@ -71,10 +71,10 @@ def write(participant: Participant, model: np.ndarray, path: str | os.PathLike[s
         **_released(participant),
         "before": [_released(each) for each in participant.earlier()],
     }
-    if isinstance(method, PrivateMethod) and method.shared:
+    if budget is not None and federation.reserve is not None:
         # Of all that was paid for. How many releases there are in the end is decided by who drops out, and that by
         # members that have seen what was released before: only the cost of the whole plan holds then.
-        report["epsilon"] = rounded_up(totals(Counter(participant.paid[1].values()), method.delta).best)
+        report["epsilon"] = rounded_up(totals(Counter(participant.paid[1].values()), budget.delta).best)
     signature = base64.b64encode(participant.identity.sign(canonical(report))).decode()
     write_private(path, json.dumps({"report": report, "signature": signature}, indent=1) + "\n")
 
@@ -103,11 +103,9 @@ def _seen(participant: Participant) -> dict[str, dict[str, Any]]:
 
 def _released(participant: Participant) -> dict[str, Any]:
     """What was released in one run. Hashes of secret-shared rows are salted: nobody can check a guess with them."""
-    method, releases = participant.federation.method, participant.store.releases()
+    budget, releases = participant.federation.spec.budget, participant.store.releases()
     salt = b"" if participant.federation.exchange == ROWS else participant.store.secret
-    spent = (
-        totals(Counter(event for _, _, event in releases), method.delta) if isinstance(method, PrivateMethod) else None
-    )
+    spent = None if budget is None else totals(Counter(event for _, _, event in releases), budget.delta)
     return {
         "run": participant.federation.run,
         "without": participant.federation.absent,

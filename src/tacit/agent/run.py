@@ -113,7 +113,7 @@ async def _take_part(
             away = loop.liveness.away.result()
             work.cancel()
             if participant.name not in away.names:
-                # A calibration takes seconds. This agent answers meanwhile, so that nobody takes it to be away, too.
+                # New settings take seconds. This agent answers meanwhile, so that nobody takes it to be away, too.
                 with suppress(TacitError):  # `_reduced` says why it cannot go on
                     await asyncio.to_thread(federation.without, away.names)
             await _stop_if_ended(loop, work)

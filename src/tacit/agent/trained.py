@@ -12,10 +12,9 @@ import numpy as np
 from tacit.agent.documents import ANY, Fault, differences, misfits, printable, shown
 from tacit.agent.federation import Federation
 from tacit.agent.guarantee import guaranteed
-from tacit.agent.method import PrivateMethod
 from tacit.errors import TacitError
-from tacit.workflows.model import Model
-from tacit.workflows.training import how
+from tacit.run.model import Model
+from tacit.run.training import USUAL_DELTA, how, without_budget
 
 
 def digest(weights: np.ndarray) -> str:
@@ -25,26 +24,29 @@ def digest(weights: np.ndarray) -> str:
 
 def model_of(federation: Federation, member: str, weights: np.ndarray) -> Model:
     """The model with which a member ends a run."""
-    setting, method = federation.setting, federation.method
-    agents = [(each.name, each.rows) for each in federation.members]
-    training = how(setting.algorithm, setting.facts.l2, federation.rounds, agents=agents, graph=federation.graph) | {
+    setting, budget = federation.setting, federation.spec.budget
+    training = how(setting, federation.rounds, federation.names) | {
         "without": federation.absent,
         "federation": federation.run,
         "member": member,
     }
-    privacy: dict[str, Any] = {"private": False, "statement": "not private: exact values were exchanged"}
-    if isinstance(method, PrivateMethod):
+    if budget is None:
+        statement = without_budget(setting.guarantee(USUAL_DELTA))
+        privacy: dict[str, Any] = {"private": False, "statement": statement}
+    else:
         privacy = {
             "private": True,
-            "statement": f"({method.epsilon:g}, {method.delta:g})-differentially private for every record of every "
+            "statement": f"({budget.epsilon:g}, {budget.delta:g})-differentially private for every record of every "
             "member, one record replaced by another of the same member",
-            "epsilon": method.epsilon,
-            "delta": method.delta,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
         }
-    if method.shared:
-        found = guaranteed(federation.agreed or federation)
-        privacy["statement"] += f", {found.against}"
-        privacy |= found.as_plain()
+        if budget.reason:
+            privacy["delta was allowed because"] = budget.reason
+        if federation.reserve is not None:
+            found = guaranteed(federation.budgeted)
+            privacy["statement"] += f", {found.against}"
+            privacy |= found.as_plain()
     return Model(weights, federation.schema, setting.facts.loss, training, privacy)
 
 

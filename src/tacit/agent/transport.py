@@ -34,6 +34,7 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 
+from tacit.agent.able import carried
 from tacit.agent.absence import most_absences
 from tacit.agent.books import HEAD_SIZE
 from tacit.agent.door import Door
@@ -473,7 +474,7 @@ def largest_question(federation: Federation) -> int:
 
 def largest_answer(federation: Federation) -> int:
     """The most bytes that an answer can have, from the model's dimension and the number of members."""
-    rows = len(getattr(federation.setting.algorithm, "carried", ())) or 1  # of a state: `tacit.agent.dropout`
+    rows = len(carried(federation.setting.algorithm)) or 1  # of a state: `tacit.agent.dropout`
     message = 8 * rows * federation.schema.model_dimension + ENVELOPE + _added(federation)
     return max(message, largest_question(federation))
 

@@ -10,7 +10,6 @@ from tacit.agent.claims import BELIEVED
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation
 from tacit.agent.guarantee import guaranteed, statement
 from tacit.agent.identity import fingerprint
-from tacit.agent.method import PrivateMethod
 from tacit.privacy.accounting import rounded_up
 
 
@@ -22,11 +21,11 @@ def as_plain(found: Examined) -> dict[str, Any]:
         "faults": [fault._asdict() for fault in found.faults],
         "run": None if own is None else own.run,
         "title": None if own is None else own.title,
-        "method": None if own is None else own.method.name,
+        "method": None if own is None else own.setting.name,
         "rounds": None if own is None else own.rounds,
         "exchange": None if own is None else own.exchange,
         "without": [] if own is None else own.absent,
-        "private": own is not None and valid and isinstance(own.method, PrivateMethod),
+        "private": own is not None and valid and own.private,
         "epsilon": None,
         "delta": None,
         "colluders": None,
@@ -39,7 +38,7 @@ def as_plain(found: Examined) -> dict[str, Any]:
     }
     if own is None or not valid:
         return plain
-    if isinstance(own.method, PrivateMethod):
+    if own.private:
         total = guaranteed(own.budgeted)
         plain |= {"epsilon": rounded_up(total.epsilon), "delta": total.delta, **total.as_plain()}
     return plain | {
@@ -128,7 +127,7 @@ def believed(found: Examined, own: Federation) -> list[str]:
         for name in own.names
         if len(own.certificates(name)) > 1
     ]
-    computed = set() if isinstance(own.method, PrivateMethod) else {"private", "ledger"}  # of exact values
+    computed = set() if own.private else {"private", "ledger"}  # of exact values
     computed |= set() if found.model is None else {"model"}
     computed |= {"ledger"} if set(_books(found).values()) <= set(found.ledgers) else set()
     said += [text for name, text in BELIEVED.items() if name not in computed]
@@ -151,8 +150,8 @@ def believed(found: Examined, own: Federation) -> list[str]:
 
 
 def _privacy(own: Federation) -> str:
-    if not isinstance(own.method, PrivateMethod):
-        return "Exact values were exchanged: nothing in this run is private."
+    if not own.private:
+        return "No budget was agreed on: nothing in this run is private."
     costs = {name: cost["epsilon"] for name, cost in planned_costs(own).items()}
     return (
         f"If all did as they signed, every record of every member is protected in this run by "

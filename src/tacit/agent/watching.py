@@ -13,7 +13,6 @@ from typing import Any
 
 from tacit.agent import store as stores
 from tacit.agent.federation import TOTALS, Federation
-from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import reduced_store
 from tacit.errors import InputError, TacitError
 from tacit.privacy.accounting import totals
@@ -31,8 +30,8 @@ def status(agreed: Federation, path: Path) -> dict[str, Any]:
         agreed = agreed.without(found.without)
         path = reduced_store(path, agreed)
     events += found.events
-    method, now = agreed.method, time.time()
-    spent = totals(Counter(events), method.delta).best if isinstance(method, PrivateMethod) and events else None
+    budget, now = agreed.spec.budget, time.time()
+    spent = totals(Counter(events), budget.delta).best if budget is not None and events else None
     return {
         "member": found.member,
         "run": found.run,
@@ -81,10 +80,9 @@ class Watched:
 
     def look(self) -> dict[str, Any]:
         """Status, budget and log. Nothing here can fail: what cannot be read is said."""
-        method = self._federation.method
-        private = isinstance(method, PrivateMethod)
-        budget = {"epsilon": method.epsilon, "delta": method.delta} if isinstance(method, PrivateMethod) else None
-        plain: dict[str, Any] = {"member": self._name, "private": private, "budget": budget, "status": None}
+        agreed = self._federation.spec.budget
+        budget = None if agreed is None else {"epsilon": agreed.epsilon, "delta": agreed.delta}
+        plain: dict[str, Any] = {"member": self._name, "private": agreed is not None, "budget": budget, "status": None}
         try:
             plain["status"] = status(self._federation, self._store)
             plain["ledger"] = self._spent()

@@ -34,6 +34,9 @@ class AcceleratedDPADMM(DPADMM):
     restart: bool | None = None  # by default only where there is no noise
     decrease: float = 1.0
 
+    traits = DPADMM.traits
+    kinds = DPADMM.kinds
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.decrease <= 1:

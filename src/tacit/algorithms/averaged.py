@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,17 +11,9 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import mixed
-from tacit.algorithms.dual_perturbed_admm import DualPerturbedADMM
-from tacit.algorithms.gradient_descent import GradientDescent
-from tacit.algorithms.incremental_admm import IncrementalADMM
-from tacit.algorithms.penalty_perturbed_admm import PenaltyPerturbedADMM
-from tacit.algorithms.primal_perturbed_admm import PrimalPerturbedADMM
-from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
-from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
-from tacit.algorithms.random_coordinate_descent import RandomCoordinateDescent
-from tacit.algorithms.recycled_admm import RecycledADMM
-from tacit.algorithms.token_gradient_descent import TokenGradientDescent
-from tacit.core.algorithm import Algorithm
+from tacit.core.algorithm import Algorithm, Traits, always, never
+from tacit.core.algorithm import kinds as declared
+from tacit.core.algorithm import traits as traits_of
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -29,21 +21,6 @@ from tacit.core.schedule import Broadcast, Schedule, Then
 from tacit.errors import InputError, whole
 from tacit.privacy.mechanisms import post_processed
 from tacit.privacy.noise import Noise
-
-# Methods whose estimate, wherever they have a budget, is made of released values and of nothing else. Exactly these: a
-# class that is derived from one of them may have another estimate.
-_RELEASED: tuple[type, ...] = (
-    DualPerturbedADMM,
-    PrimalPerturbedADMM,
-    PenaltyPerturbedADMM,
-    RecycledADMM,
-    IncrementalADMM,
-    GradientDescent,
-    RandomAggregationADMM,
-    RandomAggregationGD,
-    RandomCoordinateDescent,
-    TokenGradientDescent,
-)
 
 
 @lru_cache
@@ -62,8 +39,8 @@ class Averaged:
     released values, so averaging it is post-processing: it costs messages, and no privacy. After k rounds the models
     lie within c^k of their distance from the mean at the beginning, c being the graph's (`Graph.mixing_rounds`).
 
-    Only methods of which this is known are taken, with a budget: what another one calls its estimate may never have
-    been released. The rate is that of plain listening; members that listen robustly agree less exactly.
+    Only methods that declare this are taken (`Traits.released`), with a budget: what another one calls its estimate may
+    never have been released. The rate is that of plain listening; members that listen robustly agree less exactly.
     """
 
     method: Algorithm
@@ -74,10 +51,20 @@ class Averaged:
     def __post_init__(self) -> None:
         whole("ticks", self.ticks, 1)
         hyper.number("mixing", self.mixing, zero=True)
-        if type(self.method) not in _RELEASED or self.budget is None:
-            names = ", ".join(kind.__name__ for kind in _RELEASED)
-            raise InputError(f"averaging at the end is for {names} with a budget, not for {self.method!r}")
+        if isinstance(self.method, Averaged):
+            raise InputError("averaging at the end is once: give the method that is averaged, with more rounds")
+        if isinstance(self.method, type) or not traits_of(self.method).released or self.budget is None:
+            raise InputError(
+                "averaging at the end is for a method with a budget that declares its estimate to be made of released "
+                f"values alone, not for {self.method!r}"
+            )
         object.__setattr__(self, "name", type(self.method).__name__)
+
+    @property
+    def traits(self) -> Traits:
+        """Those of the method. The average adds up rows, and draws nothing; all noise is that of a budget."""
+        own = traits_of(self.method)
+        return replace(own, draws=always, sums=lambda _: own.sums(self.method), strides=never, paper_bound=never)
 
     @property
     def budget(self) -> Any:
@@ -89,6 +76,13 @@ class Averaged:
         hyper.mixes(graph, self.mixing)
         first = self.method.schedule(graph)
         return first if isinstance(first, Broadcast) else Then(first, self.ticks, Broadcast(graph))
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray | None:
+        """Those of the method, if it declares them; and all ticks of the average."""
+        own = declared(self.method, problem, min(self.ticks, rounds))
+        if own is None:
+            return None
+        return np.append(own, np.full(rounds - len(own), own.max(initial=0) + 1))
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
         """The method's state, and two more fields of the average."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import centre_of, dual_step, relative_residuals
+from tacit.core.algorithm import Traits, always, never
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -42,6 +43,8 @@ class CensoredADMM:
     protects nothing.
     """
 
+    traits: ClassVar[Traits] = Traits(draws=never, sums=always)
+
     penalty: float = 1.0
     alpha: float = 1.0
     ratio: float = 0.85
@@ -59,6 +62,10 @@ class CensoredADMM:
         if graph.agents == 1 and not self.exact:
             raise InputError("a first-order step needs neighbours: at least two agents")
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Nothing is protected: all ticks are alike."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """xhat_i^0 is the start, which the neighbours know; lambda_i^0 = 0."""

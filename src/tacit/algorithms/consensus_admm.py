@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, centre_of, dual_step, residual_norms
+from tacit.core.algorithm import Traits, always, never
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -43,6 +44,8 @@ class ConsensusADMM:
     (30), (31) of the paper): those two are what `residuals` gives.
     """
 
+    traits: ClassVar[Traits] = Traits(draws=never, sums=always)
+
     penalty: float = 1.0  # eta
 
     def __post_init__(self) -> None:
@@ -51,6 +54,10 @@ class ConsensusADMM:
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Nothing is protected: all ticks are alike."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_i(0) is given and known to the neighbours; lambda_i(0) = 0."""

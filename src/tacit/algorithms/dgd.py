@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import relative
+from tacit.core.algorithm import Traits, always, never
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -40,6 +41,8 @@ class DGD:
     the gradient protects all that leaves: x^{k+1} = W (x^k - a grad), another sequence.
     """
 
+    traits: ClassVar[Traits] = Traits(draws=never, sums=always)
+
     step: float
     mixing: float
     decay: float = 0.0
@@ -52,6 +55,10 @@ class DGD:
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Nothing is protected: all ticks are alike."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is the start."""

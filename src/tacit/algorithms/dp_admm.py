@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import TINY, needed
 from tacit.composite.term import Term
+from tacit.core.algorithm import Traits, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
@@ -64,11 +65,17 @@ class DPADMM:
     `average` chooses the mean. The state also has that of the y_t, for R of `tacit.composite.criterion`. If the term
     has a cost, a first round pays for it and does nothing else.
 
-    `exact` has (4) in place of (7), without noise: x_t minimises f(x) + rho/2 ||A x - y_t - c + u_{t-1}||^2.
+    `exact` has (4) in place of (7), without noise: x_t minimises f(x) + rho/2 ||A x - y_t - c + u_{t-1}||^2. It
+    converges for every penalty, but slowly for a large one. With A = I and g = strength ||y||_1, once the signs of y
+    stay, a round is a proximal point step on the objective with the step 1/rho: it leaves rho/(rho + h) of the
+    distance along an eigenvector of the Hessian with the eigenvalue h. At rho = 10 and h = 0.003, 4,000 rounds leave
+    30%. A penalty near the curvature of f takes tens to hundreds of rounds.
 
     At a `rate` below 1 every gradient is that of a secret sample of the records, each of which joins with that
     probability (the paper names the stochastic setting as future work).
     """
+
+    traits: ClassVar[Traits] = Traits(alone=True, laws=(Gaussian,), draws=given("budget"))
 
     term: Term
     penalty: float = 1.0
@@ -116,6 +123,11 @@ class DPADMM:
         """The only agent speaks in every round; it has no neighbours."""
         return Broadcast(graph)
 
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """The round that pays for the term, if there is one; gradients with the same noise cost the same."""
+        k = np.arange(rounds) - self.first
+        return np.where(k < 0, -1, hyper.kinds(np.maximum(k, 0), self.budget, self.noise_schedule))
+
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_0 is the public start, u_0 = 0."""
         if np.any(view.degree):
@@ -128,7 +140,10 @@ class DPADMM:
     def start(self, problem: Problem, start: np.ndarray) -> State:
         """The state before the first round."""
         if problem.dimension != self.term.dimension:
-            raise InputError(f"the problem has dimension {problem.dimension}, the term {self.term.dimension}")
+            raise InputError(
+                f"the problem has dimension {problem.dimension}, the term {self.term.dimension}: it needs "
+                "a column for each weight of the model, the intercept included"
+            )
         problem.require_row_norm(self.row_norm)  # the step size also relies on it
         n, zero = len(start), np.zeros((len(start), self.term.rows))
         u, unknown, one = zero, np.full((n, 1), np.nan), np.ones((n, 1))

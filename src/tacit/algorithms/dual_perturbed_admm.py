@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import centre_of, dual_step, primal_step, relative_residuals
 from tacit.algorithms.hyper import Budgets, Hyper
+from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.laws import Law, Spherical, law_within
 from tacit.privacy.noise import Noise
 
@@ -52,6 +54,15 @@ class DualPerturbedADMM:
     the minimiser of sum O_p/eta_p (M-ADMM is for that).
     """
 
+    traits: ClassVar[Traits] = Traits(
+        multiclass=True,
+        released=True,
+        laws=(Pure, Gaussian),
+        draws=given("alpha", "budget"),
+        sums=always,
+        paper_bound=given("alpha"),
+    )
+
     penalty: Hyper = 1.0  # eta
     alpha: Hyper | None = None  # alpha_p(t)
     budget: Budgets | None = None
@@ -65,6 +76,10 @@ class DualPerturbedADMM:
         """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Rounds with the same settings cost the same."""
+        return hyper.kinds(np.arange(rounds), self.penalty, self.alpha, self.budget)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_p(0) is given, data-independent and known to the neighbours; lambda_p(0) = 0."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import relative
+from tacit.core.algorithm import Traits, always, never
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -38,6 +39,8 @@ class EXTRA:
     x^k - `last`. It reaches the optimum with a constant step, below (1 + least eigenvalue of W)/L.
     """
 
+    traits: ClassVar[Traits] = Traits(draws=never, sums=always)
+
     step: float
     mixing: float
 
@@ -48,6 +51,10 @@ class EXTRA:
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Nothing is protected: all ticks are alike."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is the start."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import mixed, needed, relative
+from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -39,6 +40,10 @@ class GradientDescent:
     noise stands for step e_i, which is what is added.
     """
 
+    traits: ClassVar[Traits] = Traits(
+        multiclass=True, released=True, laws=(Gaussian,), draws=given("budget"), sums=always
+    )
+
     step: float
     mixing: float
     exchanges: int = 1
@@ -55,6 +60,11 @@ class GradientDescent:
         """All agents speak to all their neighbours in every round."""
         hyper.mixes(graph, self.mixing)
         return Broadcast(graph, period=self.exchanges)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Gradients with the same budget cost the same; so do all rounds between two of them."""
+        t = np.arange(rounds)
+        return np.where(t % self.exchanges, -1, hyper.kinds(t // self.exchanges, self.budget))
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The start is public."""

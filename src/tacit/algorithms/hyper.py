@@ -14,12 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tacit.core.alike import numbered
 from tacit.core.function_digest import digest
 from tacit.core.graph import Graph
+from tacit.core.losses import Multinomial
 from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.errors import number as number  # a hyper-parameter that stays the same, for methods of others, too
-from tacit.privacy.events import Gaussian, Pure
+from tacit.privacy.events import Event, Gaussian, Pure
 from tacit.privacy.laws import Budget
 
 
@@ -40,8 +42,8 @@ class Geometric:
     def __post_init__(self) -> None:
         for name in ("first", "ratio", "cap"):
             value = getattr(self, name)
-            x = np.asarray(1.0 if name == "cap" and value is None else value, dtype=float)
-            if not (np.all(x > 0) and np.all(np.isfinite(x))):
+            x = np.asarray(1.0 if name == "cap" and value is None else value)
+            if x.dtype.kind not in "iuf" or not (np.all(x > 0) and np.all(np.isfinite(x))):  # a text is no number
                 raise InputError(f"a geometric schedule needs a positive, finite {name}, not {value}")
 
     def at(self, k: int, ids: np.ndarray) -> np.ndarray:
@@ -214,6 +216,45 @@ def mixes(graph: Graph, mixing: float) -> None:
         )
 
 
+def kinds(steps: np.ndarray, *values: Any) -> np.ndarray:
+    """Which of these noisy steps k, (n,), have the same values of all these hyper-parameters for every agent, as
+    numbers: equal ones for steps that are alike. Of a value that only a formula or a function gives, all differ.
+
+    >>> kinds(np.array([0, 1, 2, 3]), 0.5, np.array([1.0, 1.0, 2.0, 1.0]), None).tolist()
+    [0, 0, 1, 0]
+    """
+    return numbered(np.zeros(len(steps), dtype=int), *(_kinds(steps, value) for value in values))[0]
+
+
+def _kinds(steps: np.ndarray, value: Any) -> np.ndarray:
+    """The same of one of them."""
+    if isinstance(value, Geometric):
+        return _kinds_of_geometric(steps, value)
+    if isinstance(value, Schedule):
+        return steps
+    if isinstance(value, tuple):  # of budgets
+        known: dict[Event, int] = {}
+        given = np.array([known.setdefault(budget, len(known)) for budget in value])
+    elif np.ndim(value):
+        given = numbered(*np.reshape(value, (len(value), -1)).T)[0]
+    else:
+        return np.zeros(len(steps), dtype=int)
+    beyond = steps >= len(given)  # where there is no value, which the method refuses
+    return np.where(beyond, steps, given[np.where(beyond, 0, steps)])
+
+
+def _kinds_of_geometric(steps: np.ndarray, value: Geometric) -> np.ndarray:
+    """Steps differ until all agents have reached the cap, by more than rounding."""
+    first, ratio = np.asarray(value.first, dtype=float), np.asarray(value.ratio, dtype=float)
+    if np.all(ratio == 1):
+        return np.zeros(len(steps), dtype=int)
+    if value.cap is None or np.any(ratio < 1) or not len(steps):
+        return steps
+    with np.errstate(over="ignore", divide="ignore"):
+        needed = np.where(first >= value.cap * 1.001, 0, np.log(value.cap * 1.001 / first) / np.log(ratio))
+    return np.minimum(steps, np.ceil(min(np.max(needed), steps.max())).astype(int))
+
+
 Budgets = Budget | tuple[Budget, ...]  # of every noisy step, or one for each
 
 
@@ -259,5 +300,8 @@ def paper_noise(method: str, alpha: Hyper | None, k: int, ids: np.ndarray) -> np
 
 
 def jacobian_condition(problem: Problem, mu: np.ndarray) -> np.ndarray:
-    """Whether 2 c1 < B_i/C mu_i, (n, 1): the papers' 1.4 in place of -ln(1 - x)/x is a bound only up to x = 1/2."""
+    """Whether 2 c1 < B_i/C mu_i, (n, 1): the papers' 1.4 in place of -ln(1 - x)/x is a bound only up to x = 1/2. Of
+    several classes they prove nothing: there a record's Hessian is not of rank one."""
+    if isinstance(problem.loss, Multinomial):
+        return np.zeros_like(mu, dtype=bool)
     return np.asarray(2 * problem.loss.max_curvature * problem.row_weight < mu)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.incremental_loop import handed_on, visits
+from tacit.core.algorithm import Traits
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -62,6 +63,14 @@ class Between:
         return low + noise.draw("uniform", 1.0, 1, ids, k) * (high - low)
 
 
+def _draws(method: IncrementalADMM) -> bool:
+    return bool(method._prepares or method.gamma is not None or method._noisy)
+
+
+def _strides(method: IncrementalADMM) -> bool:
+    return not _draws(method)
+
+
 @dataclass(frozen=True, kw_only=True)
 class IncrementalADMM:
     """I-ADMM: Ye, Chen, Xiao, Skoglund, Poor (paper 002), Algorithm 1. The token z^k reaches agent i = i_k, which does
@@ -90,6 +99,15 @@ class IncrementalADMM:
     its neighbours, over links that the eavesdropper does not hear, r_i uniform on (-`offset`, `offset`)^d, and
     S_i^0 = V_i r_i - sum_j r_j, which sums up to zero.
     """
+
+    traits: ClassVar[Traits] = Traits(
+        token=True,
+        multiclass=True,
+        released=True,
+        laws=(Gaussian,),
+        draws=_draws,
+        strides=_strides,
+    )
 
     penalty: float = 1.0
     exact: bool = True
@@ -137,6 +155,10 @@ class IncrementalADMM:
         token = way(graph, self.order)
         return Prepared(graph, token, aloud=self.offset > 0) if self._prepares else token
 
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """The preparation, if there is one; and all visits."""
+        return np.minimum(np.arange(rounds), int(self._prepares))
+
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is the start, y_i^0 = rho x_i^0, z^0 = 0."""
         # L depends on the records: where noise hides them, no warning may reveal it.
@@ -170,11 +192,6 @@ class IncrementalADMM:
         if self._prepares and t == 0:
             return s._replace(y=s.y + self.penalty * inbox.sum())
         return s._replace(token=inbox.only())
-
-    @property
-    def strides(self) -> bool:
-        """Whether `stride` can take many ticks at once: where nothing is drawn."""
-        return not self._prepares and self.gamma is None and self.deviation is None and self.budget is None
 
     def stride(self, s: State, problem: Problem, holders: np.ndarray) -> State:
         """What `speak` and `listen` do while the token goes from holder to holder, with all agents in one block."""

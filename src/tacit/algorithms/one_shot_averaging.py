@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import mixed, needed
+from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.laws import Budget, law_within
 from tacit.privacy.mechanisms import instead, objective_perturbed, post_processed, unprotected
 from tacit.privacy.noise import Noise
@@ -39,6 +41,8 @@ class OneShotAveraging:
     beat this one; where the agents' data are alike, none does.
     """
 
+    traits: ClassVar[Traits] = Traits(multiclass=True, laws=(Pure, Gaussian), draws=given("budget"), sums=always)
+
     mixing: float
     budget: Budget | None = None
 
@@ -50,6 +54,10 @@ class OneShotAveraging:
         """All agents speak to all their neighbours in every round."""
         hyper.mixes(graph, self.mixing)
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """The first round, and all others."""
+        return np.minimum(np.arange(rounds), 1)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The start is only where the solver starts."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import relative
+from tacit.core.algorithm import Traits, never
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -51,6 +52,8 @@ class ParallelWalkADMM:
     time where tokens move at once, but takes more messages than one token does.
     """
 
+    traits: ClassVar[Traits] = Traits(token=True, draws=never)
+
     tokens: int
     penalty: float = 1.0
     proximal: float = 0.0
@@ -67,6 +70,10 @@ class ParallelWalkADMM:
     def schedule(self, graph: Graph) -> Walks:
         """At tick t token t mod M goes to a neighbour of its holder."""
         return self.walk.on(graph, self.tokens)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Nothing is protected: all ticks are alike."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is the start, y_{i,m}^0 = rho x_i^0, z_m^0 = 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,11 +11,13 @@ from tacit.algorithms import hyper
 from tacit.algorithms.consensus import dual_step, primal_step, relative_residuals, stated_law
 from tacit.algorithms.dual_perturbed_admm import State
 from tacit.algorithms.hyper import Budgets, Hyper
+from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.noise import Noise
 
 
@@ -34,6 +37,15 @@ class PenaltyPerturbedADMM:
     does that by itself: it gives every agent the least noise with which its step costs that much.
     """
 
+    traits: ClassVar[Traits] = Traits(
+        multiclass=True,
+        released=True,
+        laws=(Pure, Gaussian),
+        draws=given("alpha", "budget"),
+        sums=always,
+        paper_bound=given("alpha"),
+    )
+
     penalty: Hyper = 1.0  # eta_i(t)
     alpha: Hyper | None = None  # alpha_i(t)
     dual_step: float = 1.0  # theta
@@ -48,6 +60,10 @@ class PenaltyPerturbedADMM:
         """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Rounds with the same settings cost the same."""
+        return hyper.kinds(np.arange(rounds), self.penalty, self.alpha, self.budget)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_i(0) is given, data-independent and known to the neighbours; lambda_i(0) = 0."""

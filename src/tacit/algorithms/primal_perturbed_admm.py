@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,11 +11,13 @@ from tacit.algorithms import dual_perturbed_admm, hyper
 from tacit.algorithms.consensus import centre_of, dual_step, needed, relative_residuals
 from tacit.algorithms.dual_perturbed_admm import dual_perturbed_step
 from tacit.algorithms.hyper import Budgets, Hyper
+from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.laws import Spherical, output_law_within
 from tacit.privacy.mechanisms import minimiser_perturbed, private_argmin, unprotected
 from tacit.privacy.noise import Noise
@@ -59,6 +61,15 @@ class PrimalPerturbedADMM:
     f_p itself, and takes the final step from it.
     """
 
+    traits: ClassVar[Traits] = Traits(
+        multiclass=True,
+        released=True,
+        laws=(Pure, Gaussian),
+        draws=given("alpha", "budget"),
+        sums=always,
+        paper_bound=given("alpha"),
+    )
+
     penalty: Hyper = 1.0  # eta
     alpha: Hyper | None = None  # alpha_p(t)
     centre: Literal["released", "printed"] = "released"
@@ -78,6 +89,13 @@ class PrimalPerturbedADMM:
         """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Rounds with the same settings cost the same, but for the final one, and if nothing hidden is carried over."""
+        t = np.arange(rounds)
+        if self.centre == "printed" and (self.alpha is not None or self.budget is not None):
+            return t  # what is hidden moves farther from round to round
+        return np.where(t == self.final, -1, hyper.kinds(t, self.penalty, self.alpha, self.budget))
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_p(0) = V_p(0) is given, data-independent and known to the neighbours; lambda_p(0) = 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,13 @@ from tacit.algorithms.aggregation import (
 )
 from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Budgets, Hyper
+from tacit.core.algorithm import Traits, always
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.noise import Noise
 
 
@@ -36,6 +38,10 @@ class State(NamedTuple):
     dual: np.ndarray  # (n, d) lambda_i^k
     near: np.ndarray  # (n, d) the mean of the neighbours' x_j^k
     moved: np.ndarray  # (n, 1) how far the last step moved x_i, relative
+
+
+def _draws(method: RandomAggregationADMM) -> bool:
+    return method.own[0] < method.own[1] or method.beta is not None or method.budget is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,8 @@ class RandomAggregationADMM:
     The cost of a round takes no credit for the random weights, because their effect depends on what was released: see
     `tacit.privacy.transcript`.
     """
+
+    traits: ClassVar[Traits] = Traits(released=True, laws=(Pure, Gaussian), draws=_draws, sums=always)
 
     penalty: float | tuple[float, ...] = 1.0  # D_i
     dual_step: float | None = None  # zeta
@@ -95,6 +103,10 @@ class RandomAggregationADMM:
             contraction=(1 - sum(self.own) / 2) * graph.largest_normalised_eigenvalue,
         )
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Rounds with the same settings cost the same."""
+        return hyper.kinds(np.arange(rounds), self.beta, self.budget)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is given and known to the neighbours; lambda_i^0 = 0."""

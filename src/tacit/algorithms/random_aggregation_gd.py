@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from tacit.algorithms.aggregation import (
 )
 from tacit.algorithms.consensus import relative
 from tacit.algorithms.hyper import Budgets, Hyper
+from tacit.core.algorithm import Traits
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.noise import Noise
 
 
@@ -33,6 +35,15 @@ class State(NamedTuple):
     low: np.ndarray  # (n, d) where the random weight 0 leads
     high: np.ndarray  # (n, d) where the random weight 1 leads
     moved: np.ndarray  # (n, 1) how far the last step moved x_i, relative
+
+
+def _draws(method: RandomAggregationGD) -> bool:
+    return method.weight[0] < method.weight[1] or method.beta is not None or method.budget is not None
+
+
+def _averages(method: RandomAggregationGD) -> bool:
+    """Whether the pair that is farthest apart counts like the others."""
+    return not method.min_max and method.weight == (0.5, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +69,8 @@ class RandomAggregationGD:
     optimum in C, so Theorem 3.4 holds with it.
     """
 
+    traits: ClassVar[Traits] = Traits(released=True, laws=(Pure, Gaussian), draws=_draws, sums=_averages)
+
     step: Hyper
     min_max: bool = False
     weight: tuple[float, float] = (0.0, 1.0)
@@ -78,6 +91,10 @@ class RandomAggregationGD:
         """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, step=self.step, beta=self.beta)
         return Broadcast(graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Rounds with the same settings cost the same."""
+        return hyper.kinds(np.arange(rounds), self.step, self.beta, self.budget)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is given and known to the neighbours."""
@@ -133,7 +150,7 @@ class RandomAggregationGD:
         mean = closed.mean()
         if self.min_max:
             return s._replace(mean=mean, low=closed.max(), high=closed.min())
-        if self.weight == (0.5, 0.5):  # the pair counts like the others: sums are enough
+        if _averages(self):  # sums are enough
             return s._replace(mean=mean, low=mean, high=mean)
         a, b = closed.farthest_pair()
         apart = (a - b) / closed.counts  # 2 w a + 2 (1 - w) b is a + b and (2 w - 1) (a - b) more

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import centre_of, drawn, dual_step, needed, primal_step, relative_residuals, stated_law
 from tacit.algorithms.hyper import Budgets, Hyper
+from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.laws import Law, Spherical, output_law_within
 from tacit.privacy.mechanisms import minimiser_perturbed, post_processed, private_argmin, unprotected
 from tacit.privacy.noise import Noise
@@ -60,6 +62,15 @@ class RecycledADMM:
     f_i(2k-1) as released in place of the minimiser: the same formula as above, and free.
     """
 
+    traits: ClassVar[Traits] = Traits(
+        multiclass=True,
+        released=True,
+        laws=(Pure, Gaussian),
+        draws=given("alpha", "budget"),
+        sums=always,
+        paper_bound=given("alpha"),
+    )
+
     penalty: Hyper = 1.0  # eta_i(2k-1)
     gamma: float = 0.5
     alpha: Hyper | None = None  # alpha_i(k)
@@ -83,6 +94,12 @@ class RecycledADMM:
         """All agents speak to all their neighbours in every round."""
         hyper.fits(graph, penalty=self.penalty, alpha=self.alpha)
         return Broadcast(graph, period=2)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Odd iterations with the same settings cost the same; so do all even ones, which recycle."""
+        t = np.arange(rounds)
+        odd = hyper.kinds(t // 2, self.penalty, self.alpha, self.budget)
+        return np.where(t % 2, -1, odd)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """f_i(0) is given, data-independent and known to the neighbours; lambda_i(0) = 0."""

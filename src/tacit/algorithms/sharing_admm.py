@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,13 @@ from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import proximal_step, require_stable, warn_of_curvature
 from tacit.algorithms.consensus import TINY, needed, relative
 from tacit.algorithms.hyper import Budgets, Hyper
+from tacit.core.algorithm import Traits, always
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import GraphError, InputError, whole
+from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.mechanisms import instead, post_processed
 from tacit.privacy.noise import Noise
 
@@ -31,6 +33,10 @@ class State(NamedTuple):
     total: np.ndarray  # (n, m) sum_j A_j x_j^k over the agent and its neighbours; complete in the rows of A_i
     dual: np.ndarray  # (n, m) lambda^k, likewise
     moved: np.ndarray  # (n, 1) how far the last step moved x_i, relative
+
+
+def _draws(method: SharingADMM) -> bool:
+    return method._random or method.beta is not None or method.budget is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +61,8 @@ class SharingADMM:
 
     *Privacy.* The noise goes on x_i, which is charged for, though only A_i x_i leaves.
     """
+
+    traits: ClassVar[Traits] = Traits(laws=(Pure, Gaussian), draws=_draws, sums=always)
 
     A: np.ndarray
     c: np.ndarray
@@ -150,6 +158,11 @@ class SharingADMM:
         )
         return Broadcast(graph)
 
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """The first round, which says the starts; others with the same settings cost the same."""
+        k = np.arange(rounds) - 1
+        return np.where(k < 0, -1, hyper.kinds(np.maximum(k, 0), self.beta, self.budget))
+
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """x_i^0 is given; lambda^0 = 0."""
         if problem.dimension != self.A.shape[2]:
@@ -200,6 +213,13 @@ class SharingADMM:
         return off / np.maximum(size, TINY), s.moved[:, 0]
 
     @cached_property
+    def agrees(self) -> bool:
+        """Whether the constraint says that all x_i are equal, and nothing else; or else every agent has its own."""
+        agents, _, d = self.A.shape
+        equal = not self.c.any() and not self.A.sum(axis=0).any()
+        return bool(equal and np.linalg.matrix_rank(np.concatenate(list(self.A), axis=1)) == (agents - 1) * d)
+
+    @cached_property
     def _largest(self) -> float:
         """Of the eigenvalues of sum_i A_i A_i^T."""
         return _norm(self.A) ** 2
@@ -215,6 +235,11 @@ class SharingADMM:
             return self._each(0.0), self._each(float(np.min(self.penalty)) / self._largest)
         return self._each(self.rho[0]), self._each(self.rho[1])
 
+    @property
+    def _random(self) -> bool:
+        """Whether rho is drawn."""
+        return bool(np.any(self._rho[0] < self._rho[1]))
+
     def _each(self, x: float | tuple[float, ...]) -> np.ndarray:
         try:
             return np.broadcast_to(np.asarray(x, dtype=float), (len(self.A),))
@@ -224,7 +249,7 @@ class SharingADMM:
     def _drawn_rho(self, noise: Noise | None, ids: np.ndarray, k: int) -> np.ndarray:
         """(n, m)."""
         low, high = (x[ids][:, None] for x in self._rho)
-        if np.all(self._rho[0] == self._rho[1]):
+        if not self._random:
             return np.broadcast_to(low, (len(ids), len(self.c)))
         assert self.groups is not None
         drawn = needed(noise).draw("uniform", 1.0, int(self.groups.max()) + 1, ids, k)

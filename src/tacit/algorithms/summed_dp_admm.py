@@ -12,12 +12,14 @@ import numpy as np
 from tacit.algorithms import summed
 from tacit.algorithms.accelerated_dp_admm import AcceleratedDPADMM
 from tacit.algorithms.dp_admm import DPADMM, State
+from tacit.core.algorithm import Traits, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.exchange.total_bounds import TotalBounds
+from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import Noise
 
 # What makes the noise of a DPADMM: here `deviation` does.
@@ -57,7 +59,7 @@ class SummedDPADMM:
     Without a deviation it is the method without noise.
     """
 
-    totals: ClassVar[bool] = True  # it needs sums over all members
+    traits: ClassVar[Traits] = Traits(totals=True, laws=(Gaussian,), draws=given("deviation"))
 
     method: DPADMM
     deviation: float | None = None  # of each member's share of the noise
@@ -93,6 +95,10 @@ class SummedDPADMM:
     def schedule(self, graph: Graph) -> Broadcast:
         """All members speak at every tick."""
         return summed.broadcast(self, graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """All ticks cost the same."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> Any:
         """x_0 is the public start, u_0 = 0."""

@@ -9,12 +9,14 @@ import numpy as np
 
 from tacit.algorithms import hyper, summed
 from tacit.algorithms.consensus import relative
+from tacit.core.algorithm import Traits, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.exchange.total_bounds import TotalBounds
+from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import Noise
 
 
@@ -43,9 +45,11 @@ class SummedGradientDescent:
     Without a deviation it is the method without noise.
     """
 
-    totals: ClassVar[bool] = True  # it needs sums over all members
+    traits: ClassVar[Traits] = Traits(
+        totals=True, multiclass=True, laws=(Gaussian,), carried=("f", "velocity"), draws=given("deviation")
+    )
+
     row_norm: ClassVar[float] = 1.0  # of records, at most
-    carried: ClassVar[tuple[str, ...]] = ("f", "velocity")  # what a member that has missed a total needs of the others
 
     step: float
     momentum: float = 0.0
@@ -71,6 +75,10 @@ class SummedGradientDescent:
     def schedule(self, graph: Graph) -> Broadcast:
         """All members speak at every tick."""
         return summed.broadcast(self, graph)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """All ticks cost the same."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The start is public, and the same for all."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed, relative
+from tacit.core.algorithm import Traits, given
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -41,6 +42,8 @@ class TokenGradientDescent:
     it. Recorded noise stands for step e_i, which is what is added.
     """
 
+    traits: ClassVar[Traits] = Traits(token=True, released=True, laws=(Gaussian,), draws=given("budget"))
+
     step: float
     order: tuple[int, ...] | RandomWalk | None = None
     budget: Gaussian | None = None  # of one visit
@@ -53,6 +56,10 @@ class TokenGradientDescent:
     def schedule(self, graph: Graph) -> Schedule:
         """The token's path."""
         return way(graph, self.order)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """All ticks cost the same."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The token starts as its first holder's start, which is public."""

@@ -15,6 +15,9 @@ class WalkADMM(IncrementalADMM):
 
     order: RandomWalk = RandomWalk()  # noqa: RUF009 (it is frozen)
 
+    traits = IncrementalADMM.traits
+    kinds = IncrementalADMM.kinds
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.order, RandomWalk):

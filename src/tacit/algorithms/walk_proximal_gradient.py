@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import relative
 from tacit.composite.prox import Proximable
+from tacit.core.algorithm import Traits, never
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
@@ -41,6 +42,8 @@ class WalkProximalGradient:
     The token starts from one point, with y_i = token for every agent: all starts are the same.
     """
 
+    traits: ClassVar[Traits] = Traits(token=True, draws=never)
+
     step: float
     regulariser: Proximable | None = None
     order: tuple[int, ...] | None = None
@@ -51,6 +54,10 @@ class WalkProximalGradient:
     def schedule(self, graph: Graph) -> Schedule:
         """The token's path."""
         return way(graph, self.order)
+
+    def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
+        """Nothing is protected: all ticks are alike."""
+        return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
         """The same start for all agents: on a connected graph it is enough that neighbours agree."""

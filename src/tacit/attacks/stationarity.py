@@ -24,6 +24,7 @@ import numpy as np
 from tacit.algorithms import DGD, EXTRA, CensoredADMM, ConsensusADMM, IncrementalADMM
 from tacit.attacks.recursion import recursion
 from tacit.attacks.transcript import Transcript
+from tacit.core.algorithm import traits
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.core.release import Release
@@ -124,7 +125,7 @@ def of_rows(algorithm: Any, said: np.ndarray, silent: np.ndarray, graph: Graph) 
 
 def of_tokens(algorithm: IncrementalADMM, heard: Transcript) -> list[Gradients]:
     """From the tokens of incremental ADMM with a known start and without noise."""
-    if not algorithm.strides:
+    if traits(algorithm).draws(algorithm):
         raise InputError("random starts, secret steps and noise: take the attacks on tokens, such as recursion")
     states, out = recursion(heard), []
     for i in range(heard.agents):

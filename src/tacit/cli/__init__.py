@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from tacit import __version__
+from tacit.cli import old
 from tacit.errors import NotNow, TacitError
 
 # `tacit --help` shows these: the first paragraph of the help of each command. A test compares them.
@@ -42,6 +43,9 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, listed, rest = super().resolve_command(ctx, args)
+        if name == "plan" and (gone := old.used(rest)):
+            print(f"warning: {', '.join(gone)} is now --set NAME=VALUE (see tacit plan --help)", file=sys.stderr)
+            rest = old.renamed(name, rest)
         return name, listed if name is None else load(name), rest
 
     def invoke(self, ctx: Any) -> Any:

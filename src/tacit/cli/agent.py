@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from tacit.cli import agent_outside as outside
 from tacit.cli import names, options
 from tacit.cli.agent_status import status
 from tacit.cli.agent_store import backup, doctor, restore
+from tacit.cli.expand import expanded
 from tacit.cli.records import NOT_COVERED, encoded_for_a_log, in_parts, read_for_a_log, records_of
 from tacit.errors import InputError, number
 from tacit.files import writable, write_private
@@ -51,11 +53,32 @@ LogLevel = Annotated[Level, typer.Option(help="The least level of the lines of t
 MetricsAt = Annotated[str | None, typer.Option("--metrics", help=_METRICS, metavar="PORT", show_default=False)]
 
 
+@dataclass(frozen=True)
+class Watched:
+    """How people and programs see what the agent does."""
+
+    page: options.Page = None
+    metrics: MetricsAt = None
+    log_format: LogFormat = Format.TEXT
+    log_level: LogLevel = Level.INFO
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the records are read."""
+
+    engine: Annotated[str, typer.Option(help=_ENGINE)] = "local"
+    address: options.Address = None
+
+
 @app.command()
+@expanded
 def run(
     federation: options.FederationFile,
     identity: options.Home,
     data: Annotated[str, typer.Option(help=_DATA, show_default=False)],
+    watched: Watched,
+    place: Place,
     ledger: Annotated[Path | None, typer.Option(help="The ledger of these records, with its cap.")] = None,
     out: Annotated[Path, typer.Option(help="The model file; the report goes into the same folder.")] = Path(
         "model.json"
@@ -65,12 +88,6 @@ def run(
     patience: Annotated[float | None, typer.Option(help="Stop after waiting so many seconds for a neighbour.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=_EXACT)] = False,
     report: Annotated[Path | None, typer.Option(help=_REPORT, show_default=False)] = None,
-    page: options.Page = None,
-    metrics: MetricsAt = None,
-    log_format: LogFormat = Format.TEXT,
-    log_level: LogLevel = Level.INFO,
-    engine: Annotated[str, typer.Option(help=_ENGINE)] = "local",
-    address: options.Address = None,
 ) -> None:
     """Run your agent: check everything, wait for the neighbours, train, and write the model and a signed report.
 
@@ -96,6 +113,7 @@ def run(
     --engine ray --address auto`
     """
     names.require_agent()
+    page, metrics, log_format, log_level = watched.page, watched.metrics, watched.log_format, watched.log_level
     from tacit.agent import handshakes, logs, notify, stopping
 
     handshakes.trace()
@@ -127,7 +145,7 @@ def run(
         writable(out, inputs)
         writable(report_file, inputs)
         names.report_file(report, inputs, [out, report_file])
-        cluster = names.shards(engine, None, address)
+        cluster = names.shards(place.engine, None, place.address)
         participant = _participant(federation, identity, data, ledger, store, exact, cluster, opened, progress)
         progress.enter(participant.name, participant.federation.run, participant.federation.rounds)
         participant.check()
@@ -197,7 +215,6 @@ def _participant(
     from tacit.agent.books import Books
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
-    from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import Participant
     from tacit.agent.revocation import namesakes, revoked
     from tacit.agent.store import Store
@@ -211,15 +228,18 @@ def _participant(
     agreed = agreed.as_of_now(own.name)
     for name in namesakes(identity, agreed):
         log.warning(f"{name} was revoked here with another certificate; this federation file lets it in with a new one")
-    private = isinstance(agreed.method, PrivateMethod)
-    if not private and not exact:
+    if not agreed.private and not exact:
         raise InputError(
-            "this federation exchanges exact values, which is not private; if you agree to that, give --exact"
+            "this federation has no budget, so nothing of it is private; if you agree to that, give --exact"
         )
-    if private and exact:
+    if agreed.private and exact:
         raise InputError("this federation is private; leave out --exact")
-    if private == (ledger is None):
-        raise InputError("give --ledger, the ledger of these records" if private else "exact values need no --ledger")
+    if agreed.private == (ledger is None):
+        raise InputError(
+            "give --ledger, the ledger of these records"
+            if agreed.private
+            else "without a budget nothing is paid for: leave out --ledger"
+        )
     opened = None if ledger is None else Ledger(ledger, cost=epsilon)
     records: Dataset | InParts
     if cluster is None:
@@ -255,18 +275,17 @@ def _tell_plan(participant: Participant) -> None:
     """Says what the run will cost, and what the ledger allows."""
     from tacit.agent.federation import TOTALS
     from tacit.agent.guarantee import statement
-    from tacit.agent.method import PrivateMethod
     from tacit.privacy.accounting import totals
 
-    method, (_, events) = participant.federation.method, participant.paid
+    budget, (_, events) = participant.federation.spec.budget, participant.paid
     agreed = participant.federation.agreed or participant.federation
     log.info(f"{participant.name} in {participant.federation.title!r}, run {participant.federation.run[:16]}")
-    if not isinstance(method, PrivateMethod) or participant.ledger is None:
-        log.warning("exact values leave this machine: nothing of this run is private")
+    if budget is None or participant.ledger is None:
+        log.warning("no budget is agreed on: nothing of this run is private")
         return
     noisy = sum(not event.free for event in events.values())
-    whole = totals(Counter(events.values()), method.delta).best
-    log.info(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {method.delta:g}")
+    whole = totals(Counter(events.values()), budget.delta).best
+    log.info(f"{len(events)} releases, {noisy} with noise: epsilon = {whole:.4g} at delta = {budget.delta:g}")
     if participant.federation.exchange == TOTALS:
         log.info(f"the members share their noise: {statement(agreed)}")
     paid = ", this run included" if participant.has_paid else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from tacit.attacks import Overheard, States, listen_in
 from tacit.cli import attack_exact, names, options
 from tacit.cli.console import err, tell_written, warn
 from tacit.cli.console import out as screen
+from tacit.cli.expand import expanded
 from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.files import writable
@@ -39,6 +40,30 @@ HIDING: dict[str, Callable[[paper.Regression], IncrementalADMM]] = {
 }
 
 
+@dataclass(frozen=True)
+class Own:
+    """Records of one's own."""
+
+    data: Annotated[
+        str | None, typer.Option(help="Records of your own, which must be public: a CSV or Parquet file, or adult.")
+    ] = None
+    label: options.Label = None
+    site: options.Site = None
+    schema: options.SchemaFile = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn, and where it goes."""
+
+    agent: Annotated[int, typer.Option(help="The agent that is drawn, from 1.")] = 1
+    out: Annotated[str | None, typer.Option(help="Folder for attack.png and attack.csv.")] = None
+
+
+_MADE_UP, _NO_PICTURE = Own(), Picture()
+
+
+@expanded
 def attack(
     method: Annotated[
         str, typer.Argument(help=f"One of: {', '.join((*attack_exact.METHODS, *HIDING))}.", show_default=False)
@@ -59,18 +84,12 @@ def attack(
     ] = None,
     penalty: Annotated[float | None, typer.Option(help=_PENALTY, show_default=False)] = None,
     graph: options.GraphText = "auto",
-    data: Annotated[
-        str | None, typer.Option(help="Records of your own, which must be public: a CSV or Parquet file, or adult.")
-    ] = None,
-    label: options.Label = None,
-    site: options.Site = None,
-    schema: options.SchemaFile = None,
+    own: Own = _MADE_UP,
     epsilon: Annotated[
         float | None, typer.Option(help="For pi-admm2: as much noise as this total needs (delta 1e-5).")
     ] = None,
-    agent: Annotated[int, typer.Option(help="The agent that is drawn, from 1.")] = 1,
     seed: Annotated[int, typer.Option(help="The seed for data, graph and noise.")] = 0,
-    out: Annotated[str | None, typer.Option(help="Folder for attack.png and attack.csv.")] = None,
+    picture: Picture = _NO_PICTURE,
     json: options.Json = False,
 ) -> None:
     """Attack a method without privacy, and show what its messages reveal: gradients, then records.
@@ -120,6 +139,8 @@ def attack(
 
     Example: `tacit attack offset --who neighbours --graph ring`
     """
+    data, label, site, schema = own.data, own.label, own.site, own.schema
+    agent, out = picture.agent, picture.out
     if method not in (*attack_exact.METHODS, *HIDING):
         raise InputError(f"method must be one of {', '.join((*attack_exact.METHODS, *HIDING))}; not {method!r}")
     if out == "":

@@ -29,7 +29,7 @@ from tacit.errors import InputError, whole
 from tacit.files import replacing, writable
 from tacit.papers.experiment import Panel, PaperFigure, Series
 from tacit.report import tables
-from tacit.workflows import exact
+from tacit.run import exact
 
 LOSSES: dict[str, Loss] = {"ridge": Squared(), "logistic": Logistic()}
 MOST_AGENTS = 10_000

@@ -3,30 +3,68 @@
 from __future__ import annotations
 
 import json as json_format
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli import names
+from tacit.cli import names, options
 from tacit.cli.console import err, tell_written, warn, work_bar
 from tacit.cli.console import out as screen
-from tacit.cli.options import Address, EngineName, Jobs, Json
+from tacit.cli.expand import expanded
 from tacit.errors import InputError
-from tacit.workflows.recipes import RECIPES
+from tacit.run.recipes import RECIPES
 
 if TYPE_CHECKING:
     from tacit.privacy.audit import Audited
 
-_NAMES = [name for name, recipe in RECIPES.items() if not recipe.shared or name == "shared-descent"]
+_LOCAL = {name: recipe for name, recipe in RECIPES.items() if not recipe.traits.totals}
+_SEVERAL = [f"{name}-classes" for name, recipe in _LOCAL.items() if recipe.traits.multiclass]
+_NAMES = [name for name in RECIPES if name in _LOCAL or name == "shared-descent"]
 
 
+@dataclass(frozen=True)
+class Flaw:
+    """What is wrong, on purpose."""
+
+    planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit should catch.")] = False
+    as_printed: Annotated[
+        bool, typer.Option("--as-printed", help="The paper's own version of dvp-paper, without corrections.")
+    ] = False
+    bug: Annotated[
+        str | None,
+        typer.Option(
+            help="Which bug to plant in shared-descent: share, variance, reuse or rounding.", show_default="share"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Coalition:
+    """Who attacks, where members share the noise."""
+
+    members: Annotated[
+        int | None, typer.Option(help="How many members share the noise, for shared-descent.", show_default="5")
+    ] = None
+    colluders: Annotated[
+        int | None,
+        typer.Option(help="How many of them collude, for shared-descent.", show_default="the most below one half"),
+    ] = None
+
+
+_NONE, _USUAL, _HERE = Flaw(), Coalition(), options.Workplace()
+
+
+@expanded
 def audit(
     method: Annotated[
         str,
         typer.Argument(
-            help=f"A private method, one of: {', '.join(_NAMES)}; or dvp-paper, pvp-paper, solver.", show_default=False
+            help=f"A private method, one of: {', '.join(_NAMES)}; with three classes: {', '.join(_SEVERAL)}; or "
+            "dvp-paper, pvp-paper, solver.",
+            show_default=False,
         ),
     ],
     epsilon: Annotated[float, typer.Option(help="The epsilon that the run claims.")] = 1.0,
@@ -61,28 +99,11 @@ def audit(
         bool,
         typer.Option("--steer", help="The others change in mid-run how much the record counts: finds reused noise."),
     ] = False,
-    planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit should catch.")] = False,
-    as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="The paper's own version of dvp-paper, without corrections.")
-    ] = False,
-    bug: Annotated[
-        str | None,
-        typer.Option(
-            help="Which bug to plant in shared-descent: share, variance, reuse or rounding.", show_default="share"
-        ),
-    ] = None,
-    members: Annotated[
-        int | None, typer.Option(help="How many members share the noise, for shared-descent.", show_default="5")
-    ] = None,
-    colluders: Annotated[
-        int | None,
-        typer.Option(help="How many of them collude, for shared-descent.", show_default="the most below one half"),
-    ] = None,
+    flaw: Flaw = _NONE,
+    who: Coalition = _USUAL,
     seed: Annotated[int, typer.Option(help="The seed of the bits of which the noise is made.")] = 0,
-    jobs: Jobs = None,
-    engine: EngineName = "local",
-    address: Address = None,
-    json: Json = False,
+    place: options.Workplace = _HERE,
+    json: options.Json = False,
 ) -> None:
     """Test whether a private method reveals more than it claims.
 
@@ -114,7 +135,7 @@ def audit(
     """
     from tacit.workflows.audits import ALIASES, AUDITS, audit_named  # slow to import: not for --help
 
-    where = names.engine(engine, jobs, address)
+    where = names.engine(place.engine, place.jobs, place.address)
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
     if samples is not None and minutes is not None:
@@ -127,13 +148,13 @@ def audit(
     name = ALIASES.get(method, method)
     if name != method:
         warn(f"the audit {method} is now called {name}")
-    if name == "dvp" and as_printed:
+    if name == "dvp" and flaw.as_printed:
         name = "dvp-paper"
     names.pick(AUDITS, name, "METHOD")
-    options = {"delta": delta, "rounds": rounds, "samples": samples, "minutes": minutes, "bug": bug}
-    options |= {"members": members, "colluders": colluders, "planted": planted or None}
-    options |= {"as_printed": as_printed or None, "steer": steer or None, "rate": rate}
-    given: dict[str, Any] = {option: value for option, value in options.items() if value is not None}
+    asked = {"delta": delta, "rounds": rounds, "samples": samples, "minutes": minutes, "bug": flaw.bug}
+    asked |= {"members": who.members, "colluders": who.colluders, "planted": flaw.planted or None}
+    asked |= {"as_printed": flaw.as_printed or None, "steer": steer or None, "rate": rate}
+    given: dict[str, Any] = {option: value for option, value in asked.items() if value is not None}
     with work_bar() as tell, where.open() as workers:
         progress = partial(tell, "batches of runs")
         found = audit_named(name, epsilon, seed=seed, progress=progress, workers=workers, **given)
@@ -160,12 +181,11 @@ def audit(
         verdict = "caught: the claim is false" if found.caught else "not caught"
         if found.short:
             verdict += f"; but {_short(found)}"
-        flaw = (
-            " as printed" if as_printed else f" with the bug {bug}" if bug else " with a planted bug" if planted else ""
-        )
+        wrong = " with a planted bug" if flaw.planted else ""
+        wrong = " as printed" if flaw.as_printed else f" with the bug {flaw.bug}" if flaw.bug else wrong
         against = f" against {found.against}" if found.against else ""
         screen.print(
-            f"{name}{flaw}: epsilon{against} is at least {found.lower:.4f} "
+            f"{name}{wrong}: epsilon{against} is at least {found.lower:.4f} "
             f"({found.confidence:.1%} confidence, {found.samples:,} runs under each data set); "
             f"claimed {found.claimed:g}{f' at delta {found.delta:g}' if found.delta else ''}: {verdict}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
 from tacit.cli.plan import sizes_of
 from tacit.errors import InputError, whole
+from tacit.run.limits import Budget
 
 TOKENS = ("pi-admm", "token-gd")
 _WIDEST = 10  # agents in a table with a column for each
@@ -65,11 +67,13 @@ def coalition(
         return _tell_sums(talk, together, json)
     if method not in TOKENS:
         raise InputError(f"METHOD is one of sums, {', '.join(TOKENS)}; not {method!r}")
-    check_total(epsilon, delta, int(sizes.sum()), None)
+    budget = Budget(epsilon, delta)
+    check_total(budget, int(sizes.sum()))
     from tacit.privacy.network import learnt, pairwise  # slow to import: not for --help
-    from tacit.workflows.recipes import RECIPES
+    from tacit.run.recipes import RECIPES
 
-    found = RECIPES[method].setting(sizes, dimension, talk, epsilon, delta, averaged=False)
+    # Nobody averages the models at the end: that is no recipe that a file can name.
+    found = replace(RECIPES[method], name="", averages=False).setting(sizes, dimension, talk, budget)
     run = (found.algorithm, found.facts, talk, found.rounds, delta)
     if together is None:
         _tell_pairs(pairwise(*run, published=published), epsilon, delta, json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json as json_format
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,8 @@ from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, check_total, err, tell_written, warn, work_bar
 from tacit.cli.console import out as screen
-from tacit.cli.records import NOISY, Division, rare, read, share_out
+from tacit.cli.expand import expanded
+from tacit.cli.records import Given, share_out
 from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema
 from tacit.engines import Engine, Local
@@ -25,46 +27,40 @@ from tacit.files import replacing, writable, write_private
 from tacit.html.frame import written as written_now
 from tacit.report import tables
 from tacit.report.document import comparison as document
-from tacit.run import limits
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.spec import RunSpec
+from tacit.run.trust import LOCAL, Reserve, Trust
 from tacit.workflows.compared import Comparison
+from tacit.workflows.comparing import Compared
 from tacit.workflows.comparing import compare as compare_methods
-from tacit.workflows.comparison import ALTERNATIVES, TRUSTING, Divide, MethodResult, Trust, lines, margin, recommended
-from tacit.workflows.recipes import RECIPES, Reserve
+from tacit.workflows.comparison import ALTERNATIVES, Divide, MethodResult, lines, margin, recommended
 
+_ADULT, _TOTAL, _HERE = Given("adult"), Budget(1.0), options.Workplace()
+_SPEC = "Also a run that a file describes (tacit plan --spec-out). May be repeated."
 _METHOD = (
     f"Only these methods: {', '.join(RECIPES)}; or all. May be repeated. By default those that serve most users, "
     "and the alternatives always."
 )
 # Those of one holder first, those that share their noise last.
-_ORDER = sorted(RECIPES, key=lambda name: (not RECIPES[name].alone, RECIPES[name].shared))
+_ORDER = sorted(RECIPES, key=lambda name: (not RECIPES[name].traits.alone, RECIPES[name].traits.totals))
 
 
+@expanded
 def compare(
-    file: options.OptionalFile = "adult",
-    label: options.Label = None,
-    schema: options.SchemaFile = None,
-    site: options.Site = None,
-    agents: options.Agents = None,
-    skew: options.Skew = None,
+    given: Given = _ADULT,
     graph: options.GraphText = "auto",
-    epsilon: options.Epsilon = 1.0,
-    delta: options.Delta = 1e-5,
-    allow_delta: options.AllowDelta = None,
-    colluders: options.Colluders = None,
-    dropouts: options.Dropouts = 0,
+    budget: Budget = _TOTAL,
+    trust: Trust = LOCAL,
     seeds: Annotated[
         int, typer.Option(help="How many repetitions, each with its own division of the records and noise.")
     ] = 5,
     method: Annotated[list[str] | None, typer.Option(help=_METHOD, show_default=False)] = None,
-    positive_share: options.PositiveShare = None,
-    class_weight: options.ClassWeight = None,
-    robust: options.Robust = None,
+    spec: Annotated[list[Path] | None, typer.Option(help=_SPEC, metavar="FILE", show_default=False)] = None,
     hostile: options.HostileText = None,
     out: Annotated[Path | None, typer.Option(help="Folder for comparison.png and comparison.csv.")] = None,
     report: Annotated[Path | None, typer.Option(help="Also write a report to read: one HTML file.")] = None,
-    jobs: options.Jobs = None,
-    engine: options.EngineName = "local",
-    address: options.Address = None,
+    place: options.Workplace = _HERE,
     json: options.Json = False,
     old_data: options.OldData = None,
 ) -> None:
@@ -98,31 +94,31 @@ def compare(
     Example: `tacit compare --engine ray --address auto`
     """
     if old_data is not None:
-        if file != "adult":
+        if given.file != "adult":
             raise InputError("give the file once: tacit compare FILE, without --data")
         warn("--data is now the argument: tacit compare FILE")
-        file = old_data
+        given = replace(given, file=old_data)
     if seeds < 1:
         raise InputError(f"--seeds must be 1 or more, not {seeds}")
     asked = tuple(RECIPES) if method == ["all"] else tuple(method or ())
     for name in asked:
         names.pick(RECIPES, name, "method")
-    if positive_share == NOISY:
+    runs = [RunSpec.from_toml(file) for file in spec or ()]
+    if given.count:
         raise InputError("a comparison is not private: give --positive-share as a number")
-    where = names.engine(engine, jobs, address)
-    reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile, comparing=True)
+    where, reserve, file = names.engine(place.engine, place.jobs, place.address), trust.reserve, given.file
+    names.check_hostile(hostile, trust)
     if out is not None:
         names.folder(out)
         for name in ("comparison.png", "comparison.csv"):
             writable(out / name, [file])
-    inputs: list[str | Path] = [file, graph, *([] if schema is None else [schema])]
+    inputs = [*given.inputs, graph, *(spec or ())]
     names.report_file(report, inputs, [] if out is None else [out / "comparison.png", out / "comparison.csv"])
-    limits.Budget(epsilon, delta, allow_delta or "").check(2)  # what no number of rows would allow
-    table, used_schema = read(file, label, site, schema)
-    check_total(epsilon, delta, len(table), allow_delta)
-    used_schema = rare(used_schema, positive_share, class_weight)
-    encoded = used_schema.encode(table)
-    division = Division(site, agents, skew)
+    table, used_schema = given.read()
+    check_total(budget, len(table))
+    encoded, division = used_schema.encode(table), given.division
+    if runs and given.agents is None and given.site is None:
+        division = division._replace(agents=runs[0].graph.agents)
     _, agent_names = share_out(table, encoded, division, 0, used_schema.sites)  # refuses contradicting options
 
     def divide(train: Dataset, seed: int) -> list[np.ndarray]:
@@ -131,7 +127,8 @@ def compare(
     if len(agent_names) < 2:
         raise InputError("a comparison needs at least two agents")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
-    wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names), dropouts)
+    robust = trust.robust
+    wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names))
     if reserve is not None:
         shared = names.graph(graph, len(agent_names), agent_names, 0, reserve)
         check_graph(shared, *reserve)  # refuses a graph that they can cut in two
@@ -142,17 +139,18 @@ def compare(
         used_schema,
         None if graph == "auto" else talk,
         divide,
-        [*(name for name in _ORDER if name in asked), *ALTERNATIVES] if asked else None,
-        epsilon=epsilon,
-        delta=delta,
+        [*(name for name in _ORDER if name in asked), *runs, *ALTERNATIVES] if asked or runs else None,
+        budget,
         seeds=seeds,
-        trust=Trust(robust, hostile),
+        trust=Trust(robust=robust),
+        hostile=hostile,
         reserves=wanted,
         engine=where,
     )
     results = found.results
-    best = recommended(results)
-    found = found.against(best.name)
+    # Runs from files have budgets of their own: none of them is better at the same price.
+    best = recommended(results) if asked or not runs else None
+    found = found.against((best or results[0]).name)
     for name in found.left_out if method != ["all"] else ():
         if name in asked:
             warn(f"{name} is left out: it cannot keep this budget, or cannot run on this graph, label or --robust")
@@ -162,7 +160,7 @@ def compare(
             soft_wrap=True,
         )
     if json:
-        typer.echo(json_format.dumps(as_plain(found, robust, hostile)))
+        typer.echo(json_format.dumps(as_plain(found, best, robust, hostile)))
     else:
         if liars is not None:
             screen.print(f"[bold]{liars}[/bold]; errors are of the honest members")
@@ -173,15 +171,15 @@ def compare(
         if can_plot():
             from tacit.report import plots  # matplotlib is slow to import: not for --help
 
-            title = f"{Path(file).name}: {len(agent_names)} agents, total ({epsilon:g}, {delta:g}) each, {seeds} seeds"
+            title = f"{Path(file).name}: {len(agent_names)} agents, total {budget} each, {seeds} seeds"
             plots.method_errors(results, best, out / "comparison.png", title)
             written = f"{out / 'comparison.png'} and {written}"
         err.print(f"wrote {written}", markup=False, soft_wrap=True)
     if report is not None:
         facts = {"agents": len(agent_names), "edges": len(talk.edges), "rows": len(encoded), "seeds": seeds}
-        said = {"title": Path(file).name, "summary": in_words(best, results), "error_name": best.error_name}
-        plain = written_now() | said | as_plain(found, robust, hostile) | facts
-        write_private(report, document.comparison(plain | {"epsilon": epsilon, "delta": delta}))
+        said = {"title": Path(file).name, "summary": in_words(best, results), "error_name": results[0].error_name}
+        plain = written_now() | said | as_plain(found, best, robust, hostile) | facts
+        write_private(report, document.comparison(plain | {"epsilon": budget.epsilon, "delta": budget.delta}))
         tell_written(report)
 
 
@@ -190,12 +188,12 @@ def run(
     schema: Schema,
     graph: Graph | None,
     divide: Divide,
-    methods: Sequence[str] | None = None,
+    methods: Sequence[Compared] | None = None,
+    budget: Budget = _TOTAL,
     *,
-    epsilon: float,
-    delta: float,
     seeds: int,
-    trust: Trust = TRUSTING,
+    trust: Trust = LOCAL,
+    hostile: str | None = None,
     reserves: Sequence[Reserve] | None = None,
     engine: Engine | None = None,
 ) -> Comparison:
@@ -207,17 +205,18 @@ def run(
             graph,
             schema=schema,
             divide=divide,
-            epsilon=epsilon,
-            delta=delta,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
             seeds=seeds,
             trust=trust,
+            hostile=hostile,
             reserves=reserves,
             workers=workers,
             tell=tell,
         )
 
 
-def show(results: list[MethodResult], best: MethodResult) -> None:
+def show(results: list[MethodResult], best: MethodResult | None) -> None:
     """The table, the meaning of its names, and a summary."""
     screen.print(tables.methods(results, best, screen.width))
     screen.print("\n" + "; ".join(f"{c.name}: {c.title}" for c in results), style="dim")
@@ -225,8 +224,10 @@ def show(results: list[MethodResult], best: MethodResult) -> None:
     screen.print("privacy: none of this table is private; if you choose a method by it, no ledger counts that")
 
 
-def in_words(best: MethodResult, results: list[MethodResult]) -> str:
+def in_words(best: MethodResult | None, results: list[MethodResult]) -> str:
     """A summary of the table."""
+    if best is None:
+        return "Runs from files have budgets of their own, so none is recommended: compare what they cost, too."
     known, what = {c.name: c for c in results}, best.error_name
     constant = results[-1]
     no_better = best.error >= constant.error - margin(results)
@@ -266,11 +267,11 @@ def _shared_in_words(results: list[MethodResult]) -> str:
     )
 
 
-def as_plain(found: Comparison, robust: str | None, hostile: str | None) -> dict[str, Any]:
+def as_plain(found: Comparison, best: MethodResult | None, robust: str | None, hostile: str | None) -> dict[str, Any]:
     """All methods, for --json and the report."""
     listened = {name: text for name, text in {"robust": robust, "hostile": hostile}.items() if text is not None}
     methods = [as_json(c) | {"difference": found.difference(c.name)._asdict()} for c in found.results]
-    return {"methods": methods, "recommended": found.reference} | listened
+    return {"methods": methods, "recommended": None if best is None else best.name} | listened
 
 
 def as_json(c: MethodResult) -> dict[str, Any]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tacit.cli import names
-from tacit.engines.work import Tell
-from tacit.run.limits import Budget
+
+if TYPE_CHECKING:
+    from tacit.engines.work import Tell
+    from tacit.run.limits import Budget
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -50,10 +53,10 @@ def can_plot() -> bool:
     return why is None
 
 
-def check_total(epsilon: float, delta: float, rows: int, allowed: str | None) -> None:
-    """Refuses a delta that is too large for so many rows, unless --allow-delta says why; warns of a total that protects
+def check_total(budget: Budget, rows: int) -> None:
+    """Refuses a delta that is too large for so many rows, unless there is a reason; warns of a total that protects
     hardly anybody."""
-    for message in Budget(epsilon, delta, allowed or "").warnings(rows):
+    for message in budget.warnings(rows):
         warn(message)
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from tacit.algorithms import ConsensusADMM
 from tacit.cli import names
 from tacit.cli.compare import run as compare_all
 from tacit.cli.compare import show as show_comparison
@@ -15,8 +14,9 @@ from tacit.cli.console import can_plot, err
 from tacit.cli.console import out as screen
 from tacit.cli.train import run, show
 from tacit.core.graph import Graph
-from tacit.core.losses import Logistic
 from tacit.data import adult_schema, adult_table, partition
+from tacit.run.request import Request
+from tacit.run.training import hold_out
 from tacit.workflows.comparison import recommended
 
 _NAMES = ["north", "east", "south", "west", "centre"]
@@ -44,20 +44,8 @@ def demo(
     screen.print("Task: does a person earn more than 50,000 dollars a year? 45,222 records of the 1994 US census.")
     links = ", ".join(f"{_NAMES[a]}-{_NAMES[b]}" for a, b in graph.edges)
     screen.print(f"They talk only to neighbours: {links}\n")
-    trained = run(
-        ConsensusADMM(penalty=1e-3),
-        data,
-        schema,
-        parts,
-        _NAMES,
-        graph,
-        loss=Logistic(),
-        l2=3e-5,
-        rounds=1000,
-        tolerance=1e-4,
-        holdout=0.1,
-        seed=0,
-    )
+    kept, held = hold_out(parts, 0.1)
+    trained = run(Request(l2=3e-5).on(schema, kept, graph), data, schema, kept, _NAMES, held=held)
     show(trained)
     trained.model.save(out / "model.json")
     written = f"{out / 'model.json'}"
@@ -77,8 +65,6 @@ def demo(
         schema,
         None,
         lambda train, seed: partition.equal(len(train), len(_NAMES), seed),
-        epsilon=1.0,
-        delta=1e-5,
         seeds=2,
     ).results
     best = recommended(results)

@@ -110,10 +110,12 @@ def _tried(found: list[Finding], what: str, act: Callable[[], T]) -> T | None:
 
 
 def _federation(agreed: Federation) -> Iterator[Finding]:
-    from tacit.agent.participant import check_sums
+    from tacit.agent.able import check_sums
+    from tacit.agent.federation import SUMS
 
     rounds = agreed.setting.rounds  # refuses noise that does not keep the budget
-    check_sums(agreed)
+    if agreed.exchange == SUMS:
+        check_sums(agreed.setting)
     yield Finding("federation", OK, f"{agreed.title!r}, {rounds} rounds, run {agreed.run[:16]}")
 
 
@@ -190,13 +192,12 @@ def _data(agreed: Federation, me: int, table: Table | None) -> Iterator[Finding]
 
 def _ledger(agreed: Federation, me: int, path: Path | None, home: Path, table: Table | None) -> Iterator[Finding]:
     from tacit.agent.books import Books
-    from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import reserved
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
 
-    if not isinstance(agreed.method, PrivateMethod):
-        yield Finding("ledger", WARN, "exact values are exchanged: nothing of this run is private")
+    if not agreed.private:
+        yield Finding("ledger", WARN, "no budget is agreed on: nothing of this run is private")
         return
     if path is None:
         yield Finding("ledger", FAIL, "a private run needs one: give --ledger")
@@ -206,6 +207,7 @@ def _ledger(agreed: Federation, me: int, path: Path | None, home: Path, table: T
         books = Books(home)
         if books.path.exists():  # it would be made otherwise
             books.require_current(opened)
+            books.require_payer(agreed.run, opened)
             if not books.knows(opened.population):
                 what = "give the right --ledger, or go on if these are other people"
                 text = f"its population is not one that this identity has paid for before: {what}"

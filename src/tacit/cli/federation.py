@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli import names, options
+from tacit.cli import names
 from tacit.cli.console import check_total, err
 from tacit.cli.console import out as screen
+from tacit.cli.expand import Without, expanded
 from tacit.cli.federation_demo import demo
 from tacit.cli.federation_keys import File, accept, renew, revoke
 from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
 from tacit.files import alone, replacing, writable
-from tacit.workflows.exact import ALGORITHMS, L2, usual_penalty
-from tacit.workflows.losses import LOSSES, exact_loss, usual
-from tacit.workflows.recipes import RECIPES, Reserve, recommended
+from tacit.run.request import Request
 
 if TYPE_CHECKING:
-    from tacit.agent.method import ExactMethod
+    from tacit.agent.federation import Federation
 
 app = typer.Typer(
     help="Write, show and check the file that all members of a federation agree on.",
@@ -32,15 +31,6 @@ app = typer.Typer(
 app.command()(demo)
 
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
-_METHOD = (
-    f"With --epsilon one of: {', '.join(RECIPES)}; by default the one that fits the label, the numbers of rows and "
-    f"--colluders. Without --epsilon one of: {', '.join(ALGORITHMS)} (admm by default)."
-)
-_LOSS = f"Without --epsilon one of: {', '.join(LOSSES)}. By default the one that fits the label."
-_PENALTY = (
-    "Without --epsilon: how strongly neighbours pull together (0.001, or 0.01 for numbers). For methods that follow "
-    "the gradient one over the step (by default what is safe for every record that the schema allows)."
-)
 _SUMS = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
 _GRAPH = (
     "ring (the default), star, path, complete, random:EDGES, or a CSV file with the columns from and to; auto (the "
@@ -60,25 +50,14 @@ _OUT = "The file to write. A file that exists and says something else is not ove
 
 
 @app.command()
+@expanded
 def new(
     member: Annotated[list[str], typer.Option(help=_MEMBER, show_default=False)],
     schema: Annotated[Path, typer.Option(help="The schema file: how records become numbers.", show_default=False)],
     title: Annotated[str, typer.Option(help="The name of the run; another title is another run.")],
+    asked: Annotated[Request, Without("tolerance")],
     graph: Annotated[str | None, typer.Option(help=_GRAPH)] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Private run: the total epsilon for every record.")] = None,
-    delta: options.TotalDelta = None,
-    allow_delta: options.AllowDelta = None,
-    method: Annotated[str | None, typer.Option(help=_METHOD)] = None,
-    penalty: Annotated[float | None, typer.Option(help=_PENALTY)] = None,
-    l2: Annotated[
-        float | None, typer.Option(help="Without --epsilon: the regularisation of each member (3e-5).")
-    ] = None,
-    loss: Annotated[str | None, typer.Option(help=_LOSS)] = None,
-    rounds: Annotated[int | None, typer.Option(help="Without --epsilon: how many rounds (200).")] = None,
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SUMS)] = False,
-    colluders: options.Colluders = None,
-    dropouts: options.Dropouts = 0,
-    robust: options.Robust = None,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
     predecessor: Annotated[str | None, typer.Option(help=_PREDECESSOR, show_default=False)] = None,
@@ -87,60 +66,45 @@ def new(
     """Write the federation file: members, edges, method, rounds, schema, privacy. Every member gets the same file.
 
     With --epsilon the settings follow from the budget and the numbers of rows, which are public. **Without --epsilon
-    nothing is private: the members exchange exact values.**
+    nothing is private: the members exchange exact values.** With --spec the file of a run says what is done, also with
+    settings of your own; agents number the members in the order of their names.
 
     Example: `tacit federation new --title spring --schema schema.toml --epsilon 1 --delta 1e-6
     --member alder,alder.example:7443,4000,alder.pem --member birch,birch.example:7443,2500,birch.pem`
     """
     names.require_agent()
+    from tacit.agent.able import check_sums
     from tacit.agent.documents import DIGEST
-    from tacit.agent.federation import NONE, ROWS, SUMS, TOTALS, Federation, Member
-    from tacit.agent.method import PrivateMethod
-    from tacit.agent.participant import check_sums
-    from tacit.agent.succession import changes, kept_renewals
-
-    reserve = names.reserve(colluders, dropouts, robust=robust)
-    _check_shared(reserve, epsilon, method)
-    total_delta = names.total_delta(epsilon, delta, allow_delta)
-    settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds}
-    if epsilon is not None and (given := [option for option, value in settings.items() if value is not None]):
-        raise InputError(f"with --epsilon the settings follow from the budget; leave out {given[0]}")
+    from tacit.agent.federation import SUMS, Federation, Member, agreement
+    from tacit.agent.succession import kept_renewals
 
     before = None if predecessor is None or DIGEST.fits(predecessor) else Federation.load(Path(predecessor))
-    read = [] if before is None or predecessor is None else [predecessor]
-    writable(out, [schema, *read, *(text.split(",")[-1] for text in member)])
+    read = [schema] if before is None or predecessor is None else [schema, Path(predecessor)]
+    writable(out, [*read, *(text.split(",")[-1] for text in member)])
     members = sorted((Member(*_parts(text)) for text in member), key=lambda each: each.name)
-    called = [each.name for each in members]
-    graph = graph or ("ring" if reserve is None else "auto")
-    talk = names.graph(graph, len(called), called, 0, reserve)
-    edges = [(called[a], called[b]) for a, b in talk.edges]
-    agreed: PrivateMethod | ExactMethod
-    used = Schema.from_toml(schema)
-    if epsilon is None:
-        rows = [each.rows for each in members]
-        agreed = _exact(method or "admm", penalty, L2 if l2 is None else l2, loss or usual(used.label), used, rows)
-    else:
-        sizes = [each.rows for each in members]
-        check_total(epsilon, total_delta, sum(sizes), allow_delta)
-        usual_method = recommended(used.label, sizes, talk, epsilon, total_delta, reserve)
-        agreed = PrivateMethod(method or usual_method, epsilon, total_delta)
-    made = Federation(
-        title=title,
-        members=tuple(members),
-        edges=tuple(edges),
-        method=agreed,
-        rounds=200 if rounds is None else rounds,
-        schema=used,
-        exchange=TOTALS if reserve is not None else SUMS if secret_shared else ROWS,
-        robust=NONE if robust is None else robust,
-        go_on_after=go_on_after,
-        quorum=quorum,
-        colluders=colluders or 0,
-        dropouts=dropouts,
-        predecessor=before.run if before is not None else predecessor or "",
-        renewals=() if before is None else kept_renewals(before, members),
-    ).with_rounds()
-    check_sums(made)
+    used, called = Schema.from_toml(schema), [each.name for each in members]
+    rest: dict[str, Any] = {
+        "go_on_after": go_on_after,
+        "quorum": quorum,
+        "predecessor": before.run if before is not None else predecessor or "",
+        "renewals": () if before is None else kept_renewals(before, members),
+    }
+    shared = asked.trusted.reserve is not None
+    rest |= {"exchange": SUMS} if secret_shared and not shared else {}
+    usual = "ring" if not shared and asked.spec is None else "auto"
+    talk = names.graph_for(graph or usual, asked, called, 0)
+    made = agreement(title, members, talk, asked, used, **rest)
+    _ = made.setting.plan  # refuses what no member could run
+    if made.exchange == SUMS:
+        check_sums(made.setting)
+    if made.spec.budget is not None:
+        check_total(made.spec.budget, sum(each.rows for each in members))
+    _write(made, out)
+    _tell(made, before)
+    err.print(f"wrote {out}", markup=False, soft_wrap=True)
+
+
+def _write(made: Federation, out: Path) -> None:
     text = made.to_toml()
     with alone(out):
         if out.exists() and read_text(out) != text:
@@ -150,19 +114,6 @@ def new(
             )
         with replacing(out) as draft:
             draft.write_text(text, encoding="utf-8")
-    _tell(made)
-    for line in [] if before is None else changes(before, made):
-        screen.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)
-    err.print(f"wrote {out}", markup=False, soft_wrap=True)
-
-
-def _exact(name: str, penalty: float | None, l2: float, loss: str, schema: Schema, rows: list[int]) -> ExactMethod:
-    from tacit.agent.method import ExactMethod
-
-    if penalty is None and name in ALGORITHMS:
-        chosen = exact_loss(loss, schema.label)
-        penalty = usual_penalty(name, chosen, l2=l2, row_norm=schema.longest_row, sizes=rows)
-    return ExactMethod(name, 1.0 if penalty is None else penalty, l2, loss)
 
 
 @app.command()
@@ -180,16 +131,13 @@ def show(
     """
     names.require_agent()
     from tacit.agent.federation import Federation
-    from tacit.agent.succession import changes
 
     found = Federation.load(file)
     before = None if predecessor is None else Federation.load(predecessor)
     if before is not None and found.predecessor != before.run:
         named = f"the run {found.predecessor[:16]}" if found.predecessor else "none"
         raise InputError(f"{file.name} names another predecessor: {named}; {predecessor} is {before.run[:16]}")
-    _tell(found)
-    for line in [] if before is None else changes(before, found):
-        screen.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)
+    _tell(found, before)
 
 
 app.command()(renew)
@@ -212,12 +160,12 @@ def verify(
 
     federation = Federation.load(file)
     found = verified(report, federation)
-    cost = "exact values: not private"
+    cost = "no budget was agreed on: not private"
     if found["epsilon"] is not None:
         cost = f"epsilon = {found['epsilon']:g} at delta = {found['delta']:g}"
         if not found["private"]:
             cost += f"; but {found['member']} says that its noise can be drawn again: NOT PRIVATE"
-    if federation.exchange == TOTALS:
+    if federation.private and federation.reserve is not None:
         cost += f"; by plan {statement(federation)}"
     count = len(found["releases"])
     before = sum(len(part["releases"]) for part in found["before"])
@@ -229,14 +177,6 @@ def verify(
     screen.print(f"signed by {found['member']}: {count} releases as planned; {cost}{without}", soft_wrap=True)
 
 
-def _check_shared(reserve: Reserve | None, epsilon: float | None, method: str | None) -> None:
-    """Refuses shared noise without a budget, and the method that needs it without colluders."""
-    if reserve is None and method == "shared-descent":
-        raise InputError("shared-descent: say how many members may collude (--colluders 1)")
-    if reserve is not None and epsilon is None:
-        raise InputError("--colluders is about noise that members share: give --epsilon, too")
-
-
 def _parts(text: str) -> tuple[str, str, int, str]:
     parts = text.split(",")
     if len(parts) != 4 or not (parts[2].isascii() and parts[2].isdecimal()):
@@ -244,14 +184,13 @@ def _parts(text: str) -> tuple[str, str, int, str]:
     return parts[0], parts[1], int(parts[2]), read_text(parts[3])
 
 
-def _tell(federation: object) -> None:
-    from tacit.agent.federation import NONE, SUMS, TOTALS, Federation
+def _tell(federation: Federation, before: Federation | None) -> None:
+    from tacit.agent.federation import SUMS, TOTALS
     from tacit.agent.guarantee import statement
     from tacit.agent.identity import fingerprint
-    from tacit.agent.method import PrivateMethod
+    from tacit.agent.succession import changes
 
-    assert isinstance(federation, Federation)
-    method = federation.method
+    spec = federation.spec
     screen.print(f"{federation.title}: run {federation.run[:16]}", markup=False)
     for member in federation.members:
         near = [federation.names[j] for j in federation.graph.neighbours(federation.names.index(member.name))]
@@ -263,23 +202,26 @@ def _tell(federation: object) -> None:
                 screen.print(text, markup=False, soft_wrap=True, highlight=False)
     if federation.predecessor:
         screen.print(f"the next version of the run {federation.predecessor[:16]}", markup=False)
-    privacy = "exact values are exchanged: NOT PRIVATE"
-    if isinstance(method, PrivateMethod):
-        privacy = f"every record protected by ({method.epsilon:g}, {method.delta:g}) in total"
-    if federation.exchange == TOTALS:
+    privacy = "no budget is agreed on, and nothing is claimed: NOT PRIVATE"
+    if spec.budget is not None:
+        privacy = f"every record protected by ({spec.budget.epsilon:g}, {spec.budget.delta:g}) in total"
+    if spec.budget is not None and federation.reserve is not None:
         privacy = f"noise that the members share; every record protected by {statement(federation)}"
-    text = f"{method.name}, {federation.rounds} rounds, {federation.schema.dimension} features: {privacy}"
+    text = f"{federation.setting.name}, {spec.rounds} rounds, {federation.schema.dimension} features: {privacy}"
     screen.print(text, soft_wrap=True)
-    heard = f"members ignore models farther from zero than {federation.radius:g}"
-    if federation.robust != NONE:
-        heard += f"; they listen robustly ({federation.robust}), against one lying member"
+    screen.print(f"the run as data has the SHA-256 {spec.digest[:16]}", highlight=False)
+    heard = f"members ignore models farther from zero than {spec.radius:g}"
+    if spec.trust.robust is not None:
+        heard += f"; they listen robustly ({spec.trust.robust}), against one lying member"
     screen.print(heard)
     if federation.exchange == SUMS:
         screen.print("secret-shared sums: no member sees what a single other member sends")
     if federation.exchange == TOTALS:
         screen.print("secret-shared totals: members learn the sum over all of them, and no part of it")
     if federation.go_on_after:
-        how = f"go on (at most {federation.dropouts} in all)" if federation.dropouts else "start again"
+        how = f"go on (at most {spec.trust.dropouts} in all)" if spec.trust.dropouts else "start again"
         screen.print(f"after {federation.go_on_after:g} s without a member the others {how} without it")
         quorum = f"{federation.quorum} (all, if it has fewer)" if federation.quorum else "more than half"
         screen.print(f"if {quorum} of its neighbours have signed that it is away")
+    for line in [] if before is None else changes(before, federation):
+        screen.print(f"  {line}", markup=False, soft_wrap=True, highlight=False)

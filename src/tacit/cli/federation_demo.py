@@ -21,20 +21,20 @@ import typer
 from tacit.cli import names, options
 from tacit.cli.console import err
 from tacit.cli.console import out as screen
+from tacit.cli.expand import Without, expanded
 from tacit.core.graph import Graph
-from tacit.core.problem import Problem
 from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partition
 from tacit.engines.local import end_with_parent
 from tacit.errors import InputError, TacitError
 from tacit.privacy.noise import SecureNoise
-from tacit.simulation.simulate import simulate
-from tacit.workflows.graphs import auto_graph
-from tacit.workflows.model import Model
-from tacit.workflows.recipes import Reserve, recommended
+from tacit.run.graphs import auto_graph
+from tacit.run.limits import Budget
+from tacit.run.model import Model
+from tacit.run.request import Request
+from tacit.run.trust import LOCAL, Trust
 
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation
-    from tacit.agent.method import ExactMethod, PrivateMethod
     from tacit.agent.page import Look
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
@@ -44,10 +44,11 @@ _RING, _NEIGHBOURS = 5, 4  # so many agents talk on a ring; of more, each has so
 _PATIENCE = 600.0  # seconds that an agent waits for a neighbour in one tick: a busy machine is slow, but it moves
 
 
+@expanded
 def demo(
     agents: Annotated[int, typer.Option(help="How many organisations.")] = 5,
     epsilon: Annotated[float, typer.Option(help="The total epsilon of the private run.")] = 1.0,
-    colluders: options.Colluders = None,
+    trust: Annotated[Trust, Without("dropouts", "robust")] = LOCAL,
     out: Annotated[Path, typer.Option(help="A new folder for keys, data, ledgers, models.")] = Path("out/federation"),
     page: options.Page = None,
 ) -> None:
@@ -65,12 +66,11 @@ def demo(
     Example: `tacit federation demo --page 127.0.0.1:8642`
     """
     names.require_agent()
-    reserve = names.reserve(colluders, 0)
+    private = Request(budget=Budget(epsilon, _DELTA), trust=trust)
     if agents < 2:
         raise InputError(f"a federation needs two agents or more, not {agents}")
     if out.exists():
         raise InputError(f"{out} exists: the demo creates a new folder; name another one, or delete it")
-    from tacit.agent.method import ExactMethod, PrivateMethod
     from tacit.agent.page import Page
 
     watched = None if page is None else Page(page, lambda: {"title": "preparing", "members": []})
@@ -84,16 +84,12 @@ def demo(
     order = np.random.default_rng(0).permutation(len(data))
     test = data.take(order[_TRAIN:])
     parts = [order[:_TRAIN][rows] for rows in partition.equal(_TRAIN, agents)]
-    private = recommended(schema.label, list(map(len, parts)), reserve=reserve)
     failure: str | None = "stopped"
     try:
-        for title, method in (
-            ("exact", ExactMethod("admm", 1e-3, 3e-5, "logistic")),
-            ("private", PrivateMethod(private, epsilon, _DELTA)),
-        ):
+        for title, asked in (("exact", Request(rounds=_EXACT_ROUNDS)), ("private", private)):
             home = out / title
             home.mkdir()
-            federation = _prepared(home, title, method, schema, table, parts, reserve if method.shared else None)
+            federation = _prepared(home, title, asked, schema, table, parts)
             simulated = _simulated(federation, data, parts)  # first: on a new machine it compiles the solver for all
             if watched is not None:
                 watched.show(_look(home, federation))
@@ -110,14 +106,13 @@ def demo(
 
 def _look(home: Path, federation: Federation) -> Look:
     """What the page shows of a run: all members, from the files that their processes write."""
-    from tacit.agent.method import PrivateMethod
     from tacit.agent.watching import Watched, store_name
 
-    private, members = isinstance(federation.method, PrivateMethod), []
+    members = []
     for name in federation.names:
         store, ledger = home / name / store_name(federation), home / f"{name}.ledger"
         log = partial(_last_lines, home / f"{name}.log")
-        members.append(Watched(name, federation, store, ledger if private else None, log))
+        members.append(Watched(name, federation, store, ledger if federation.private else None, log))
     return lambda: {"title": f"{federation.title} run", "members": [member.look() for member in members]}
 
 
@@ -135,18 +130,11 @@ def _complete(table: Table, schema: Schema) -> Table:
 
 
 def _prepared(
-    home: Path,
-    title: str,
-    method: ExactMethod | PrivateMethod,
-    schema: Schema,
-    table: Table,
-    parts: list[np.ndarray],
-    reserve: Reserve | None,
+    home: Path, title: str, asked: Request, schema: Schema, table: Table, parts: list[np.ndarray]
 ) -> Federation:
-    """Writes keys, records, ledgers and the federation file. `reserve`, if the members share their noise."""
-    from tacit.agent.federation import ROWS, TOTALS, Federation, Member
+    """Writes keys, records, ledgers and the federation file."""
+    from tacit.agent.federation import Member, agreement
     from tacit.agent.identity import Identity
-    from tacit.agent.method import PrivateMethod
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Cap, Ledger
 
@@ -158,24 +146,14 @@ def _prepared(
             csv.writer(sheet).writerows(
                 [list(table.columns), *zip(*(c[rows] for c in table.columns.values()), strict=True)]
             )
-        if isinstance(method, PrivateMethod):
+        if asked.budget is not None:
             file = home / f"{name}.ledger"
             with Ledger.new(file, population=f"records of {name}", cost=epsilon) as ledger:
-                ledger.set_cap(Cap(method.epsilon, method.delta))
+                ledger.set_cap(Cap(asked.budget.epsilon, asked.budget.delta))
         members.append(Member(name, f"127.0.0.1:{port}", len(rows), made.certificate))
+    reserve = asked.trust.reserve
     graph = _talk(len(called)) if reserve is None else auto_graph(len(called), reserve)
-    edges = tuple((called[a], called[b]) for a, b in graph.edges)
-    exchange = ROWS if reserve is None else TOTALS
-    federation = Federation(
-        title,
-        tuple(members),
-        edges,
-        method,
-        _EXACT_ROUNDS,
-        schema,
-        exchange,
-        colluders=0 if reserve is None else reserve.colluders,
-    ).with_rounds()
+    federation = agreement(title, members, graph, asked, schema)
     (home / "federation.toml").write_text(federation.to_toml(), encoding="utf-8")
     return federation
 
@@ -187,14 +165,13 @@ def _talk(agents: int) -> Graph:
 
 def _run(home: Path, federation: Federation) -> np.ndarray:
     """Runs all agents, each in its own process, and gives their models."""
-    from tacit.agent.method import PrivateMethod
-
-    private, failed = isinstance(federation.method, PrivateMethod), list[str]()
+    failed = list[str]()
     # Forks of a server that has loaded what agents need: one by one, fifty processes would take minutes to start.
     forks = multiprocessing.get_context("forkserver")
     forks.set_forkserver_preload(["tacit.cli.agent_ready"])
     processes = [
-        forks.Process(target=_agent, name=name, args=(home.resolve(), name, private)) for name in federation.names
+        forks.Process(target=_agent, name=name, args=(home.resolve(), name, federation.private))
+        for name in federation.names
     ]
     with err.status(f"{federation.title}: {len(processes)} processes, {federation.rounds} rounds"):
         try:
@@ -235,33 +212,28 @@ def _agent(home: Path, name: str, private: bool) -> None:
 
 def _simulated(federation: Federation, data: Dataset, parts: list[np.ndarray]) -> np.ndarray:
     """The agents' models, if this process simulates all of them."""
-    setting, facts = federation.setting, federation.setting.facts
-    problem = Problem(data.parts(parts), loss=facts.loss, scale=facts.scale, l2=facts.l2, radius=facts.radius)
     with err.status(f"{federation.title}: the simulation (on a new machine this compiles the solver: half a minute)"):
-        rounds, noise = setting.rounds, SecureNoise()
-        run = simulate(setting.algorithm, problem, federation.graph, rounds=rounds, noise=noise, measure_every=rounds)
-        return run.estimate
+        return federation.setting.simulate(data.parts(parts), SecureNoise()).run.estimate
 
 
 def _compare(federation: Federation, models: np.ndarray, simulated: np.ndarray, test: Dataset) -> None:
     """Prints how far the models are from the simulated ones, and the errors of both."""
     from tacit.agent.guarantee import statement
-    from tacit.agent.method import PrivateMethod
 
-    setting, method = federation.setting, federation.method
+    setting, budget = federation.setting, federation.spec.budget
 
     def error(weights: np.ndarray) -> float:
         return Model(weights, federation.schema, setting.facts.loss).measured(test).miss
 
     own, there = (np.mean([error(f) for f in rows]) for rows in (models, simulated))
-    target = f" at ({method.epsilon:g}, {method.delta:g})" if isinstance(method, PrivateMethod) else ""
-    screen.print(f"{federation.title}: {method.name}{target}, {setting.rounds} rounds, {len(models)} processes")
+    target = "" if budget is None else f" at ({budget.epsilon:g}, {budget.delta:g})"
+    screen.print(f"{federation.title}: {setting.name}{target}, {setting.rounds} rounds, {len(models)} processes")
     screen.print(
         f"  error on {len(test):,} held-out records, mean over the agents: {own:.4f}; in a simulation: {there:.4f}"
     )
-    if method.shared:
+    if federation.reserve is not None:
         screen.print(f"  {statement(federation)}", soft_wrap=True)
-    if isinstance(method, PrivateMethod):
+    if budget is not None:
         mean = models.mean(axis=0)
         apart = float(np.linalg.norm(models - mean, axis=1).max() / np.linalg.norm(mean))
         screen.print(f"  the agents' models lie within {apart:.1e} of their mean, relative to its norm")

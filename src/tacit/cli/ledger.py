@@ -377,14 +377,13 @@ def _of_federation(path: Path, member: str | None) -> Counter[Event]:
     """What a member of a federation pays for."""
     names.require_agent()
     from tacit.agent.federation import TOTALS, Federation
-    from tacit.agent.method import PrivateMethod
     from tacit.agent.participant import planned, reserved
 
     agreed = Federation.load(path)
     if member not in agreed.names:
         raise InputError(f"--member is whose ledger this is: one of {', '.join(agreed.names)}; not {member!r}")
-    if not isinstance(agreed.method, PrivateMethod):
-        raise InputError("this federation exchanges exact values: no ledger can pay for that")
+    if not agreed.private:
+        raise InputError("this federation has no budget: no ledger pays for it")
     plan = reserved if agreed.exchange == TOTALS else planned
     return Counter(plan(agreed, agreed.names.index(member)).values())
 

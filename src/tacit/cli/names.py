@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.core.graph import Graph
 from tacit.data import Table, adult_table, read_csv, read_table
-from tacit.engines import Engine, Local, Ray
 from tacit.errors import InputError, NotConnected, whole
 from tacit.files import writable
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
-    from tacit.workflows.recipes import Reserve
+    from tacit.cli.records import Division
+    from tacit.engines import Engine, Ray
+    from tacit.run.request import Request
+    from tacit.run.trust import Reserve, Trust
 
 # How an event is written, and how its numbers are read.
 EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
@@ -37,6 +39,8 @@ def pick(known: dict[str, Any], name: str, what: str) -> Any:
 
 def engine(name: str, jobs: int | None, address: str | None) -> Engine:
     """What --engine, --jobs and --address say."""
+    from tacit.engines import Local, Ray
+
     pick({"local": Local, "ray": Ray}, name, "--engine")
     if jobs is not None:
         whole("--jobs", jobs, 1)
@@ -51,8 +55,9 @@ def shards(name: str, shards: int | None, address: str | None) -> Ray | None:
     """What --engine, --shards and --address say about the agents of one run; None: they are in this process."""
     if shards is not None:
         whole("--shards", shards, 1)
-    if isinstance(found := engine(name, None, address), Ray):
-        return replace(found, shards=shards)
+    if name != "local" or address is not None:
+        found: Any = engine(name, None, address)
+        return replace(found, shards=shards)  # on Ray: in this process there is no address
     if shards is not None:
         raise InputError("--shards divides the agents among the processes of a Ray cluster: add --engine ray")
     return None
@@ -135,40 +140,33 @@ def event(text: str) -> Event:
     return made
 
 
-def reserve(
-    colluders: int | None,
-    dropouts: int,
-    *,
-    robust: str | None = None,
-    hostile: str | None = None,
-    comparing: bool = False,
-) -> Reserve | None:
-    """Whose share of the noise cannot be counted on, from the options; None if every member adds all of its noise.
-
-    A comparison shows shared noise for some numbers of colluders if none is given: then it takes dropouts without them.
-    """
-    whole("--dropouts", dropouts, 0)
-    if colluders is None:
-        if dropouts and not comparing:
-            raise InputError("--dropouts is for members that share their noise: give --colluders, too, such as 1")
-        return None
-    whole("--colluders", colluders, 0)
-    for option, given in {"--robust": robust, "--hostile": hostile}.items():
-        if given is not None:
-            raise InputError(
-                f"{option} is about single rows, and members that share their noise see sums alone: leave out one"
-            )
-    from tacit.workflows.recipes import Reserve  # slow to import
-
-    return Reserve(colluders, dropouts)
+def check_hostile(hostile: str | None, trust: Trust, *, count: bool = False) -> None:
+    """Refuses liars among members that share their noise: they lie about single rows, and sums are all that is seen."""
+    if hostile is not None and trust.reserve is not None:
+        raise InputError(
+            "--hostile is about single rows, and members that share their noise see sums alone: leave out one"
+        )
+    if hostile is not None and count:
+        raise InputError(
+            "a noisy count of positives is a plain average, which every member that lies can move: give their share as "
+            "a number, or leave out --hostile"
+        )
 
 
-def total_delta(epsilon: float | None, delta: float | None, allowed: str | None) -> float:
-    """The delta of a private run; refuses options of a private run where nothing would be private."""
-    for option, given in {"--delta": delta, "--allow-delta": allowed}.items():
-        if epsilon is None and given is not None:
-            raise InputError(f"{option} is for a private run, and without --epsilon nothing is private: give --epsilon")
-    return 1e-5 if delta is None else delta
+def division(division: Division, asked: Request) -> Division:
+    """How the records are divided: without another word, among as many agents as the file of the run says."""
+    if asked.spec is None or division.site is not None or division.agents is not None:
+        return division
+    return division._replace(agents=asked.spec.graph.agents)
+
+
+def graph_for(text: str, asked: Request, names: list[str], seed: int) -> Graph:
+    """Who talks to whom, by the file of the run, or by --graph."""
+    if asked.spec is None:
+        return graph(text, len(names), names, seed, asked.trust.reserve)
+    if text != "auto":
+        raise InputError("the file of a run says everything about it: leave out --graph, or change the file")
+    return asked.spec.graph
 
 
 def check_topology(text: str, hostile: str | None) -> None:
@@ -187,7 +185,7 @@ def graph(text: str, agents: int, names: list[str], seed: int, reserve: Reserve 
     """auto, ring, star, path, complete, random:EDGES, or a CSV file with the columns `from` and `to` (agents by name).
     `reserve` is for auto, where members share their noise."""
     if text == "auto":
-        from tacit.workflows.graphs import auto_graph  # slow to import
+        from tacit.run.graphs import auto_graph  # slow to import
 
         return auto_graph(agents, reserve)
     if text.startswith("random:") or not Path(text).suffix:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, BadParameter, Option
-
-from tacit.data.hints import about_number
-from tacit.workflows.exact import ALGORITHMS
-from tacit.workflows.losses import LOSSES
-from tacit.workflows.recipes import RECIPES
+from typer import Argument, Option
 
 _FILE = "A CSV file with a header line, a Parquet file, or **adult** for the embedded data."
 _AGENTS = "Without --site: divide the rows among this many agents (5 by default)."
@@ -21,16 +17,6 @@ _GRAPH = (
     "Who talks to whom: auto (what suits the number of agents), ring, star, path, complete, random:EDGES, or a CSV "
     "file with the columns from and to."
 )
-_METHOD = f"One of: {', '.join(ALGORITHMS)}; with --epsilon one of: {', '.join(RECIPES)}."
-_TOTAL = "Train privately, with this total epsilon for every record. All other settings follow from it."
-_PENALTY = (
-    "How strongly neighbours are pulled together (0.001 by default, 0.01 for numbers). For dgd, extra, wpg, token-gd "
-    "one over the step (by default a bound on the curvature)."
-)
-_LOSS = (
-    f"Without --epsilon one of: {', '.join(LOSSES)}. By default logistic for two classes, multinomial for more, "
-    "squared for numbers."
-)
 _SHARE = (
     "The public share of positive records, such as 0.06: a model of a rare event starts from it. Or `noisy`, with "
     "--epsilon: a noisy count measures it, and the budget pays for it. By default what the schema says."
@@ -39,16 +25,7 @@ _WEIGHT = (
     "How much a negative and a positive record count: two numbers such as 1,5; or `balanced`, from the positive share. "
     "A private run needs as many times more noise as the larger of them. By default what the schema says."
 )
-_TOTAL_DELTA = "With --epsilon: the total delta for every record; far below 1/rows (1e-5)."
-_ALLOW_DELTA = "Allow a delta of one over the rows or more, and say why: a model file keeps the reason."
 _LEDGER = "With --epsilon: pay from this ledger before any noise is drawn, or be refused by its cap."
-_COLLUDERS = (
-    "Share the noise, for a better model: every member adds only a part of it, and only the sum over all is ever seen. "
-    "T is how many members (hospitals) may secretly put together what they know: the guarantee holds against any T of "
-    "them, and is weaker against more. A member that adds no noise counts as one of the T. Without this option every "
-    "member adds all of its noise, and need not trust the others."
-)
-_DROPOUTS = "With --colluders: how many members may go away in the middle of the run, besides. Costs as much noise."
 _OUT = "The model file to write. A plot of the convergence goes into the same folder, as .png."
 
 _REPORT = "Also write a report to read: one HTML file, without anything that the guarantee does not cover."
@@ -58,10 +35,6 @@ _PAGE = (
     "prints the whole address, which contains a secret. Nothing can be changed through the page."
 )
 
-_ROBUST = (
-    "Protect against one lying member by how the others listen: clipping (costs least), trimmed or median. Every "
-    "member needs two neighbours; more edges protect better."
-)
 _HOSTILE = (
     "Simulate an attack: KIND:COUNT, how members lie and how many; the seed chooses them. flip: send -3 times the "
     "honest mean; constant: send 1e4; labels: train on flipped labels; drift: pull in one direction, as far as goes "
@@ -80,14 +53,6 @@ _ADDRESS = "With --engine ray: the cluster to join, HOST:PORT or auto. Without i
 _STORE = "The file that keeps the agent's state through a crash; by default in the identity's folder."
 
 
-def _decimal(text: str) -> float:
-    """A number, or an error that knows the decimal comma."""
-    try:
-        return float(text)
-    except ValueError:
-        raise BadParameter(f"{text!r}: {about_number(text, 'write a number such as 0.5')}") from None
-
-
 LISTEN = "HOST:PORT to listen at, if it differs from the address in the federation file."
 Home = Annotated[Path, Option("--identity", help="The folder of your key.", show_default=False)]
 FederationFile = Annotated[Path, Option(help="The federation file.", show_default=False)]
@@ -101,35 +66,29 @@ Agents = Annotated[int | None, Option(help=_AGENTS)]
 Skew = Annotated[float | None, Option(help=_SKEW)]
 SchemaFile = Annotated[Path | None, Option(help=_SCHEMA)]
 GraphText = Annotated[str, Option(help=_GRAPH)]
-MethodName = Annotated[str | None, Option(help=_METHOD)]
 OldMethodName = Annotated[str | None, Option("--algorithm", hidden=True)]  # until 0.3
-Penalty = Annotated[float | None, Option(help=_PENALTY)]
-LossName = Annotated[str | None, Option(help=_LOSS)]
-L2 = Annotated[
-    float | None, Option(help="Regularisation of each agent: l2/2 times the squared norm of the model (3e-5).")
-]
-Rounds = Annotated[int | None, Option(help="The largest number of rounds (1000).")]
-Tolerance = Annotated[float | None, Option(help="Stop when all residuals, primal and dual, are below this (1e-4).")]
 PositiveShare = Annotated[str | None, Option(help=_SHARE)]
 ClassWeight = Annotated[str | None, Option(help=_WEIGHT)]
 Holdout = Annotated[float, Option(help="The share of every agent's rows that is held out for testing.")]
-Epsilon = Annotated[float, Option(help="The total epsilon for every record.", parser=_decimal, metavar="FLOAT")]
-Total = Annotated[float | None, Option("--epsilon", help=_TOTAL, parser=_decimal, metavar="FLOAT")]
 Delta = Annotated[float, Option(help="The total delta for every record; far below 1/rows.")]
-TotalDelta = Annotated[float | None, Option("--delta", help=_TOTAL_DELTA, show_default=False)]
-AllowDelta = Annotated[str | None, Option(help=_ALLOW_DELTA, metavar="WHY", show_default=False)]
 LedgerFile = Annotated[Path | None, Option("--ledger", help=_LEDGER, show_default=False)]
 Seed = Annotated[int, Option(help="The seed for dividing rows, holding rows out, and random graphs.")]
 Out = Annotated[Path, Option(help=_OUT)]
 Page = Annotated[str | None, Option("--page", help=_PAGE, metavar="HOST:PORT", show_default=False)]
 Report = Annotated[Path | None, Option("--report", help=_REPORT, show_default=False)]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
-Robust = Annotated[str | None, Option(help=_ROBUST)]
-Colluders = Annotated[int | None, Option(help=_COLLUDERS, metavar="T", show_default=False)]
-Dropouts = Annotated[int, Option(help=_DROPOUTS, metavar="Q")]
 HostileText = Annotated[str | None, Option("--hostile", help=_HOSTILE)]
 Jobs = Annotated[int | None, Option(help=_JOBS, metavar="N", show_default=False)]
 EngineName = Annotated[str, Option("--engine", help=_ENGINE)]
 Where = Annotated[str, Option("--engine", help=_WHERE)]
 Shards = Annotated[int | None, Option(help=_SHARDS, metavar="N", show_default=False)]
 Address = Annotated[str | None, Option(help=_ADDRESS, metavar="A", show_default=False)]
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where many runs happen."""
+
+    jobs: Jobs = None
+    engine: EngineName = "local"
+    address: Address = None

@@ -3,148 +3,92 @@
 from __future__ import annotations
 
 import json as json_format
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from rich.table import Table
 
-from tacit.algorithms import (
-    Algorithm,
-    DualPerturbedADMM,
-    Geometric,
-    IncrementalADMM,
-    PenaltyPerturbedADMM,
-    PrimalPerturbedADMM,
-    RandomAggregationADMM,
-    RandomAggregationGD,
-    RandomCoordinateDescent,
-    RecycledADMM,
-    TokenGradientDescent,
-)
 from tacit.cli import names, options
-from tacit.cli.console import check_total
+from tacit.cli.console import check_total, err
 from tacit.cli.console import out as screen
-from tacit.cli.theory import measured
+from tacit.cli.expand import Positional, Without, expanded
 from tacit.data import Classes, Schema
-from tacit.errors import InputError, number, whole
+from tacit.errors import InputError, whole
+from tacit.files import replacing, writable
 from tacit.privacy.accounting import rounded_up, totals
-from tacit.privacy.coalitions import Guarantee, guarantee
-from tacit.privacy.events import Event, Gaussian, Pure, to_plain
-from tacit.privacy.plan import Facts, Plan, calibrate
-from tacit.privacy.plan import plan as plan_run
-from tacit.theory.design import designed
-from tacit.theory.paper_004 import DESIGN
-from tacit.theory.theorems import Aim, Planned, statements, theorems
-from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES, recommended
+from tacit.privacy.coalitions import Guarantee
+from tacit.privacy.events import Event, to_plain
+from tacit.privacy.plan import Plan
+from tacit.run.request import Request
+from tacit.run.setting import Setting
+from tacit.run.spec import MOST_AGENTS, RunSpec
 
-
-class Own(NamedTuple):
-    """Settings of one's own, as the papers name them."""
-
-    penalty: float
-    growth: float
-    gamma: float
-
-    @property
-    def growing(self) -> Geometric | float:
-        """eta q^k."""
-        return self.penalty if self.growth == 1 else Geometric(self.penalty, self.growth)
-
-
-def _rated(**noise: Any) -> dict[str, Any]:
-    """The noise of paper 003, whose alpha is the rate beta of Laplace noise."""
-    return {"beta" if name == "alpha" else name: value for name, value in noise.items()}
-
-
-_METHODS: dict[str, Callable[..., Algorithm]] = {
-    "dvp": lambda own, **noise: DualPerturbedADMM(penalty=own.penalty, **noise),
-    "pvp": lambda own, **noise: PrimalPerturbedADMM(penalty=own.penalty, **noise),
-    "m-admm": lambda own, **noise: PenaltyPerturbedADMM(penalty=own.growing, dual_step=own.penalty, **noise),
-    "r-admm": lambda own, **noise: RecycledADMM(penalty=own.penalty, gamma=own.gamma, **noise),
-    "mr-admm": lambda own, **noise: RecycledADMM(penalty=own.growing, gamma=own.gamma, **noise),
-    "pi-admm": lambda own, budget: IncrementalADMM(penalty=own.penalty, budget=budget),
-    "ra-admm": lambda own, **noise: RandomAggregationADMM(penalty=own.penalty, **_rated(**noise)),
-    "ra-gd": lambda own, **noise: RandomAggregationGD(step=1 / own.penalty, **_rated(**noise)),
-    "rcd": lambda own, **noise: RandomCoordinateDescent(step=1 / own.penalty, **_rated(**noise)),
-    "token-gd": lambda own, budget: TokenGradientDescent(step=1 / own.penalty, budget=budget),
-}
-MOST_AGENTS = 1_000_000
-_STEEPEST = 100.0  # the logarithm of the largest penalty
-_WITHOUT_ALPHA = ("pi-admm", "token-gd")
-_GROWING, _GAMMA = ("m-admm", "mr-admm"), ("r-admm", "mr-admm")
-_NAMES = (
-    f"One of: {', '.join(RECIPES)}; with --penalty or --alpha one of: {', '.join(_METHODS)}. By default the one that "
-    "tacit train would take."
-)
-_PENALTY = "eta, for a run with your own settings (1); D for ra-admm; one over the step for ra-gd, rcd and token-gd."
 _DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on public records: this is not private."
-_LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
+_SPEC_OUT = "Also write everything about the run into this file, which you can change, and give to --spec."
+_USUAL = Classes("label", positive=("1",), negative=("0",))
+_DELTA = 1e-5  # at which a plan without a budget is stated
 
 
-def plan(
-    algorithm: Annotated[str | None, typer.Argument(metavar="METHOD", help=_NAMES, show_default=False)] = None,
-    rows: Annotated[str, typer.Option(help="The rows of each agent: 8000 for all, or 500,900,1200.")] = "8000",
-    agents: Annotated[int | None, typer.Option(help="How many agents, if --rows is one number (5).")] = None,
-    graph: options.GraphText = "auto",
-    epsilon: Annotated[
-        float | None, typer.Option(help="The total to calibrate for; the noise follows from it.")
-    ] = None,
-    delta: options.Delta = 1e-5,
-    allow_delta: options.AllowDelta = None,
-    colluders: options.Colluders = None,
-    dropouts: options.Dropouts = 0,
-    penalty: Annotated[float | None, typer.Option(help=_PENALTY)] = None,
-    growth: Annotated[
-        float | None, typer.Option(help="With --penalty, for m-admm, mr-admm: q in eta q^k, k = 0, 1, ... (1).")
-    ] = None,
-    gamma: Annotated[
-        float | None, typer.Option(help="With --penalty, for r-admm, mr-admm: the weight of the even steps (0.5).")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(help="With --penalty: how many rounds (50).")] = None,
-    loss: Annotated[
-        str | None, typer.Option(help="With --penalty: logistic (default), huber; pseudo-huber for numbers.")
-    ] = None,
-    l2: Annotated[float | None, typer.Option(help="With --penalty: rho, every agent's regularisation (1e-5).")] = None,
-    scale: Annotated[float | None, typer.Option(help="With --penalty: C, the weight of an agent's loss (1).")] = None,
-    law: Annotated[str | None, typer.Option(help="With --penalty and --epsilon: gaussian (default) or pure.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="The noise parameter of the paper, instead of --epsilon.")] = None,
-    theory: Annotated[
-        bool, typer.Option("--theory", help="Also print what the papers' theorems say about METHOD.")
-    ] = False,
-    dimension: Annotated[int | None, typer.Option(help="How many features (104).")] = None,
+@dataclass(frozen=True)
+class Members:
+    """Who would take part: what is public of them."""
+
+    rows: Annotated[str, typer.Option(help="The rows of each agent: 8000 for all, or 500,900,1200.")] = "8000"
+    agents: Annotated[int | None, typer.Option(help="How many agents, if --rows is one number (5).")] = None
+    dimension: Annotated[int | None, typer.Option(help="How many features (104).")] = None
     schema: Annotated[
         Path | None, typer.Option(help="The schema: its features, and a label of two or more classes or a number.")
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class Theory:
+    """What the theorems are asked."""
+
+    theory: Annotated[bool, typer.Option("--theory", help="Also print what the papers' theorems say about METHOD.")] = (
+        False
+    )
     reference: Annotated[
         float, typer.Option(help="With --theory: the norm of the reference model, or of the optimum.")
-    ] = 10.0,
+    ] = 10.0
     accuracy: Annotated[
         float, typer.Option(help="With --theory: how much worse than the reference the loss may be.")
-    ] = 0.1,
-    failure: Annotated[float, typer.Option(help="With --theory: the probability that the loss is even worse.")] = 0.05,
-    design: Annotated[Path | None, typer.Option(help=_DESIGN)] = None,
+    ] = 0.1
+    failure: Annotated[float, typer.Option(help="With --theory: the probability that the loss is even worse.")] = 0.05
+    design: Annotated[Path | None, typer.Option(help=_DESIGN)] = None
     largest_alpha: Annotated[
         float, typer.Option(help="With --design: the largest alpha that still counts as private.")
-    ] = 1.0,
-    worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst acceptable loss (c3).")] = None,
+    ] = 1.0
+    worst_loss: Annotated[float | None, typer.Option(help="With --design: the worst acceptable loss (c3).")] = None
     floor: Annotated[
         float | None,
         typer.Option(help="With --design: c6, the loss that more alpha cannot improve; fitted by default."),
-    ] = None,
+    ] = None
+
+
+@expanded
+def plan(
+    members: Members,
+    asked: Annotated[Request, Positional("method"), Without("tolerance")],
+    theory: Theory,
+    graph: options.GraphText = "auto",
+    spec_out: Annotated[Path | None, typer.Option(help=_SPEC_OUT)] = None,
     json: options.Json = False,
 ) -> None:
     """Show what a private run will cost every agent, before any data is read.
 
     With --epsilon and --delta alone, this is the plan of `tacit train` with the same --epsilon and --method. With
-    --penalty you plan a run with your own settings, calibrated so that no agent spends more than the total. With
-    --alpha, the paper's noise parameter, you see what the run costs: the paper's bound, and each accountant's total.
+    --penalty, --rounds or --set you plan a run with your own settings; its noise is calibrated so that no agent spends
+    more than the total. With the noise of a paper, such as --set alpha=1, you see what the run costs: the paper's
+    bound, and each accountant's total.
+
+    With --spec-out the whole run is written into a file, with all numbers. You can change the file; tacit train, plan,
+    compare and federation new run what it says (--spec).
 
     With --colluders the members share the noise, and the plan says what holds against how many of them together.
 
@@ -156,109 +100,58 @@ def plan(
 
     Example: `tacit plan --rows 4000,9000,2500,3000,3000 --epsilon 1 --colluders 2`
 
-    Example: `tacit plan pvp --schema schema.toml --rows 4000,9000,2500 --epsilon 1`
+    Example: `tacit plan pvp --schema schema.toml --rows 4000,9000,2500 --epsilon 1 --spec-out run.toml`
 
     Example: `tacit plan dvp --rows 8000 --agents 5 --rounds 24 --penalty 0.005 --epsilon 1`
+
+    Example: `tacit plan r-admm --rows 8000 --set alpha=2 --set gamma=0.3 --rounds 40`
     """
-    if algorithm is not None:
-        names.pick(RECIPES, algorithm, "METHOD")
-    reserve = names.reserve(colluders, dropouts)
-    if reserve is not None and not penalty is alpha is None:
-        raise InputError(
-            "settings of your own are for methods with local noise: leave out --penalty, --alpha or --colluders"
-        )
-    sizes, label = sizes_of(rows, agents), None
-    if schema is not None:
-        if dimension is not None:
-            raise InputError("--schema says how many features there are; leave out --dimension")
-        used = Schema.from_toml(schema)
-        label, dimension = used.label, used.model_dimension
-    dimension = 104 if dimension is None else dimension
+    sizes = sizes_of(members.rows, members.agents, asked.spec)
+    used = None if members.schema is None else Schema.from_toml(members.schema)
+    if used is not None and members.dimension is not None:
+        raise InputError("--schema says how many features there are; leave out --dimension")
+    dimension = 104 if members.dimension is None else members.dimension
     whole("--dimension", dimension, 1)
-    if reserve is not None:
-        reserve.shares(len(sizes))  # refuses more colluders and dropouts than there are others
-    talk = names.graph(graph, len(sizes), [f"agent {i}" for i in range(len(sizes))], 0, reserve)
-    # With --alpha the noise is given, and delta alone is looked at.
-    check_total(1.0 if epsilon is None else epsilon, delta, int(sizes.sum()), allow_delta)
-    if (epsilon is None) == (alpha is None):
-        raise InputError("give either --epsilon, the total to calibrate for, or --alpha, the paper's noise parameter")
-    if penalty is None and alpha is None:
-        assert epsilon is not None
-        given = {"--rounds": rounds, "--loss": loss, "--l2": l2, "--scale": scale, "--law": law}
-        given |= {"--growth": growth, "--gamma": gamma}
-        for option, value in given.items():
-            if value is not None:
-                raise InputError(f"{option} needs --penalty: it is for a run with your own settings")
-        usual = Classes("label", positive=("1",), negative=("0",)) if label is None else label
-        algorithm = algorithm or recommended(usual, sizes, talk, epsilon, delta, reserve)
-        recipe = RECIPES[algorithm].for_label(usual)
-        setting = recipe.setting(sizes, dimension, talk, epsilon, delta, reserve=reserve)
-        method: Any = setting.algorithm
-        rounds, facts = setting.rounds, setting.facts
-    else:
-        algorithm = algorithm or ""
-        make = names.pick(_METHODS, algorithm, "with --penalty or --alpha, METHOD")
-        penalty = 1.0 if penalty is None else penalty
-        for option, value, known in (("--growth", growth, _GROWING), ("--gamma", gamma, _GAMMA)):
-            if value is not None and algorithm not in known:
-                raise InputError(f"{option} is for {' and '.join(known)}, not for {algorithm}")
-        if alpha is not None and algorithm in _WITHOUT_ALPHA:
-            raise InputError(f"the paper of {algorithm} has no alpha: give --epsilon")
-        number("--penalty", penalty)
-        if growth is not None:
-            number("--growth", growth)
-        if law is not None and alpha is not None:
-            raise InputError("--law is for --epsilon: the noise of --alpha is the paper's")
-        own = Own(penalty, 1.0 if growth is None else growth, 0.5 if gamma is None else gamma)
-        rounds = 50 if rounds is None else rounds
-        if rounds < 1:
-            raise InputError(f"--rounds must be 1 or more, not {rounds}")
-        if rounds * math.log(own.growth) + math.log(penalty) > _STEEPEST:
-            raise InputError(f"after {rounds} rounds a penalty of {penalty:g} is too large with --growth {growth:g}")
-        facts = Facts(
-            sizes=sizes,
-            dimension=dimension,
-            loss=exact_loss(loss) if label is None else exact_loss(loss, label),
-            scale=1.0 if scale is None else scale,
-            l2=1e-5 if l2 is None else l2,
-        )
-        if alpha is not None:
-            method = make(own, alpha=alpha)
-        else:
-            assert epsilon is not None
-            method = calibrate(
-                lambda budget: make(own, budget=budget),
-                facts,
-                talk,
-                rounds,
-                epsilon=epsilon,
-                delta=delta,
-                law=names.pick(_LAWS, law or "gaussian", "law"),
+    if used is not None:
+        dimension = used.model_dimension
+    if spec_out is not None:
+        writable(spec_out, [graph, *([] if members.schema is None else [members.schema])])
+    total = asked.total
+    if total is None and asked.spec is None and not asked.settles:
+        raise InputError("give --epsilon, the total to plan for; or how much noise METHOD adds, such as --set alpha=1")
+    if total is not None:
+        check_total(total, int(sizes.sum()))
+    talk = names.graph_for(graph, asked, [f"agent {i}" for i in range(len(sizes))], 0)
+    label, digest, norm = (_USUAL, "", 1.0) if used is None else (used.label, used.digest, used.longest_row)
+    setting = asked.resolved(label, sizes, dimension, talk, row_norm=norm, schema=digest)
+    planned, delta = setting.plan, _DELTA if total is None else total.delta
+    found, said = setting.guarantee(delta), []
+    if theory.theory or theory.design is not None:
+        from tacit.cli.theory import said_of  # slow to import, like all calculators
+
+        said = said_of(setting, theory)
+    if spec_out is not None:
+        text = setting.spec.to_toml()
+        if spec_out.exists() and spec_out.read_bytes() != text.encode():
+            raise InputError(
+                f"{spec_out} is there already and says something else, perhaps by hand; name another file with "
+                "--spec-out, or move that one"
             )
-    planned = plan_run(method, facts, talk, rounds)
-    found = guarantee(planned.spent, delta, members=talk.agents, connectivity=talk.connectivity if reserve else None)
-    said = []
-    points = None
-    if design is not None:
-        if DESIGN not in theorems(method):
-            raise InputError(f"--design is for dvp and pvp, which problem (28) is about, not for {algorithm}")
-        points = measured(design, largest_alpha, worst_loss, floor)
-        said.append(designed(points))  # refuses losses to which no curve fits
-    if theory:
-        total = None if epsilon is None else (epsilon, delta)
-        aim = Aim(reference, accuracy, failure)
-        said = statements(Planned(method, facts, talk, rounds, aim, total, points))  # (28) is one of them
+        with replacing(spec_out) as draft:
+            draft.write_text(text, encoding="utf-8")
     if json:
-        plain = as_json(planned, method, sizes, delta) | found.as_plain() | {"name": algorithm, "theory": said}
-        typer.echo(json_format.dumps(plain))
+        plain = as_json(planned, setting, sizes, delta) | found.as_plain() | {"name": setting.name, "theory": said}
+        typer.echo(json_format.dumps(plain | setting.spec.described))
     else:
         show(planned, sizes, found)
         for line in said:
             screen.print(f"\n{line}")
+    if spec_out is not None:
+        err.print(f"wrote {spec_out}", markup=False, soft_wrap=True)
 
 
-def sizes_of(rows: str, agents: int | None) -> np.ndarray:
-    """The number of rows of each agent, from the options."""
+def sizes_of(rows: str, agents: int | None, spec: RunSpec | None = None) -> np.ndarray:
+    """The number of rows of each agent, from the options, and from the file of the run if there is one."""
     try:
         sizes = [int(part) for part in rows.split(",")]
         if not 1 <= min(sizes) <= max(sizes) <= 10**12:
@@ -267,6 +160,11 @@ def sizes_of(rows: str, agents: int | None) -> np.ndarray:
         raise InputError(f"--rows is a number from 1, or one for each agent: 500,900,1200; not {rows!r}") from None
     if agents is not None and not 1 <= agents <= MOST_AGENTS:
         raise InputError(f"--agents must lie between 1 and {MOST_AGENTS:,}, not {agents}")
+    if spec is not None:
+        asked_for = len(sizes) if len(sizes) > 1 else agents
+        if asked_for not in (None, spec.graph.agents):
+            raise InputError(f"the run is for {spec.graph.agents} agents, not for {asked_for}: plan it for them")
+        agents = spec.graph.agents
     if len(sizes) == 1:
         return np.full(5 if agents is None else agents, sizes[0])
     if agents is not None and agents != len(sizes):
@@ -274,11 +172,12 @@ def sizes_of(rows: str, agents: int | None) -> np.ndarray:
     return np.array(sizes)
 
 
-def as_json(planned: Plan, method: Any, sizes: np.ndarray, delta: float) -> dict[str, Any]:
+def as_json(planned: Plan, setting: Setting, sizes: np.ndarray, delta: float) -> dict[str, Any]:
     """The plan, for --json."""
+    step = getattr(setting.algorithm, "budget", None)
     return {
-        "algorithm": type(method).__name__,
-        "budget": None if (budget := getattr(method, "budget", None)) is None else to_plain(budget),
+        "algorithm": type(setting.algorithm).__name__,
+        "budget": to_plain(step) if isinstance(step, Event) else None,
         "delta": delta,
         **_finite({"epsilon": planned.epsilon(delta)}),
         "agents": [
@@ -313,7 +212,11 @@ def show(planned: Plan, sizes: np.ndarray, found: Guarantee) -> None:
         cells.append(None if planned.paper is None else float(planned.paper[i]))
         table.add_row(_listed(ids), *map(_number, cells))
     screen.print(table)
-    screen.print(f"\nthe network's total: epsilon = {rounded_up(planned.epsilon(delta), 6):g} at delta = {delta:g}")
+    total = planned.epsilon(delta)
+    if not np.isfinite(total):
+        screen.print("\nnothing is protected: what leaves the agents has no bound on its cost")
+        return
+    screen.print(f"\nthe network's total: epsilon = {rounded_up(total, 6):g} at delta = {delta:g}")
     if found.members > 1:
         screen.print(f"it holds {found.against}", soft_wrap=True)
     if found.shared:

@@ -19,8 +19,8 @@ from tacit.data import Classes, Dataset, Multiclass, Table, Target
 from tacit.errors import InputError
 from tacit.files import writable, writing_private
 from tacit.report.metrics import in_words
-from tacit.workflows.metrics import as_plain
-from tacit.workflows.model import Model
+from tacit.run.metrics import as_plain
+from tacit.run.model import Model
 
 Column = tuple[np.ndarray, Callable[[np.ndarray], list[str]]]  # (n,) values, and how they are written
 _RECORDS = 1 << 16  # written at once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from glob import glob
 from hashlib import sha256
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tacit.cli import names
+from tacit.cli import names, options
 from tacit.cli.console import tell, warn, working
 from tacit.cli.schema import draft_without, require_site
 from tacit.data import Classes, Dataset, Schema, Sites, Table, adult_schema, partition
 from tacit.data.cohorts import cohorts_of, digest, require_one_grain
 from tacit.data.table import CellError, HeaderError
-from tacit.engines import Ray
 from tacit.errors import InputError, number, whole
 
 if TYPE_CHECKING:
+    from tacit.engines import Ray
     from tacit.engines.records import Records as InParts
     from tacit.privacy.ledger import Ledger, Records
 
@@ -38,6 +38,45 @@ class Division(NamedTuple):
     site: str | None
     agents: int | None
     skew: float | None
+
+
+@dataclass(frozen=True)
+class Given:
+    """The records of a command, what they mean, and whose they are."""
+
+    file: options.File
+    label: options.Label = None
+    site: options.Site = None
+    agents: options.Agents = None
+    skew: options.Skew = None
+    schema: options.SchemaFile = None
+    positive_share: options.PositiveShare = None
+    class_weight: options.ClassWeight = None
+
+    @property
+    def division(self) -> Division:
+        """Whose records they are."""
+        return Division(self.site, self.agents, self.skew)
+
+    @property
+    def count(self) -> bool:
+        """Whether a noisy count measures the share of positives."""
+        return self.positive_share == NOISY
+
+    @property
+    def inputs(self) -> list[str | Path]:
+        """The files that are read."""
+        return [self.file, *([] if self.schema is None else [self.schema])]
+
+    def agreed(self) -> Schema | None:
+        """The schema that is known without the records; None: it is drafted."""
+        known = agreed(self.file, self.label, self.site, self.schema)
+        return None if known is None else rare(known, self.positive_share, self.class_weight)
+
+    def read(self) -> tuple[Table, Schema]:
+        """The file, and its schema."""
+        table, schema = read(self.file, self.label, self.site, self.schema)
+        return table, rare(schema, self.positive_share, self.class_weight)
 
 
 def rare(schema: Schema, share: str | None, weight: str | None) -> Schema:

@@ -10,7 +10,6 @@ import typer
 
 from tacit.cli.console import tell, working
 from tacit.data import Schema, Sites, Table, read_table
-from tacit.data.draft import about_spelling
 from tacit.errors import InputError
 from tacit.files import replacing, writable
 
@@ -42,6 +41,8 @@ def schema(
         sites = Sites(site, tuple(sorted(table.strings(site)[there].distinct()[0])))
         drafted = replace(drafted, sites=sites)
         notes.append(f"sites in column {site!r}: {', '.join(sites.names)}; list all that take part")
+        from tacit.data.draft import about_spelling
+
         notes += [f"sites in column {site!r}: {doubt}" for doubt in about_spelling(sites.names)]
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     text = comments + drafted.to_toml()

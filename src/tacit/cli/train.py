@@ -4,73 +4,84 @@ from __future__ import annotations
 
 import json as json_format
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import typer
 
-from tacit.cli import names, options, train_private
+from tacit.cli import names, options
 from tacit.cli.console import can_plot, check_total, err, if_stopped, rounds_bar, tell_written, warn
 from tacit.cli.console import out as screen
-from tacit.cli.records import NOISY, Division, agreed, check_division, encoded, rare, read, share_out
-from tacit.cli.train_private import Asked, Budget
-from tacit.data import Dataset, Schema
-from tacit.data.clipping import longest
+from tacit.cli.expand import expanded
+from tacit.cli.records import NOT_COVERED, Given, check_division, encoded, records_of, share_out
+from tacit.data import Classes, Dataset, Schema, Table
 from tacit.data.public import require_public
-from tacit.engines import Ray
-from tacit.errors import GraphError, InputError, number, whole
-from tacit.exchange.listening import check_robust
+from tacit.errors import InputError
 from tacit.files import writable, write_private
-from tacit.privacy.noise import Noise, SeededNoise
-from tacit.report import tables
-from tacit.report.document import run as document
-from tacit.report.document import trained as data_of
+from tacit.privacy.noise import SecureNoise
 from tacit.report.metrics import in_words
-from tacit.run import limits
-from tacit.workflows import exact
-from tacit.workflows.losses import LOSSES, exact_loss
-from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES
-from tacit.workflows.training import Trained, as_json, hold_out, one_sided, ticks_a_round
-from tacit.workflows.training import train as train_together
+from tacit.run.metrics import as_plain
+from tacit.run.model import Model
+from tacit.run.recipes import RECIPES
+from tacit.run.request import Request
+from tacit.run.setting import Setting
+from tacit.run.training import Trained, as_json, hold_out, one_sided, train_privately
+from tacit.run.training import train as train_together
 
 if TYPE_CHECKING:
     from tacit.attacks.poisoning import Hostile
+    from tacit.engines import Ray
+    from tacit.privacy.ledger import Ledger
+
+_FEW = 10  # records of a member whose own noise is far larger than what they say, at any epsilon of use
+_SHOWN = 3  # names in a warning
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the agents of a simulation are."""
+
+    engine: options.Where = "local"
+    shards: options.Shards = None
+    address: options.Address = None
+
+
+class Ready(NamedTuple):
+    """Everything that both kinds of training need."""
+
+    given: Given
+    asked: Request
+    data: Dataset
+    schema: Schema
+    kept: list[np.ndarray]  # the rows of each agent that are not held out
+    held: np.ndarray
+    agents: list[str]
+    setting: Setting
+    hostile: Hostile | None
+    engine: Ray | None
+    graph: str  # as it was asked for
+    out: Path
+    report: Path | None
+    json: bool
+
+
+@expanded
 def train(
-    file: options.File,
-    label: options.Label = None,
-    site: options.Site = None,
-    agents: options.Agents = None,
-    skew: options.Skew = None,
-    schema: options.SchemaFile = None,
+    given: Given,
+    asked: Request,
+    place: Place,
     graph: options.GraphText = "auto",
-    epsilon: options.Total = None,
-    delta: options.TotalDelta = None,
-    allow_delta: options.AllowDelta = None,
     ledger: options.LedgerFile = None,
-    colluders: options.Colluders = None,
-    dropouts: options.Dropouts = 0,
-    method: options.MethodName = None,
-    penalty: options.Penalty = None,
-    loss: options.LossName = None,
-    l2: options.L2 = None,
-    rounds: options.Rounds = None,
-    tolerance: options.Tolerance = None,
-    positive_share: options.PositiveShare = None,
-    class_weight: options.ClassWeight = None,
     holdout: options.Holdout = 0.1,
-    robust: options.Robust = None,
     hostile: options.HostileText = None,
     seed: options.Seed = 0,
     out: options.Out = Path("model.json"),
     report: options.Report = None,
     json: options.Json = False,
-    engine: options.Where = "local",
-    shards: options.Shards = None,
-    address: options.Address = None,
     old_method: options.OldMethodName = None,
 ) -> None:
     """Train one model for several organisations without pooling their data.
@@ -105,202 +116,152 @@ def train(
 
     Example: `tacit train patients.csv --schema schema.toml --site hospital --epsilon 1 --positive-share 0.06`
 
+    Parameters of the method itself are set with --set; --spec takes them all from a file (`tacit plan --spec-out`).
+
+    Example: `tacit train patients.csv --schema schema.toml --method r-admm --epsilon 1 --rounds 40 --set gamma=0.3`
+
     Example: `tacit train adult --graph complete --epsilon 1 --robust clipping --hostile flip:1`
 
     Example: `tacit train patients.csv --label died --agents 5000 --engine ray --address auto`
     """
     if old_method is not None:
         warn("--algorithm is now called --method")
-        method = method or old_method
-    if out.suffix == ".png":
-        raise InputError(f"--out is the model file, and {out} is where its plot goes: name it .json")
-    inputs: list[str | Path] = [file, graph, *(path for path in (schema, ledger) if path is not None)]
-    writable(out, inputs)
-    writable(out.with_suffix(".png"), inputs)
-    _keep_private_model(out)
-    names.report_file(report, inputs, [out, out.with_suffix(".png")])
+        asked = replace(asked, method=asked.method or old_method)
+    if given.count:
+        asked = replace(asked, count=True)
+    _check_files(given, graph, ledger, out, report)
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
-    if rounds is not None:
-        whole("--rounds", rounds, 1)
-    check_robust(robust)
+    total = asked.total
     names.check_topology(graph, hostile)
-    if epsilon is not None and skew is not None:
+    if total is None and ledger is not None:
+        raise InputError("no ledger can pay for a run without privacy: give --epsilon, or leave out --ledger")
+    if total is not None and given.skew is not None:
         raise InputError(
             "--skew divides the rows by their labels, so the numbers of rows, which are public, would reveal "
             "something about the labels; with --epsilon leave it out, or use tacit compare on public records"
         )
-    check_division(Division(site, agents, skew))
+    check_division(given.division)
     hold_out([np.zeros(1)], holdout)
-    reserve = names.reserve(colluders, dropouts, robust=robust, hostile=hostile)
-    if reserve is not None and epsilon is None:
-        raise InputError("--colluders says how members share the noise of a private run: give --epsilon, too")
-    total_delta = names.total_delta(epsilon, delta, allow_delta)
-    where = names.shards(engine, shards, address)
-    asked = Asked(file, Division(site, agents, skew), graph, holdout, robust, hostile, seed, out, report, json, where)
-    if epsilon is not None:
-        settings = {"--penalty": penalty, "--loss": loss, "--l2": l2, "--rounds": rounds, "--tolerance": tolerance}
-        for option, given in settings.items():
-            if given is not None:
-                raise InputError(f"with --epsilon the settings follow from the budget; leave out {option}")
-        if method is not None:
-            names.pick(RECIPES, method, "with --epsilon, --method").check_reserve(reserve)
-        if schema is None and file != "adult":
-            raise InputError(
-                "with --epsilon give --schema: a schema drafted from the records would reveal something about them"
-            )
-        limits.Budget(epsilon, total_delta, allow_delta or "").check(2)  # what no number of rows would allow
-        known = agreed(file, label, site, schema)
-        if known is not None:
-            require_public(rare(known, positive_share, class_weight), incomplete_is_public=file == "adult")
-        with if_stopped(train_private.outcome(ledger, out)):
-            table, used_schema = read(file, label, site, schema)
-            check_total(epsilon, total_delta, len(table), allow_delta)
-            used_schema = rare(used_schema, positive_share, class_weight)
-            if method is not None:
-                RECIPES[method].for_label(used_schema.label)  # refuses several classes where nothing is proved for them
-            budget = Budget(epsilon, total_delta, reserve, allow_delta, ledger)
-            train_private.train(method, table, used_schema, asked, budget, count=positive_share == NOISY)
-        return
-    if ledger is not None:
-        raise InputError("no ledger can pay for a run without privacy: give --epsilon, or leave out --ledger")
-    name = method or "admm"
-    if name in RECIPES and name not in exact.ALGORITHMS:
-        raise InputError(f"{name} is private: give --epsilon, too")
-    chosen = names.pick(exact.ALGORITHMS, name, "--method")
-    if penalty is not None:
-        number("penalty", penalty)  # refuses a bad one before the file is read
-    if positive_share == NOISY:
-        raise InputError("--positive-share noisy is paid for by a budget; give --epsilon, or the share as a number")
-    for option, given, zero in (("l2", l2, True), ("tolerance", tolerance, False)):
-        if given is not None:
-            number(option, given, zero=zero)
-    known = agreed(file, label, site, schema)
+    names.check_hostile(hostile, asked.trusted, count=asked.counted)
+    if total is not None and given.schema is None and given.file != "adult":
+        raise InputError(
+            "for a private run give --schema: a schema drafted from the records would reveal something about them"
+        )
+    where, known = names.shards(place.engine, place.shards, place.address), given.agreed()
     if known is not None:
-        exact_loss(loss, rare(known, positive_share, class_weight).label)
-    elif loss is not None:
-        names.pick(LOSSES, loss, "loss")
-    table, used_schema = read(file, label, site, schema)
-    used_schema = rare(used_schema, positive_share, class_weight)
-    chosen_loss = exact_loss(loss, used_schema.label)
-    data = encoded(table, used_schema)
-    parts, agent_names = share_out(table, data, asked.division, seed, used_schema.sites)
-    liars = names.hostile(hostile, len(parts), seed)
-    talk = names.graph(graph, len(parts), agent_names, seed)
-    l2, sizes = exact.L2 if l2 is None else l2, [len(part) for part in parts]
-    usual = exact.usual_penalty(name, chosen_loss, l2=l2, row_norm=longest(data.X), sizes=sizes)
-    with if_stopped(train_private.outcome(None, out)):
-        trained = run(
-            chosen.make(usual if penalty is None else penalty, talk),
-            data,
-            used_schema,
-            parts,
-            agent_names,
-            talk,
-            loss=chosen_loss,
-            l2=l2,
-            rounds=exact.ROUNDS if rounds is None else rounds,
-            tolerance=exact.TOLERANCE if tolerance is None else tolerance,
-            holdout=holdout,
-            seed=seed,
-            theory=penalty is not None,
-            robust=robust,
-            hostile=liars,
-            noise=SeededNoise(seed) if chosen.draws else None,
-            engine=where,
-        )
-        trained.model.save(out)
-    picture = out.with_suffix(".png") if can_plot() else None
-    if picture is not None:
-        from tacit.report import plots  # matplotlib is slow to import: not for --help
-
-        who = graph if graph != "auto" else f"{len(talk.edges)} edges"
-        title = f"{Path(file).name}: {len(parts)} agents, {name}, {who}"
-        plots.convergence(trained, picture, title)
-    if report is not None:
-        used = data_of.records_used(
-            used_schema, held_out=sum(map(len, parts)) - sum(each["rows"] for each in trained.model.training["agents"])
-        )
-        write_private(report, document.run(data_of.exactly(trained, Path(file).name, name, used)))
-    if json:
-        files = {"model": str(out), "plot": None if picture is None else str(picture)}
-        typer.echo(json_format.dumps(as_json(trained) | files | train_private.listening(robust, liars)))
-        return
-    train_private.show_liars(liars)
-    show(trained)
-    tell_written(out, picture, report)
+        if total is not None:
+            require_public(known, incomplete_is_public=given.file == "adult")
+        asked.check_label(known.label)
+    with if_stopped(outcome(ledger, out)):
+        table, schema = given.read()
+        asked.check_label(schema.label)
+        if total is not None:
+            require_public(schema, incomplete_is_public=given.file == "adult")
+            check_total(total, len(table))
+        data = encoded(table, schema, "" if total is None else NOT_COVERED)
+        parts, agents = share_out(table, data, names.division(given.division, asked), seed, schema.sites)
+        kept, held = hold_out(parts, holdout, seed)
+        talk = names.graph_for(graph, asked, agents, seed)
+        setting = asked.on(schema, kept, talk)
+        liars = names.hostile(hostile, len(kept), seed)
+        ready = Ready(given, asked, data, schema, kept, held, agents, setting, liars, where, graph, out, report, json)
+        if total is None:
+            _without_privacy(ready)
+        else:
+            _privately(ready, table, ledger)
 
 
-def _keep_private_model(out: Path) -> None:
-    """Refuses to replace a private model: another one would cost epsilon again."""
+def _check_files(given: Given, graph: str, ledger: Path | None, out: Path, report: Path | None) -> None:
+    """Refuses files that would be overwritten, before any long work."""
+    if out.suffix == ".png":
+        raise InputError(f"--out is the model file, and {out} is where its plot goes: name it .json")
+    inputs = [*given.inputs, graph, *([] if ledger is None else [ledger])]
+    writable(out, inputs)
+    writable(out.with_suffix(".png"), inputs)
     try:
         private = Model.load(out).privacy.get("private")
     except InputError:  # no file, or another one, which may be replaced
-        return
-    if private:
+        private = False
+    if private:  # another one would cost epsilon again
         raise InputError(f"{out} is a private model, which has cost epsilon; name another file with --out, or move it")
+    names.report_file(report, inputs, [out, out.with_suffix(".png")])
+
+
+def _without_privacy(ready: Ready) -> None:
+    """Trains without a budget, and compares with pooled records and with each organisation alone."""
+    asked, setting, out = ready.asked, ready.setting, ready.out
+    trained = run(
+        setting,
+        ready.data,
+        ready.schema,
+        ready.kept,
+        ready.agents,
+        held=ready.held,
+        hostile=ready.hostile,
+        engine=ready.engine,
+        theory=asked.penalty is not None or bool(asked.own) or asked.spec is not None,
+    )
+    trained.model.save(out)
+    picture, talk = out.with_suffix(".png") if can_plot() else None, setting.graph
+    title = Path(ready.given.file).name
+    if picture is not None:
+        from tacit.report import plots  # matplotlib is slow to import: not for --help
+
+        who = ready.graph if ready.graph != "auto" else f"{len(talk.edges)} edges"
+        plots.convergence(trained, picture, f"{title}: {talk.agents} agents, {setting.name}, {who}")
+    if ready.report is not None:
+        from tacit.report.document import run as document
+        from tacit.report.document import trained as data_of
+
+        used = data_of.records_used(ready.schema, held_out=len(ready.held))
+        write_private(ready.report, document.run(data_of.exactly(trained, title, setting.name, used)))
+    if ready.json:
+        files = {"model": str(out), "plot": None if picture is None else str(picture)}
+        typer.echo(json_format.dumps(as_json(trained) | files | _listening(ready)))
+        return
+    _show_liars(ready.hostile)
+    show(trained)
+    tell_written(out, picture, ready.report)
 
 
 def run(
-    method: Any,
+    setting: Setting,
     data: Dataset,
     schema: Schema,
-    parts: list[np.ndarray],
-    agent_names: list[str],
-    graph: Any,
+    kept: list[np.ndarray],
+    agents: list[str],
     *,
-    loss: Any,
-    l2: float,
-    rounds: int,
-    tolerance: float | None,
-    holdout: float,
-    seed: int,
-    theory: bool = False,
-    robust: str | None = None,
+    held: np.ndarray,
     hostile: Hostile | None = None,
-    noise: Noise | None = None,
     engine: Ray | None = None,
+    theory: bool = False,
 ) -> Trained:
-    """Holds rows out, trains with a progress bar, and warns if something looks wrong.
+    """Trains with a progress bar, and warns if something looks wrong.
 
-    method, loss, l2 : the algorithm, and the objective of each agent
-    data, schema, parts, agent_names : the records, and which rows belong to which agent
-    graph : who talks to whom
-    rounds, tolerance : when to stop
-    holdout, seed : the share of rows to hold out, and the seed that chooses them
-    theory : also warn if a theorem's conditions do not hold; not for our default penalty, which works without them
-    robust, hostile : how members listen, and which of them lie
-    noise : for a method in which agents draw random numbers
+    setting : the run
+    data, schema : the records
+    kept, agents, held : the rows of each agent and its name, and the rows held out
+    hostile : members that lie
     engine : where the agents are, if not in this process
+    theory : also warn if a theorem's conditions do not hold; not for our default penalty, which works without them
     """
-    kept, held = hold_out(parts, holdout, seed)
-    for name in one_sided(data, kept, agent_names, schema):
+    for name in one_sided(data, kept, agents, schema):
         warn(f"{name} has rows of one class only")
-    try:
-        ticks = ticks_a_round(method, graph)
-    except GraphError as error:
-        advice = "; take --method w-admm, or another --graph" if graph.agents > 1 else ""
-        raise GraphError(f"{error}{advice}") from None
     waiting = err.status("preparing (the first run on a machine compiles the solver: some seconds)")
-    with rounds_bar(rounds * ticks) as bar, warnings.catch_warnings(record=True) as caught:
+    with rounds_bar(setting.rounds) as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         waiting.start()
         try:
             trained = train_together(
-                method,
+                setting,
                 data,
                 schema,
                 kept,
-                graph,
-                loss=loss,
-                l2=l2,
-                rounds=rounds,
-                tolerance=tolerance,
-                names=agent_names,
+                names=agents,
                 test=data.take(held) if len(held) else None,
-                robust=robust,
                 hostile=hostile,
-                noise=noise,
+                noise=SecureNoise() if setting.draws else None,
                 engine=engine,
                 progress=lambda done: bar.update(bar.task_ids[0], completed=done),
                 prepared=waiting.stop,
@@ -309,17 +270,20 @@ def run(
             waiting.stop()
     for warning in caught if theory else []:
         warn(str(warning.message))
-    if not trained.run.converged:
+    if not trained.run.converged and setting.spec.tolerance is not None:
         worst = max(trained.run.history["primal_residual"][-1], trained.run.history["dual_residual"][-1])
         warn(
-            f"stopped after {trained.rounds} rounds with residuals up to {worst:.1e}, not below {tolerance:.0e}; "
-            "try more --rounds, or another --penalty (too small and too large are both slow)"
+            f"stopped after {trained.rounds} rounds with residuals up to {worst:.1e}, not below "
+            f"{setting.spec.tolerance:.0e}; try more --rounds, or another --penalty (too small and too large are both "
+            "slow)"
         )
     return trained
 
 
 def show(trained: Trained) -> None:
     """The comparison, and what the agents sent."""
+    from tacit.report import tables
+
     screen.print(tables.comparison(trained))
     history, n = trained.run.history, trained.rounds
     screen.print(
@@ -331,4 +295,118 @@ def show(trained: Trained) -> None:
         screen.print("\nthe model trained together, on the rows held out:")
         for line in in_words(trained.together.measured, trained.model.schema.label):
             screen.print(f"  {line}", soft_wrap=True)
-    screen.print(f"privacy: {trained.model.privacy['statement']}")
+    screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
+
+
+def _privately(ready: Ready, table: Table, ledger_file: Path | None) -> None:
+    """Trains under a total budget."""
+    schema, setting, kept = ready.schema, ready.setting, ready.kept
+    few = [name for name, rows in zip(ready.agents, kept, strict=True) if len(rows) < _FEW]  # this is public
+    if few and setting.spec.trust.reserve is None:
+        more = f" and {len(few) - _SHOWN:,} more" if len(few) > _SHOWN else ""
+        warn(
+            f"fewer than {_FEW} records to train on: {', '.join(few[:_SHOWN])}{more}; so few add more noise than they "
+            "teach the model: join them with another site, or leave them out"
+        )
+    err.print("preparing (the first run on a machine compiles the solver: some seconds)", style="dim")
+    title, name = Path(ready.given.file).name, setting.name
+    about = paid = population = cohorts = None
+    with rounds_bar(0) as bar, _opened(ledger_file) as ledger:
+        if ledger is not None:
+            from tacit.privacy.ledger import About
+            from tacit.privacy.ledger.statement import budget_of, in_figures
+
+            charged = records_of(table, ledger)
+            about = About(name, f"tacit train {title}", charged)
+            population, cohorts = ledger.population, charged.cohorts
+        trained = train_privately(
+            setting,
+            ready.data,
+            schema,
+            kept,
+            names=ready.agents,
+            test=ready.data.take(ready.held) if len(ready.held) else None,
+            sites=ready.given.site is not None,
+            hostile=ready.hostile,
+            engine=ready.engine,
+            ledger=ledger,
+            about=about,
+            prepared=lambda rounds: bar.update(bar.task_ids[0], total=rounds),
+            progress=lambda done: bar.update(bar.task_ids[0], completed=done),
+        )
+        if ledger is not None:
+            paid = budget_of(ledger)
+    trained.model.save(ready.out)
+    if ready.report is not None:
+        from tacit.report.document import run as document
+        from tacit.report.document import trained as data_of
+
+        used = data_of.records_used(schema, held_out=len(ready.held), population=population, cohorts=cohorts)
+        facts = data_of.privately(trained, title, name, ready.graph, used)
+        write_private(ready.report, document.run(facts | ({} if paid is None else {"ledger": paid})))
+    if ready.json:
+        fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
+        found = {"model": str(ready.out), "algorithm": name} | {field: getattr(trained, field) for field in fields}
+        if trained.positive_share is None and isinstance(schema.label, Classes):
+            found["positive_share"] = schema.label.positive_share  # public
+        found |= trained.guarantee.as_plain() | {"statement": trained.model.privacy["statement"]}
+        measured = as_plain(trained.measured)
+        found |= measured | {"not_covered_by_the_guarantee": list(measured)}
+        found |= {} if paid is None else {"ledger": paid}
+        typer.echo(json_format.dumps(found | _listening(ready)))
+        return
+    _show_liars(ready.hostile)
+    agents = "1 agent" if len(kept) == 1 else f"{len(kept):,} agents"
+    what = RECIPES[name].title if name in RECIPES else "settings of your own"
+    screen.print(f"{name} ({what}): {trained.rounds} rounds between {agents}")
+    screen.print(f"privacy: {trained.model.privacy['statement']}", soft_wrap=True)
+    if trained.positive_share is not None:
+        screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
+    if trained.measured is not None:
+        screen.print(f"on the {len(ready.held):,} rows held out (not covered by the guarantee):")
+        for line in in_words(trained.measured, schema.label, private=True):
+            screen.print(f"  {line}", soft_wrap=True)
+    if paid is not None:
+        screen.print(f"{ledger_file}: {in_figures(paid)}", markup=False, soft_wrap=True)
+    tell_written(ready.out, ready.report)
+
+
+def _opened(path: Path | None) -> AbstractContextManager[Ledger | None]:
+    if path is None:
+        return nullcontext()
+    from tacit.privacy.filters import epsilon  # slow to import
+    from tacit.privacy.ledger import Ledger
+
+    return Ledger(path, cost=epsilon)
+
+
+def outcome(ledger: Path | None, out: Path) -> Callable[[], str]:
+    """What a run did until it was stopped, as its files know it: the ledger pays all or nothing, and a model is written
+    as a whole."""
+
+    def found() -> tuple[int, int | None]:
+        with _opened(ledger) as opened:
+            rows = 0 if opened is None else opened.head().rows
+        return rows, out.stat().st_ino if out.exists() else None  # a file that is replaced has a new number
+
+    before = found()
+
+    def told() -> str:
+        rows, model = found()
+        paid = f"{ledger} has paid this run's epsilon and keeps it" if rows != before[0] else "nothing was spent"
+        written = f"{out} was written" if model != before[1] else "no model was written"
+        return written if ledger is None else f"{paid}; {written}"
+
+    return told
+
+
+def _show_liars(liars: Hostile | None) -> None:
+    if liars is not None:
+        screen.print(f"[bold]{liars}[/bold]; what follows is of the honest members")
+
+
+def _listening(ready: Ready) -> dict[str, Any]:
+    """How members listened and which of them lied, for --json."""
+    hostile, robust = ready.hostile, ready.setting.spec.trust.robust
+    attack = {} if hostile is None else {"simulated_attack": {"kind": hostile.kind, "liars": list(hostile.liars)}}
+    return {**({} if robust is None else {"robust": robust}), **attack}

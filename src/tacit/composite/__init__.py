@@ -1,6 +1,7 @@
 """Composite problems: a smooth loss plus a term g(A x - c), for `DPADMM` and `AcceleratedDPADMM`.
 
 >>> import numpy as np, tacit
+>>> from tacit.composite import clipped, lasso
 >>> rng = np.random.default_rng(0)
 >>> X = clipped(rng.normal(size=(200, 5)), 1.0)
 >>> problem = tacit.Problem([(X, np.where(X[:, 0] > 0, 1, -1))])
@@ -12,19 +13,26 @@
 (True, (5,))
 """
 
-from tacit.composite.feature_graph import (
-    FeatureGraph,
-    graph_as_printed,
-    graph_from_public_sample,
-    private_graph,
-    public_graph,
-    require_visible,
-)
-from tacit.composite.problem import Composite
-from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2
-from tacit.composite.term import Term, constrained, generalised_lasso, graph_guided, lasso
-from tacit.composite.theory import Optimum, criterion, criterion_bound, paper_sigma, suggested_rounds
-from tacit.data.clipping import clipped
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tacit.lazy import lazily
+
+if TYPE_CHECKING:
+    from tacit.composite.feature_graph import (
+        FeatureGraph,
+        graph_as_printed,
+        graph_from_public_sample,
+        private_graph,
+        public_graph,
+        require_visible,
+    )
+    from tacit.composite.problem import Composite
+    from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2, Stacked
+    from tacit.composite.term import Term, constrained, generalised_lasso, graph_guided, lasso
+    from tacit.composite.theory import Optimum, criterion, criterion_bound, paper_sigma, suggested_rounds
+    from tacit.data.clipping import clipped
 
 __all__ = [
     "L1",
@@ -37,6 +45,7 @@ __all__ = [
     "Optimum",
     "Proximable",
     "SquaredL2",
+    "Stacked",
     "Term",
     "clipped",
     "constrained",
@@ -53,3 +62,21 @@ __all__ = [
     "require_visible",
     "suggested_rounds",
 ]
+
+if not TYPE_CHECKING:
+    _names = {
+        "tacit.composite.feature_graph": (
+            "FeatureGraph",
+            "graph_as_printed",
+            "graph_from_public_sample",
+            "private_graph",
+            "public_graph",
+            "require_visible",
+        ),
+        "tacit.composite.problem": ("Composite",),
+        "tacit.composite.prox": ("L1", "Box", "ElasticNet", "GroupL1", "Nothing", "Proximable", "SquaredL2", "Stacked"),
+        "tacit.composite.term": ("Term", "constrained", "generalised_lasso", "graph_guided", "lasso"),
+        "tacit.composite.theory": ("Optimum", "criterion", "criterion_bound", "paper_sigma", "suggested_rounds"),
+        "tacit.data.clipping": ("clipped",),
+    }
+    __getattr__ = lazily(__name__, _names)

@@ -26,7 +26,10 @@ class Composite:
         if self.problem.agents != 1:
             raise InputError(f"a composite problem has one agent, not {self.problem.agents}; use pooled()")
         if self.problem.dimension != self.term.dimension:
-            raise InputError(f"the problem has dimension {self.problem.dimension}, the term {self.term.dimension}")
+            raise InputError(
+                f"the problem has dimension {self.problem.dimension}, the term {self.term.dimension}: it needs "
+                "a column for each weight of the model, the intercept included"
+            )
 
     def value(self, x: Any) -> float:
         """f(x) + g(A x - c)."""

@@ -159,6 +159,40 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Stacked:
+    """g(y) = g_1(y_1) + g_2(y_2) + ... for the parts of y, one after the other: `parts` has the length of each, and its
+    function.
+
+    >>> Stacked(((1, L1(1.0)), (2, Box(0.0, 0.0)))).prox(np.array([[3.0, 5.0, -5.0]]), 1.0).tolist()
+    [[2.0, 0.0, 0.0]]
+    """
+
+    parts: tuple[tuple[int, Proximable], ...]
+
+    def __post_init__(self) -> None:
+        for length, g in self.parts:
+            if length < 1 or g.size not in (None, length):
+                raise InputError(f"a part of {length} coordinates does not fit {g!r}")
+
+    @property
+    def size(self) -> int | None:
+        """That of all parts."""
+        return sum(length for length, _ in self.parts)
+
+    def value(self, y: np.ndarray) -> np.ndarray:
+        """See `Proximable`."""
+        return np.sum([g.value(part) for g, part in self._split(y)], axis=0)
+
+    def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
+        """See `Proximable`."""
+        return np.concatenate([g.prox(part, step) for g, part in self._split(v)], axis=1)
+
+    def _split(self, y: np.ndarray) -> list[tuple[Proximable, np.ndarray]]:
+        ends = np.cumsum([length for length, _ in self.parts])
+        return [(g, y[:, end - length : end]) for (length, g), end in zip(self.parts, ends, strict=True)]
+
+
+@dataclass(frozen=True)
 class Nothing:
     """g = 0."""
 

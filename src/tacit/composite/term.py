@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from tacit.composite.feature_graph import FeatureGraph
-from tacit.composite.prox import L1, Proximable
+from tacit.composite.prox import L1, Box, Proximable, Stacked
 from tacit.errors import InputError, whole
 from tacit.privacy.events import Event, Free, known
 
@@ -105,20 +105,42 @@ class Term:
 
 
 def constrained(A: Any, B: Any, c: Any, g: Proximable) -> Term:
-    """g(y) for A x + B y = c, (2), with any invertible B: y = (-B^-1 A) x - (-B^-1 c), so this is a term with B = -I.
+    """g(y) for A x + B y = c, (2), with any B of independent columns, as a term with B = -I.
+
+    Then y = B^+ (c - A x). If B has more rows than columns, the constraint also asks N^T A x = N^T c of x, where the
+    columns of N span what B does not reach: the term has those rows as well, with `Box(0, 0)`. Its value is infinite
+    off that constraint, which the iterates meet in the limit.
+
+    Where the columns of B depend on each other (B is wide or singular) y does not follow from x. The problem is then
+    min f(x) + G(c - A x) with G(w) = min { g(y) : B y = w }, and no method here has the prox of such a G, also where
+    that of g is known. It is refused.
 
     (3) with B itself is no prox of g unless B^T B = s I. Then DP-ADMM with the printed (3), (5) and (7) is this one at
-    a penalty of s rho; for another B the steps differ, and the minimiser is the same.
+    a penalty of s rho, if B is square; for another B the steps differ, and the minimiser is the same.
 
     >>> constrained([[1.0, 0.0]], [[2.0]], [4.0], L1(1.0)).value([0.0, 7.0]).tolist()  # 2 y = 4
     [2.0]
+    >>> constrained(np.eye(2), [[1.0], [0.0]], [0.0, 3.0], L1(1.0)).A.toarray().tolist()  # y = -x_1, and x_2 = 3
+    [[-1.0, 0.0], [0.0, 1.0]]
     """
     A, B, c = (np.asarray(x.toarray() if scipy.sparse.issparse(x) else x, dtype=float) for x in (A, B, c))
-    if B.ndim != 2 or B.shape[0] != B.shape[1] or A.ndim != 2 or len(A) != len(B) or c.shape not in ((), (len(B),)):
-        raise InputError(f"A x + B y = c needs a square B with the rows of A, not {A.shape}, {B.shape} and {c.shape}")
-    if not np.all(np.isfinite(B)) or np.linalg.matrix_rank(B) < len(B):
-        raise InputError("B must be invertible: otherwise A x + B y = c also constrains x")
-    return Term(-np.linalg.solve(B, A), g, -np.linalg.solve(B, np.broadcast_to(c, len(B))))
+    if B.ndim != 2 or 0 in B.shape or A.ndim != 2 or len(A) != len(B) or c.shape not in ((), (len(B),)):
+        raise InputError(f"A x + B y = c needs an A and a B with the same rows, not {A.shape}, {B.shape} and {c.shape}")
+    if not (np.all(np.isfinite(A)) and np.all(np.isfinite(B))):
+        raise InputError("A and B must be finite")
+    rows, k = B.shape
+    if np.linalg.matrix_rank(B) < k:
+        raise InputError(
+            f"the columns of B depend on each other (rank {np.linalg.matrix_rank(B)} of {k}): y does not follow from "
+            "x, and min { g(y) : B y = w } has no prox here; take B with independent columns"
+        )
+    full = np.broadcast_to(c, rows)
+    if rows == k:
+        return Term(-np.linalg.solve(B, A), g, -np.linalg.solve(B, full))
+    inverse, N = np.linalg.pinv(B), np.linalg.svd(B)[0][:, k:]
+    N = N * np.where(N[np.abs(N).argmax(axis=0), np.arange(rows - k)] < 0, -1.0, 1.0)  # the same on every machine
+    both = Stacked(((k, g), (rows - k, Box(0.0, 0.0))))
+    return Term(np.vstack([-inverse @ A, N.T @ A]), both, np.concatenate([-inverse @ full, N.T @ full]))
 
 
 def lasso(dimension: int, strength: float) -> Term:

@@ -110,16 +110,29 @@ def numbered(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> [found.tolist() for found in numbered(np.array([5, 3, 5, 5]), np.array([0, 0, 0, 1]))]
     [[0, 1, 0, 2], [0, 1, 3]]
     """
-    which, first = np.zeros(len(columns[0]), dtype=np.int64), np.arange(min(1, len(columns[0])))
+    n = len(columns[0])
+    which, first = np.zeros(n, dtype=np.int64), np.arange(min(1, n))
     for column in columns:
         if (column == column[:1]).all():
             continue
-        _, code = np.unique(column, return_inverse=True)
-        _, first, code = np.unique(
-            which * (int(code.max()) + 1) + code.reshape(-1), return_index=True, return_inverse=True
-        )
-        order = np.argsort(first)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        which, first = rank[code.reshape(-1)], first[order]
+        code = _code(column)
+        code = which * (int(code.max()) + 1) + code
+        if int(code.max()) >= 4 * n:  # so many that most do not occur
+            code = np.unique(code, return_inverse=True)[1].reshape(-1)
+        place = np.full(int(code.max()) + 1, -1)  # where each code appears first: of several, the last to be written
+        place[code[::-1]] = np.arange(n - 1, -1, -1)
+        present = np.flatnonzero(place >= 0)
+        order = np.argsort(place[present])
+        first = place[present[order]]
+        place[present[order]] = np.arange(len(order))
+        which = place[code]
     return which.astype(np.int32), first
+
+
+def _code(column: np.ndarray) -> np.ndarray:
+    """Whole numbers from zero that are equal where the items of a column are."""
+    if column.dtype.kind in "iu":
+        low = int(column.min())
+        if int(column.max()) - low < 4 * len(column):
+            return column.astype(np.int64) - low
+    return np.unique(column, return_inverse=True)[1].reshape(-1)

@@ -216,6 +216,9 @@ class Graph:
         g.add_edges_from(self.edges)
         return g
 
+    def __hash__(self) -> int:
+        return hash((self.agents, self.edges.pairs.tobytes()))  # of the array: a graph may have millions of edges
+
     @cached_property
     def adjacency(self) -> scipy.sparse.csr_array:
         """The matrix with ones for neighbours, (n, n). Rows in order: edges are sorted, so that an agent's smaller

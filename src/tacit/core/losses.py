@@ -169,7 +169,11 @@ class Loss(ABC):
 
         In general the two are bounded separately; a loss that is never steep and curved at once can do better.
         """
-        return noise * self.max_slope + np.log1p(curvature * self.max_curvature)
+        return noise * self.max_slope + self.most_bent(curvature)
+
+    def most_bent(self, curvature: np.ndarray) -> np.ndarray:
+        """max over z of ln det(I + curvature L''(z)): what one record can reveal by the Jacobian alone."""
+        return np.log1p(curvature * self.max_curvature)
 
     def value(self, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         """L(z, y), element by element."""
@@ -435,9 +439,42 @@ class Multinomial(Loss):
         most max |d_k|, in the Euclidean norm, too.)"""
         return 4 + math.isqrt(self.classes)
 
+    def most_bent(self, curvature: np.ndarray) -> np.ndarray:
+        """(K - 1) ln(1 + curvature/K), times the largest weight inside: det(I + t (diag(p) - p p^T)) is a sum of
+        elementary symmetric polynomials of p, all of which are largest where all classes are equally likely.
+
+        >>> Multinomial(3).most_bent(np.array([3.0])).tolist() == [2 * math.log(2)]
+        True
+        """
+        return (self.classes - 1) * np.log1p(max(self.weights) * np.asarray(curvature, float) / self.classes)
+
     def worst_record(self, noise: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-        """Of a Hessian of rank one only: refused."""
-        raise InputError("several classes have no worst record: their Hessian is not of rank one")
+        """At least the largest of noise ||p - e_y|| + ln det(I + curvature (diag(p) - p p^T)) over all p.
+
+        With u = 1 - p_y the slope is at most sqrt(2) u, and the determinant largest where the other classes share u
+        equally. What remains is a concave function of u, with v = 1/(K - 1), a and t the two arguments:
+
+            sqrt(2) a u + (K - 2) ln(1 + t v u) + ln(1 + t (1 + v) u (1 - u))
+
+        Its largest value lies below its tangents at both ends of an interval in which the slope changes its sign.
+        """
+        heavier, v = max(self.weights), 1 / (self.classes - 1)
+        a, t = np.broadcast_arrays(self.max_slope * np.asarray(noise, float), heavier * np.asarray(curvature, float))
+
+        def at(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            """The function and its slope."""
+            others, own = 1 + t * v * u, 1 + t * (1 + v) * u * (1 - u)
+            value = a * u + (self.classes - 2) * np.log(others) + np.log(own)
+            return value, a + (self.classes - 2) * t * v / others + t * (1 + v) * (1 - 2 * u) / own
+
+        low, high = np.zeros(a.shape), np.ones(a.shape)
+        for _ in range(50):
+            middle = (low + high) / 2
+            rises = at(middle)[1] > 0
+            low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+        (left, up), (right, down) = at(low), at(high)
+        beyond = np.where(down >= 0, right, np.minimum(left + up * (high - low), right - down * (high - low)))
+        return np.minimum(beyond, a + self.most_bent(curvature))
 
     def centred(self, shares: Sequence[float]) -> Multinomial:
         """The same loss with the offsets at which a model of zeros predicts these shares of the classes."""

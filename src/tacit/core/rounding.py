@@ -73,5 +73,6 @@ class Solved:
         self.step, condition = 1 / curved, curved / rho
         self.steps = np.ceil(condition * np.log(np.maximum(steepest / self.limit, math.e)))
         # Of the error, 24 u L size, a part grows with rho and a part falls: which is the larger one, for advice.
-        self.stiff = rho**2 * _REACH * problem.radius > k * C * row_norm**2 * steepest
+        with np.errstate(over="ignore"):  # what is too large for a number is the larger one
+            self.stiff = rho**2 * _REACH * problem.radius > k * C * row_norm**2 * steepest
         self.steepest = 2 * condition * self.tau  # no computed gradient is steeper where the descent ends

@@ -58,7 +58,19 @@ class Schedule(Protocol):
         ...
 
 
-class Broadcast:
+class _MadeOf:
+    """A schedule that is equal to another one if both are made of the same: the same turns at all ticks."""
+
+    _made_of: tuple[object, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _MadeOf) and type(other) is type(self) and other._made_of == self._made_of
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class Broadcast(_MadeOf):
     """At every tick all agents speak to all their neighbours. An iteration of the method has `period` ticks; what is
     said is used differently in each of them.
 
@@ -67,7 +79,7 @@ class Broadcast:
     """
 
     def __init__(self, graph: Graph, period: int = 1) -> None:
-        self.period = period
+        self.period, self._made_of = period, (graph, period)
         agents = np.arange(graph.agents)
         self._turn = Turn(agents, agents, graph.indptr, graph.indices)
 
@@ -76,7 +88,7 @@ class Broadcast:
         return self._turn
 
 
-class Cycle:
+class Cycle(_MadeOf):
     """A token goes round: at tick t its holder speaks only to the next agent of `order`.
 
     >>> [Cycle(Graph.ring(3), order=[0, 1, 2]).turn(t).listeners.tolist() for t in range(3)]
@@ -90,7 +102,7 @@ class Cycle:
             raise GraphError(f"a cycle visits each of the {graph.agents} agents once, unlike the order {list(order)}")
         if graph.agents < 2:
             raise GraphError(_ALONE)
-        self._turns = []
+        self._turns, self._made_of = [], (graph, tuple(order))
         for holder, following in zip(order, [*order[1:], order[0]], strict=True):
             if following not in graph.neighbours(holder):
                 raise GraphError(f"the cycle steps from {holder} to {following}, which are not neighbours")
@@ -101,7 +113,7 @@ class Cycle:
         return self._turns[t % len(self._turns)]
 
 
-class Walks:
+class Walks(_MadeOf):
     """Tokens walk at random, one step a tick, in turn: at tick t token t mod m goes to a neighbour of its holder.
 
     The neighbour is drawn from all of them. With a choice c > 1, c neighbours are drawn, and the token goes to the one
@@ -116,7 +128,7 @@ class Walks:
     def __init__(self, graph: Graph, seed: int, choice: int = 1, tokens: int = 1) -> None:
         whole("choice", choice, 1)
         whole("tokens", tokens, 1)
-        self._graph, self._choice = graph, choice
+        self._graph, self._choice, self._made_of = graph, choice, (graph, seed, choice, tokens)
         self._rng = np.random.default_rng(seed)
         self._holders = [int(i) for i in self._rng.permutation(graph.agents)[np.arange(tokens) % graph.agents]]
         self._visits = np.zeros((tokens, graph.agents), dtype=int)
@@ -166,10 +178,11 @@ def way(graph: Graph, order: Sequence[int] | RandomWalk | None) -> Cycle | Walks
     return Cycle(graph, hamiltonian_cycle(graph) if order is None else order)
 
 
-class Prepared:
+class Prepared(_MadeOf):
     """A first tick for all agents, before another schedule: they speak to all neighbours (`aloud`), or only compute."""
 
     def __init__(self, graph: Graph, then: Schedule, *, aloud: bool) -> None:
+        self._made_of = graph, then, aloud
         agents, none = np.arange(graph.agents), np.arange(0)
         self._first = Broadcast(graph).turn(0) if aloud else Turn(agents, none, np.zeros(1, dtype=int), none)
         self._then = then
@@ -179,11 +192,11 @@ class Prepared:
         return self._then.turn(t - 1) if t else self._first
 
 
-class Then:
+class Then(_MadeOf):
     """One schedule for `ticks` ticks, then another."""
 
     def __init__(self, first: Schedule, ticks: int, then: Schedule) -> None:
-        self._first, self._ticks, self._then = first, ticks, then
+        self._first, self._ticks, self._then = self._made_of = first, ticks, then
 
     def turn(self, t: int) -> Turn:
         """Tick t of the first, or tick t - ticks of the other."""

@@ -1,15 +1,20 @@
 """Data: read a file, encode it by a schema, distribute it among agents; UCI Adult is embedded."""
 
+from typing import TYPE_CHECKING
+
 from tacit.data import partition
 from tacit.data.adult import a9a, adult, adult_schema, adult_table
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
 from tacit.data.csv_file import read_csv
 from tacit.data.dataset import Dataset
-from tacit.data.files import load, read_libsvm, read_npz
 from tacit.data.frames import as_table, read_parquet, read_table
 from tacit.data.schema import Schema
 from tacit.data.table import Table
-from tacit.data.validation import Finding, validate
+from tacit.lazy import lazily
+
+if TYPE_CHECKING:
+    from tacit.data.files import load, read_libsvm, read_npz
+    from tacit.data.validation import Finding, validate
 
 __all__ = [
     "Bands",
@@ -38,3 +43,10 @@ __all__ = [
     "read_table",
     "validate",
 ]
+
+if not TYPE_CHECKING:
+    _names = {
+        "tacit.data.files": ("load", "read_libsvm", "read_npz"),
+        "tacit.data.validation": ("Finding", "validate"),
+    }
+    __getattr__ = lazily(__name__, _names)

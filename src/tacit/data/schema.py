@@ -62,10 +62,12 @@ ignored. A column may be used twice, with different kinds. The intercept counts 
 in the sensitivity.
 """
 
+import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,6 +224,11 @@ class Schema:
         if "sites" in settings:
             settings["sites"] = _sites(settings["sites"])
         return cls(**settings)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of everything here."""
+        return sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that JSON can carry; `from_dict` takes it back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,17 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from tacit.core.graph import Graph
 from tacit.data import partition
 from tacit.data.columns import Label, Target
-from tacit.errors import InputError, number
+from tacit.errors import InputError
 from tacit.estimators import labels
 from tacit.estimators.base import Bill, PrivateEstimator, digest
-from tacit.estimators.fitting import Budget, Fitted, Parts, fit_exactly, plan_privately
+from tacit.estimators.fitting import Fitted, Parts, fit_exactly, fit_privately, plan_privately
 from tacit.estimators.privacy import exact_privacy
 from tacit.estimators.scaling import Scaling, public_bounds
-from tacit.workflows.graphs import auto_graph
-from tacit.workflows.recipes import Reserve
+from tacit.run.graphs import auto_graph
+from tacit.run.limits import Budget
+from tacit.run.request import Request
+from tacit.run.spec import RunSpec
+from tacit.run.trust import Reserve, Trust
 
 NOISY = "noisy"  # as a share of positives: measured by a noisy count
 
@@ -30,7 +34,7 @@ NOISY = "noisy"  # as a share of positives: measured by a noisy count
 class _Federated(PrivateEstimator):
     """What the classifier and the regressor have in common: sites, bounds, and the fit itself."""
 
-    method: str
+    method: Any
     graph: Any
     bounds: Any
     intercept: bool
@@ -39,32 +43,46 @@ class _Federated(PrivateEstimator):
     dropouts: int
     n_features_in_: int
 
-    def _check(self, *public: str) -> None:
-        """Refuses parameters, before anything reads the records; a private fit needs those named in `public`."""
-        if self.l2 is not None:
-            number("l2", self.l2, zero=True)
-        if self.colluders is None and self.dropouts:
-            raise InputError("dropouts are of members that share their noise: give colluders, too, such as 1")
-        if self.epsilon is None:
-            if self.ledger is not None:
-                raise InputError("a ledger pays for private fits: give epsilon, too, or leave out the ledger")
-            if self.colluders is not None:
-                raise InputError("colluders say how sites share the noise of a private fit: give epsilon, too")
-            return
-        self._check_budget()
-        if self.l2 is not None:
-            raise InputError("with epsilon the settings follow from the budget; leave out l2")
-        for name in ("bounds", *public):
-            if getattr(self, name) is None:
-                raise InputError(f"a private fit needs {name} from public knowledge: what y or X holds is private")
+    def _check(self, *public: str) -> Request:
+        """What is asked for. Refuses parameters, before anything reads the records; a private fit needs those named in
+        `public`."""
+        if self.epsilon is None and self.ledger is not None:
+            raise InputError("a ledger pays for private fits: give epsilon, too, or leave out the ledger")
+        if self.epsilon is not None:
+            self._check_budget()
+            for name in ("bounds", *public):
+                if getattr(self, name) is None:
+                    raise InputError(f"a private fit needs {name} from public knowledge: what y or X holds is private")
+        if isinstance(self.method, RunSpec):
+            return self._specified(self.method)
+        return Request(
+            method=None if self.method == "auto" else self.method,
+            budget=None if self.epsilon is None else self._budget,
+            trust=Trust(self.colluders, self.dropouts),
+            l2=self.l2,
+        )
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, sites: Any, label: Label, *, count: bool = False) -> Fitted:
+    @property
+    def _budget(self) -> Budget:
+        """A run as data says itself why its delta is right."""
+        told = self.method.budget if isinstance(self.method, RunSpec) else None
+        mine = super()._budget
+        return mine if told is None or mine.reason else replace(mine, reason=told.reason)
+
+    def _specified(self, spec: RunSpec) -> Request:
+        """A run as data says everything about itself: other parameters may repeat it, and not contradict it."""
+        total = None if spec.budget is None else (spec.budget.epsilon, spec.budget.delta)
+        if total != (None if self.epsilon is None else (self.epsilon, self.delta)):
+            raise InputError(f"the total of the run is {spec.budget}: give the same epsilon and delta")
+        if (self.colluders, self.dropouts, self.l2) != (None, 0, None) or self.graph != "auto":
+            raise InputError("the run says who talks to whom, and all its settings: leave out graph, colluders, l2")
+        return Request(spec=spec)
+
+    def _fit(self, X: np.ndarray, y: np.ndarray, sites: Any, label: Label, request: Request) -> Fitted:
         """Fits the weights of the rows of X, whose labels are encoded; sets what is not about labels."""
         rows, names = _sites(sites, X)
-        reserve = None if self.colluders is None else Reserve(self.colluders, self.dropouts)
-        if reserve is not None:
-            reserve.shares(len(names))  # refuses what leaves nobody
-        graph = _graph(self.graph, len(names), reserve)
+        spec = request.spec
+        graph = _graph(self.graph if spec is None else spec.graph, len(names), request.trusted.reserve)
         if self.bounds is None:
             scaling = Scaling.of(X, bool(self.intercept))
         else:
@@ -73,17 +91,17 @@ class _Federated(PrivateEstimator):
         u = scaling.rows(X)
         parts = [(u[mine], y[mine]) for mine in rows]
         if self.epsilon is None:
-            fitted = self._fit_exactly(parts, label, graph)
+            fitted = self._fit_exactly(parts, label, graph, request)
         else:
-            fitted = self._fit_privately(parts, label, graph, reserve, apart=sites is not None, count=count)
+            fitted = self._fit_privately(parts, label, graph, request, apart=sites is not None)
         self.sites_ = {name: len(mine) for name, mine in zip(names, rows, strict=True)}
-        self.graph_, self.history_ = graph, fitted.history
+        self.graph_, self.history_, self.spec_ = graph, fitted.history, fitted.spec
         self._scaling, self._loss = scaling, fitted.loss
         self._weights = fitted.weights.reshape(label.outputs, -1)
         return fitted
 
-    def _fit_exactly(self, parts: Parts, label: Label, graph: Graph) -> Fitted:
-        fitted = fit_exactly(parts, label, graph, self.method, self.l2)
+    def _fit_exactly(self, parts: Parts, label: Label, graph: Graph, request: Request) -> Fitted:
+        fitted = fit_exactly(parts, label, graph, request)
         if not fitted.converged:
             warnings.warn(
                 f"the sites do not quite agree after {fitted.history['round'][-1]} rounds: choose a graph with more "
@@ -94,29 +112,25 @@ class _Federated(PrivateEstimator):
         self.privacy_ = exact_privacy()
         return fitted
 
-    def _fit_privately(
-        self, parts: Parts, label: Label, graph: Graph, reserve: Reserve | None, *, apart: bool, count: bool
-    ) -> Fitted:
+    def _fit_privately(self, parts: Parts, label: Label, graph: Graph, request: Request, *, apart: bool) -> Fitted:
         """Plans, pays and fits, in this order."""
-        assert self.epsilon is not None
-        sizes, features = [len(y) for _, y in parts], parts[0][0].shape[1]
-        budget = Budget(float(self.epsilon), float(self.delta), reserve)
-        planned = plan_privately(sizes, features, label, graph, method=self.method, count=count, budget=budget)
+        sizes, features, colluders = [len(y) for _, y in parts], parts[0][0].shape[1], request.trusted.colluders
+        planned = plan_privately(sizes, features, label, graph, request)
         public = "the names of the sites and their numbers of rows are" if apart else "the number of records is"
         bill = Bill(
-            method=planned.method,
+            method=planned.name,
             events=planned.events,
             sizes=sizes,
             digest=digest(array for part in parts for array in part),
             assumptions=(
                 f"one record replaced by another{' of the same site' if apart else ''}; {public} public",
                 "values are clipped to the bounds, and rows are shortened to norm 1",
-                *((f"at most {reserve.colluders} sites put together what they know",) if reserve is not None else ()),
+                *((f"at most {colluders} sites put together what they know",) if colluders is not None else ()),
             ),
             apart=apart,
-            coalitions=planned.guarantee,
+            coalitions=planned.guarantee(float(self.delta)),
         )
-        return self._spend(bill, lambda noise: planned.fit(parts, noise), depth=5)
+        return self._spend(bill, lambda noise: fit_privately(planned, parts, noise), depth=5)
 
     def _predicted(self, X: Any) -> np.ndarray:
         """The model's prediction for each row without the loss's offset, (n, outputs)."""
@@ -136,7 +150,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):
     All parameters are public: choose them without looking at the records.
 
     epsilon, delta : the total of a fit; None for an exact one
-    method : the algorithm by its name on the command line; "auto" for the recommended one
+    method : the algorithm by its name on the command line; "auto" for the recommended one; or a whole run as data
+        (`tacit.run.spec.RunSpec`), with the same epsilon and delta
     colluders : None, and every site adds all of its noise. A number, and the sites share the noise, for a better
         model; the guarantee holds against any so many sites together, and `privacy_` says what holds against more. A
         site that adds no noise counts as one of them.
@@ -162,7 +177,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
 
     After `fit`: `classes_`, `coef_` (1, features) or (classes, features) and `intercept_` in the units of X (where rows
     are shortened, before that), `sites_` (the number of rows of each), `graph_`, `privacy_`, `history_` (rounds and
-    messages; the loss of each round for exact fits), `n_features_in_`, `feature_names_in_`.
+    messages; the loss of each round for exact fits), `spec_` (the run as data), `n_features_in_`, `feature_names_in_`.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(6000, 3))
@@ -178,7 +193,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         epsilon: float | None = None,
         delta: float = 1e-5,
         *,
-        method: str = "auto",
+        method: str | RunSpec = "auto",
         colluders: int | None = None,
         dropouts: int = 0,
         graph: Any = "auto",
@@ -218,7 +233,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
 
         sites : the name of the organisation that holds each row, (n,); without it one organisation holds them all
         """
-        self._check("classes")
+        request = self._check("classes")
         known = None if self.classes is None else labels.known_classes(self.classes)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -226,7 +241,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         if len(self.classes_) < 2:
             raise ValueError("two classes are needed, y has one class only; give all of them as `classes`")
         label, count = self._label(y)
-        fitted = self._fit(X, labels.targets(y, self.classes_), sites, label, count=count)
+        fitted = self._fit(X, labels.targets(y, self.classes_), sites, label, _counting(request, count))
         self.coef_, self.intercept_ = self._scaling.in_units(self._weights)
         self.intercept_ = self.intercept_ + np.asarray(fitted.loss.offset)
         return self
@@ -286,7 +301,7 @@ class FederatedRegressor(RegressorMixin, _Federated):
         epsilon: float | None = None,
         delta: float = 1e-5,
         *,
-        method: str = "auto",
+        method: str | RunSpec = "auto",
         colluders: int | None = None,
         dropouts: int = 0,
         graph: Any = "auto",
@@ -322,7 +337,7 @@ class FederatedRegressor(RegressorMixin, _Federated):
 
         sites : the name of the organisation that holds each row, (n,); without it one organisation holds them all
         """
-        self._check("target_bounds")
+        request = self._check("target_bounds")
         limits = None if self.target_bounds is None else public_bounds(self.target_bounds, 1, None)[0]
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = y.astype(float)
@@ -334,7 +349,7 @@ class FederatedRegressor(RegressorMixin, _Federated):
             if not (half > 1e-300 and np.isfinite(half)):
                 raise InputError(f"target_bounds must be finite and apart, not {self.target_bounds!r}")
             y = np.clip(y, *limits)
-        self._fit(X, (y - middle) / half, sites, Target("y", bounds=(-1.0, 1.0)))
+        self._fit(X, (y - middle) / half, sites, Target("y", bounds=(-1.0, 1.0)), request)
         self._target = middle, half, limits
         coefficients, intercepts = self._scaling.in_units(self._weights)
         self.coef_, self.intercept_ = half * coefficients[0], float(middle + half * intercepts[0])
@@ -356,6 +371,14 @@ def _sites(given: Any, X: np.ndarray) -> tuple[list[np.ndarray], list[str]]:
     if any(name is None or name != name for name in names.tolist()):
         raise InputError("sites names the organisation of every row; a name is missing")
     return partition.by_column(names)
+
+
+def _counting(request: Request, count: bool) -> Request:
+    if request.spec is None:
+        return replace(request, count=count)
+    if request.spec.count != count:
+        raise InputError("the run says whether the positives are counted: give positive_share to fit")
+    return request
 
 
 def _graph(given: Any, sites: int, reserve: Reserve | None) -> Graph:

@@ -36,10 +36,10 @@ from tacit.estimators.feature_graphs import evened, from_list, from_pairs
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import Event, Free, Gaussian
 from tacit.privacy.noise import Noise
+from tacit.run import composite_pace
+from tacit.run.spending import require_as_planned
 from tacit.simulation.run import Run
 from tacit.simulation.simulate import simulate
-from tacit.workflows import composite_pace
-from tacit.workflows.spending import require_as_planned
 
 _ALONE, _LOSS = Graph.ring(1), Logistic()
 
@@ -60,7 +60,7 @@ class PrivateFusedLogisticRegression(ClassifierMixin, PrivateEstimator):
     by `DPADMM` or `AcceleratedDPADMM`. The fit releases noisy gradients only, with noise calibrated for the total.
 
     All parameters are public: choose them without looking at the records. The number of records is public, too. What is
-    left None follows from it and from the budget (`tacit.workflows.composite_pace`).
+    left None follows from it and from the budget (`tacit.run.composite_pace`).
 
     epsilon, delta : the total of a fit. A second fit on the same records costs as much again, and a search for
         parameters makes many: a ledger counts them. A search also chooses by scores that no noise protects, so search

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tacit.core.algorithm import Algorithm, traits
 from tacit.core.graph import Graph
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
@@ -43,6 +44,6 @@ class Exchange(Protocol):
         ...
 
 
-def usual_exchange(algorithm: object) -> Exchange:
+def usual_exchange(algorithm: Algorithm) -> Exchange:
     """How messages of a method travel in a simulation, if nobody says otherwise."""
-    return IdealTotals() if getattr(algorithm, "totals", False) else Plain()
+    return IdealTotals() if traits(algorithm).totals else Plain()

@@ -1,7 +1,8 @@
 """What the papers' experiments share: Adult divided among agents, repeated runs, figures and claims.
 
 A paper's figure is a function from a `Lab` to a `PaperFigure`: panels of curves with the mean and the range over the
-runs, and claims. Each claim says what was measured and whether it holds. Nothing here is private: the noise is seeded.
+runs, and claims. Each claim says what was measured, and whether it is so with each seed: that alone decides its
+verdict. Nothing here is private: the noise is seeded.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -30,6 +31,7 @@ from tacit.privacy.plan import Plan, plan
 from tacit.simulation.simulate import simulate
 
 DELTA = 1e-5  # of the tight totals that we print beside the papers' own
+MOST = 6  # curves on one axis
 
 Found = TypeVar("Found")
 
@@ -128,14 +130,14 @@ class Lab:
         """A random connected graph: the papers do not say which. Five agents have the degrees 1, 3, 3, 2, 3."""
         return Graph.random(agents, edges=6 if agents == 5 else 2 * agents, seed=0)
 
-    def runs(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Runs:
-        """The experiment, repeated as often as the size says; once if there is no noise."""
+    def runs(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int, repeats: int | None = None) -> Runs:
+        """The experiment, repeated as often as the size or `repeats` says; once if there is no noise."""
+        repeats = (repeats or self.size.runs) if _noisy(algorithm) else 1
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-            key = (repr(algorithm), spec, rounds)
-        return self.once(key, lambda: self._repeated(algorithm, spec, rounds))
+            key = (repr(algorithm), spec, rounds, repeats)
+        return self.once(key, lambda: self._repeated(algorithm, spec, rounds, repeats))
 
-    def _repeated(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Runs:
-        repeats = self.size.runs if _noisy(algorithm) else 1
+    def _repeated(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int, repeats: int) -> Runs:
         one = partial(_run, algorithm, self.problem(spec), self.graph(spec.agents), rounds, self.test(spec.split))
         runs = self.map(f"runs of {type(algorithm).__name__}", one, range(repeats))
         return Runs(np.array([run.loss[0] for run in runs]), np.array([run.error[0] for run in runs]), runs[0].path)
@@ -208,6 +210,12 @@ class Panel:
     log_y: bool = False
     letter: str = ""  # of this panel in the paper, such as "a"; none for a panel that is not in the paper
 
+    def __post_init__(self) -> None:
+        if not self.title.strip():
+            raise ValueError(f"the panel {self.letter!r} of {self.y} has no title")
+        if len(self.series) > MOST:
+            raise ValueError(f"{self.title}: {len(self.series)} curves on one axis, where {MOST} can be told apart")
+
     @property
     def heading(self) -> str:
         """The title, with the paper's letter before it.
@@ -218,20 +226,61 @@ class Panel:
         return f"({self.letter}) {self.title}".rstrip() if self.letter else self.title
 
 
+Verdicts = Sequence[bool | None] | np.ndarray  # of each seed; None: that seed cannot tell
+Outcome = bool | None | Verdicts | Mapping[str, Verdicts]  # by a choice that the paper leaves open, such as "T = 50"
+
+
 @dataclass(frozen=True)
 class Claim:
-    """What a paper or tacit says, what was measured, and whether that confirms it."""
+    """What a paper or tacit says, what was measured, and whether that confirms it.
+
+    `outcome` is whether it is so: one answer where there is no chance in what was measured; else one for each seed; or
+    those for each choice that the paper leaves open. It decides the verdict: "holds" if it is so in every seed under
+    every choice, "does not hold" if it is so in none; else, and where a seed cannot tell, "undecided".
+
+    >>> Claim("Fig. 1", "paper", "a < b", "a 1, 3; b 2, 2", [True, False]).verdict
+    'undecided'
+    """
 
     where: str
     whose: str  # "paper", or "tacit" for a claim in the docs or errata of this project
     text: str
     measured: str
-    holds: bool | None  # None: what was measured cannot tell
+    outcome: Outcome
+
+    @property
+    def holds(self) -> bool | None:
+        """None: what was measured cannot tell."""
+        found = [answer for answers in self._by_choice().values() for answer in answers]
+        return found[0] if len(set(found)) == 1 else None
 
     @property
     def verdict(self) -> str:
         """In words."""
         return "undecided" if self.holds is None else "holds" if self.holds else "does not hold"
+
+    @property
+    def agree(self) -> str:
+        """How many of the seeds agree, under which choices; nothing where no chance is in it.
+
+        >>> Claim("", "", "", "", {"T = 9": [True, True], "T = 99": [None, False]}).agree
+        'T = 9: 2 of 2; T = 99: 0 of 2, 1 cannot tell'
+        >>> Claim("", "", "", "", True).agree
+        ''
+        """
+        if self.outcome is None or isinstance(self.outcome, bool | np.bool_):
+            return ""
+        return "; ".join(f"{choice}: {_share(a)}" if choice else _share(a) for choice, a in self._by_choice().items())
+
+    def _by_choice(self) -> dict[str, list[bool | None]]:
+        one = self.outcome is None or isinstance(self.outcome, bool | np.bool_)
+        given = self.outcome if isinstance(self.outcome, Mapping) else {"": [self.outcome] if one else self.outcome}
+        return {choice: [None if a is None else bool(a) for a in answers] for choice, answers in given.items()}  # type: ignore[union-attr]
+
+
+def _share(answers: Sequence[bool | None]) -> str:
+    unknown = answers.count(None)
+    return f"{answers.count(True)} of {len(answers)}" + (f", {unknown} cannot tell" if unknown else "")
 
 
 @dataclass(frozen=True)
@@ -246,6 +295,13 @@ class PaperFigure:
 
 Figures = dict[str, Callable[[Lab], PaperFigure]]
 
+CLAIM_COLUMNS = ("where", "whose claim", "what is claimed", "what was measured", "seeds that agree", "verdict")
+RULE = (
+    "A claim holds if it is so with every seed, under every choice that the paper leaves open and that was tried. It "
+    "does not hold if it is so with none. Else, and where a seed cannot tell, it is undecided. Where no seeds are "
+    "named there is no chance in it, or it is about the mean of the runs, which has to lie three standard errors to "
+    "one side."
+)
 _COLUMNS = ["panel", "series", "x_name", "x", "y_name", "mean", "min", "max", "runs"]
 
 
@@ -265,16 +321,13 @@ def write_csv(figure: PaperFigure, path: str | os.PathLike[str]) -> None:
 
 def claims_page(claims: Sequence[Claim], title: str, command: str, notes: Sequence[str] = ()) -> str:
     """The claims as a Markdown page, with the command that checks them and the notes."""
-    lines = [f"# {title}", "", f"Made by `{command}`.", ""]
+    lines = [f"# {title}", "", f"Made by `{command}`.", "", RULE, ""]
     lines += [*(f"- {note}" for note in notes), ""] if notes else []
-    lines += ["| where | whose claim | what is claimed | what was measured | |", "| --- | --- | --- | --- | --- |"]
+    lines += ["| " + " | ".join(CLAIM_COLUMNS) + " |", "| " + " | ".join("---" for _ in CLAIM_COLUMNS) + " |"]
     for c in claims:
         verdict = c.verdict if c.holds else f"**{c.verdict}**"
-        lines.append(
-            "| "
-            + " | ".join(cell.replace("|", "\\|") for cell in (c.where, c.whose, c.text, c.measured, verdict))
-            + " |"
-        )
+        cells = (c.where, c.whose, c.text, c.measured, c.agree, verdict)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -287,21 +340,19 @@ def listed(values: Sequence[float] | np.ndarray, form: str = ".3g") -> str:
     return ", ".join(f"{value:{form}}" for value in np.asarray(values, dtype=float))
 
 
-def less(first: np.ndarray, second: np.ndarray) -> bool | None:
-    """Whether the first is smaller in the mean over runs with the same seeds; None within two standard errors.
+def together(table: np.ndarray) -> list[bool | None]:
+    """Of rows of answers, one for each seed: whether it is so in all columns, or in none; None where it depends.
 
-    >>> less(np.array([1.0, 1.1]), np.array([2.0, 2.2])), less(np.array([1.0, 2.0]), np.array([2.0, 1.1]))
-    (True, None)
+    >>> together(np.array([[True, True], [False, False], [True, False]]))
+    [True, False, None]
     """
-    difference = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
-    error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.inf
-    return None if abs(difference.mean()) <= 2 * error else bool(difference.mean() < 0)
+    return [True if row.all() else None if row.any() else False for row in np.asarray(table)]
 
 
-def falling(values: Sequence[float] | np.ndarray) -> bool:
-    """Whether every value is below the one before.
+def falling(values: Sequence[float] | np.ndarray) -> Any:
+    """Whether every value is below the one before; of the rows of a table, one for each seed, each.
 
-    >>> falling([3, 2, 1]), falling([1, 1])
-    (True, False)
+    >>> bool(falling([3, 2, 1])), falling([[2, 1], [1, 1]]).tolist()
+    (True, [True, False])
     """
-    return bool(np.all(np.diff(np.asarray(values, dtype=float)) < 0))
+    return np.all(np.diff(np.asarray(values, dtype=float), axis=-1) < 0, axis=-1)

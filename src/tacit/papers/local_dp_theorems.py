@@ -55,16 +55,21 @@ class Bounded(NamedTuple):
 
     def within(self, name: str) -> bool | None:
         """Whether the mean over the second half of the rounds is below that of the bound, by three standard errors;
-        None if it is nearer than that."""
-        half = self.measured.shape[1] // 2
-        room = (self.bounds[name] - self.measured)[:, half:].mean(axis=1)
+        None if it is nearer than that. The theorems bound the mean over the noise, not every run."""
+        room = self._room(name)
         error = room.std(ddof=1) / math.sqrt(len(room)) if len(room) > 1 else 0.0
         return None if abs(room.mean()) <= 3 * error else bool(room.mean() > 0)
 
+    def _room(self, name: str) -> np.ndarray:
+        """(runs,) the mean over the second half of the rounds."""
+        half = self.measured.shape[1] // 2
+        return np.asarray((self.bounds[name] - self.measured)[:, half:].mean(axis=1))
+
     def last(self, name: str) -> str:
-        """Both at the end."""
+        """Both at the end, and how many runs keep the bound."""
         rounds = self.measured.shape[1] - 1
-        return f"{self.measured[:, -1].mean():.3g} after {rounds} rounds, bound {self.bounds[name][-1]:.3g}"
+        below = f", kept by {(self._room(name) > 0).sum()} of {len(self.measured)} runs"
+        return f"{self.measured[:, -1].mean():.3g} after {rounds} rounds, bound {self.bounds[name][-1]:.3g}{below}"
 
 
 def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
@@ -84,7 +89,7 @@ def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
         coordinate.panel("(74), coordinate descent", EXCESS),
     ]
     paper, tacit = (partial(Claim, whose=whose) for whose in ("paper", "tacit"))
-    end = {padding: float(b.measured[:, -1].mean()) for padding, b in descended.items()}
+    end = {padding: b.measured[:, -1] for padding, b in descended.items()}  # of each seed
     claims = [
         *_secret_sharing(),
         paper(
@@ -92,14 +97,14 @@ def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
             text="where (43) holds, the distance falls by a factor of 1 + p or more in every round, p by (42)",
             measured=f"by {ratios[True]:.4g} at least; 1 + p = {1 + rate[True, True].p:.4g} as printed, "
             f"{1 + rate[True, False].p:.4g} corrected; {rounds} rounds of 3 agents",
-            holds=ratios[True] >= 1 + rate[True, True].p,
+            outcome=ratios[True] >= 1 + rate[True, True].p,
         ),
         paper(
             where="Theorem 3.2",
             text="the same for the first-order step, with (48) and (47)",
             measured=f"by {ratios[False]:.4g} at least; 1 + p = {1 + rate[False, False].p:.4g} corrected; (48) as "
             f"printed is {'met' if rate[False, True].holds else 'not met'} here",
-            holds=ratios[False] >= 1 + rate[False, False].p,
+            outcome=ratios[False] >= 1 + rate[False, False].p,
         ),
         _printed_penalties(),
         _experiments(),
@@ -107,13 +112,13 @@ def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
             where="Theorem 3.3",
             text="with noise the mean distance stays below a^k of the first and the residual R^k",
             measured=f"{noisy.last('bound')}, both over the first",
-            holds=noisy.within("bound"),
+            outcome=noisy.within("bound"),
         ),
         paper(
             where="Theorem 3.4",
             text="the bound on the mean of Σ f_i at the average of the iterates",
             measured=f"{aggregated.last('as printed')}; with the halves kept {aggregated.bounds['corrected'][-1]:.3g}",
-            holds=aggregated.within("corrected"),
+            outcome=aggregated.within("corrected"),
         ),
         _flat(),
         *(
@@ -121,7 +126,7 @@ def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
                 where=f"Theorem {theorem}",
                 text=f"with l2 = 1 in place of a strongly convex φ the bound {name} holds for the mean of Σ f_i",
                 measured=descended[0].last(name),
-                holds=descended[0].within(name),
+                outcome=descended[0].within(name),
             )
             for theorem, name in (("4.1", SLOPE), ("4.2", ENTRY))
         ),
@@ -129,7 +134,7 @@ def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
             where="Theorem 4.1",
             text="the bound by the curvature of φ, which is of second order in the noise, holds and is lower",
             measured=f"{descended[0].last(CURVATURE)}; by the slope {descended[0].bounds[SLOPE][-1]:.3g}",
-            holds=descended[0].within(CURVATURE)
+            outcome=descended[0].within(CURVATURE)
             if descended[0].bounds[CURVATURE][-1] < descended[0].bounds[SLOPE][-1]
             else False,
         ),
@@ -137,15 +142,15 @@ def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
             where="Theorem 4.1",
             text="what the noise leaves does not depend on d, also with the regulariser of the experiments (at most a "
             "half more)",
-            measured=f"{end[0]:.3g} for 14 columns, {end[PADDING]:.3g} with {PADDING} columns of zeros, the same noise "
-            "on each coordinate",
-            holds=end[PADDING] <= 1.5 * end[0],
+            measured=f"{end[0].mean():.3g} for 14 columns, {end[PADDING].mean():.3g} with {PADDING} columns of zeros, "
+            "the same noise on each coordinate",
+            outcome=end[PADDING] <= 1.5 * end[0],
         ),
         paper(
             where="(74)",
             text="random coordinate descent: the bound on the mean of f, with the noise's term corrected",
             measured=coordinate.last("corrected"),
-            holds=coordinate.within("corrected"),
+            outcome=coordinate.within("corrected"),
         ),
     ]
     return PaperFigure("The theorems: what was measured, and the bounds", panels, claims)

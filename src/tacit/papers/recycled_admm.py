@@ -25,7 +25,7 @@ from tacit.algorithms import (
 from tacit.algorithms.dual_perturbed_admm import paper_noise
 from tacit.algorithms.hyper import at
 from tacit.errors import InputError
-from tacit.papers.experiment import DELTA, Claim, Figures, Lab, Panel, PaperFigure, Runs, Series, falling, less, listed
+from tacit.papers.experiment import DELTA, Claim, Figures, Lab, Panel, PaperFigure, Runs, Series, falling, listed
 from tacit.papers.recycled_admm_exact import ERROR, ETA_HAT, FIVE, GROWTHS, ITERATIONS, LOSS, fig1, fig2, powers
 from tacit.papers.recycled_admm_output import output
 from tacit.privacy.events import Pure
@@ -37,7 +37,9 @@ DVP, M_ONE, M_EACH, R, MR = "ADMM (DVP)", "M-ADMM, one α", "M-ADMM, α per agen
 R_STOPPED, MR_STOPPED = "ADMM, R's noise, stopped", "ADMM, MR's noise, stopped"
 DVP_SAME, M_SAME = "ADMM, same (ε, δ)", "M-ADMM, same (ε, δ)"
 STOPPED = (R_STOPPED, MR_STOPPED)
-OF = {R_STOPPED: R, MR_STOPPED: MR, DVP_SAME: DVP}  # whose colour a curve has
+PAPERS = (DVP, M_ONE, M_EACH, R, MR)  # the methods of the paper's Fig. 5; the controls are compared with two of them
+CONTROLS = (R, MR, *STOPPED, DVP_SAME, M_SAME)
+OF = {R_STOPPED: R, MR_STOPPED: MR, DVP_SAME: DVP, M_SAME: "M-ADMM"}  # whose colour a curve has
 OWN_ALPHA = np.array([0.8, 0.9, 1.0, 1.1, 1.2])
 
 
@@ -50,16 +52,16 @@ def fig3(lab: Lab) -> PaperFigure:
         panels.append(_losses(lab, f"α = {alpha:g}", {f"γ = {g:g}": run for g, run in runs.items()}, letter))
         errors.append(Series.of(f"α = {alpha:g}", gammas, _finals(runs, "error"), "o-"))
         for where, what, name in ((f"Fig. 3({letter})", "loss", "loss"), ("Fig. 3(c)", "error", "error rate")):
-            means = _finals(runs, what).mean(axis=0)
-            widest = np.ptp(_finals(runs, what), axis=0).max()
-            spread = np.ptp([mean for mean, gamma in zip(means, gammas, strict=True) if gamma <= 2])
+            every = _finals(runs, what)
+            means, widest = every.mean(axis=0), np.ptp(every, axis=0).max()
+            spread = np.ptp(every[:, np.array(gammas) <= 2], axis=1)  # of each seed
             text = f"varying γ from 0.1 to 2 does not affect the {name} much (less than chance does), α = {alpha:g}"
             measured = (
-                f"mean {name} {listed(means, '.4f')} at γ = {listed(gammas, 'g')}: up to 2 they differ by {spread:.4f}"
-                f", the runs of one γ by up to {widest:.4f}"
+                f"mean {name} {listed(means, '.4f')} at γ = {listed(gammas, 'g')}: up to 2, those of one seed "
+                f"differ by up to {spread.max():.4f}, the runs of one γ by up to {widest:.4f}"
             )
-            claims.append(Claim(where, "paper", text, measured, bool(spread < widest)))
-    panels.append(Panel("", "γ", ERROR, errors, log_x=True, letter="c"))
+            claims.append(Claim(where, "paper", text, measured, spread < widest))
+    panels.append(Panel("the error rate", "γ", ERROR, errors, log_x=True, letter="c"))
     return PaperFigure("The effect of γ on private MR-ADMM, η(2k-1) = 1.01ᵏ", panels, claims)
 
 
@@ -79,31 +81,33 @@ def fig4(lab: Lab) -> PaperFigure:
         errors.append(Series.of(f"α = {alpha:g}", growths, _finals(runs, "error"), "o-"))
         final = _finals(runs, "loss")
         totals = [P[-1] for P in spent.values()]
-        gains.append(final.mean(axis=0)[0] - final.mean(axis=0)[-1])
+        gains.append(final[:, 0] - final[:, -1])
         claims += [
             paper(
                 "the faster the penalty grows (1.01 to 1.05), the better the accuracy and the smaller P, "
                 f"α = {alpha:g}",
                 f"losses {listed(final.mean(axis=0), '.4f')}, P {listed(totals, '.2f')}",
-                falling(final.mean(axis=0)) and falling(totals),
+                falling(final) & falling(totals),
             ),
             paper(
-                f"a growing penalty stabilises: the range over runs is smaller at 1.05 than at 1.01, α = {alpha:g}",
-                f"ranges {listed(np.ptp(final, axis=0), '.4f')}",
-                bool(np.ptp(final[:, -1]) < np.ptp(final[:, 0])),
+                "a growing penalty stabilises: a run is nearer to the mean of the runs at 1.05 than at 1.01, "
+                f"α = {alpha:g}",
+                f"ranges over the runs {listed(np.ptp(final, axis=0), '.4f')}",
+                np.abs(final[:, -1] - final[:, -1].mean()) < np.abs(final[:, 0] - final[:, 0].mean()),
             ),
             Claim(
                 "Fig. 4(e)",
                 "paper",
                 f"the error rate is lower with the fastest penalty than with the slowest, α = {alpha:g}",
                 f"mean error rates {listed(_finals(runs, 'error').mean(axis=0), '.4f')} at q = {listed(growths, 'g')}",
-                less(_finals(runs, "error")[:, -1], _finals(runs, "error")[:, 0]),
+                _finals(runs, "error")[:, -1] < _finals(runs, "error")[:, 0],
             ),
         ]
     text = "the improvement is greater with more noise (α = 1 against 2)"
-    measured = f"from 1.01 to 1.05 the loss falls by {gains[1]:.4f} at α = 1 and by {gains[0]:.4f} at α = 2"
-    claims.append(paper(text, measured, bool(gains[1] > gains[0])))
-    panels = [*losses, *bounds, Panel("", "q", ERROR, errors, letter="e")]
+    means = [gain.mean() for gain in gains]
+    measured = f"from 1.01 to 1.05 the mean loss falls by {means[1]:.4f} at α = 1 and by {means[0]:.4f} at α = 2"
+    claims.append(paper(text, measured, gains[1] > gains[0]))
+    panels = [*losses, *bounds, Panel("the error rate", "q", ERROR, errors, letter="e")]
     return PaperFigure("The effect of the penalty's growth η(2k-1) = qᵏ on private MR-ADMM, γ = 0.5", panels, claims)
 
 
@@ -124,6 +128,7 @@ def fig5(lab: Lab) -> PaperFigure:
     alphas = (1.0,) if lab.size.quick else (0.5, 1.0, 2.0)
     beyond = () if lab.size.quick else (3.0, 4.0)
     losses: list[Panel] = []
+    controls: list[Panel] = []
     bounds: list[Panel] = []
     finals: dict[str, list[np.ndarray]] = {}
     errors: dict[str, list[np.ndarray]] = {}
@@ -139,28 +144,34 @@ def fig5(lab: Lab) -> PaperFigure:
             epsilons.setdefault(name, []).append(lab.plan(method, FIVE, rounds).epsilon(DELTA))
             totals.setdefault(name, []).append(np.nan if spent[name] is None else spent[name][-1])  # type: ignore[index]
         if alpha in alphas:
-            losses.append(_losses(lab, f"α = {alpha:g}", runs, "abc"[len(losses)], log_y=True))
-            known = {name: P for name, P in spent.items() if P is not None}
+            shown = {name: runs[name] for name in PAPERS}
+            losses.append(_losses(lab, f"α = {alpha:g}", shown, "abc"[len(losses)], log_y=True))
+            series = [Series.over_rounds(n, runs[n].loss, _line(n), OF.get(n, "")) for n in CONTROLS]
+            controls.append(Panel(f"controls, α = {alpha:g}", ITERATIONS, LOSS, series, log_y=True))
+            known = {name: P for name in PAPERS if (P := spent[name]) is not None}
             series = [Series.over_rounds(name, P, _line(name), OF.get(name, "")) for name, P in known.items()]
             letter = "def"[len(bounds)]
             bounds.append(Panel(f"α = {alpha:g}", ITERATIONS, "P(t), the papers' bounds", series, letter=letter))
     every = np.array([*alphas, *beyond])
 
-    def panel(label: str, values: dict[str, list], log_y: bool = False, letter: str = "") -> Panel:
+    def panel(
+        title: str, label: str, values: dict[str, list], names: tuple[str, ...], log_y: bool = False, letter: str = ""
+    ) -> Panel:
         series = [
             Series.of(name, every[: len(v)], np.array(v).T, f"o{_line(name)}", OF.get(name, ""))
-            for name, v in values.items()
+            for name, v in ((name, values[name]) for name in names)
         ]
-        return Panel("", "α of R-ADMM", label, series, log_x=True, log_y=log_y, letter=letter)
+        return Panel(title, "α of R-ADMM", label, series, log_x=True, log_y=log_y, letter=letter)
 
     ends = [
-        panel(ERROR, errors, letter="g"),
-        panel(f"ε at δ = {DELTA:g}", epsilons),
-        panel("final loss", finals, log_y=True),
+        panel("the error rate", ERROR, errors, PAPERS, letter="g"),
+        panel("what the run costs", f"ε at δ = {DELTA:g}", epsilons, PAPERS),
+        panel("the loss in the end", "final loss", finals, PAPERS, log_y=True),
     ]
+    last = panel("controls: the loss in the end", "final loss", finals, CONTROLS, log_y=True)
     return PaperFigure(
         f"ADMM (DVP), M-ADMM, R-ADMM and MR-ADMM at the same total, {T} iterations; dashed: stopped after {K} solves",
-        [*losses, *bounds, *ends],
+        [*losses, *bounds, *ends, *controls, last],
         [
             *_comparison_claims(finals, errors, epsilons, totals, alphas),
             _own_settings(lab, T),
@@ -193,15 +204,15 @@ def _own_settings(lab: Lab, T: int) -> Claim:
         M_EACH: replace(growing, alpha=np.tile(matched(lab, lambda a: replace(growing, alpha=a), target, T), (T, 1))),
         DVP: replace(plain, alpha=np.tile(matched(lab, lambda a: replace(plain, alpha=a), target, T), (T, 1))),
     }
-    losses = [lab.runs(method, FIVE, T).loss[:, -1].mean() for method in methods.values()]
+    losses = np.array([lab.runs(method, FIVE, T).loss[:, -1] for method in methods.values()])  # (methods, seeds)
     return Claim(
         "Section VIII.B",
         "paper",
         "results are similar when αᵢ and ηᵢ vary from node to node: MR-ADMM has the lowest loss, then R-ADMM, and "
         "M-ADMM and ADMM (DVP) come after them",
-        f"mean losses of {', '.join(methods)}: {listed(losses, '.4f')} at αᵢ = {listed(OWN_ALPHA, 'g')}, η̂ᵢ of Fig. "
-        f"1(b), P = {target:.2f}",
-        bool(losses[0] < losses[1] < min(losses[2:])),
+        f"mean losses of {', '.join(methods)}: {listed(losses.mean(axis=1), '.4f')} at αᵢ = {listed(OWN_ALPHA, 'g')}, "
+        f"η̂ᵢ of Fig. 1(b), P = {target:.2f}",
+        (losses[0] < losses[1]) & (losses[1] < losses[2:].min(axis=0)),
     )
 
 
@@ -290,10 +301,13 @@ def _comparison_claims(
     def mean(values: dict[str, list[np.ndarray]], name: str) -> np.ndarray:
         return np.array([v.mean() for v in values[name][:shown]])
 
-    def best(values: dict[str, list[np.ndarray]]) -> bool:
-        """Whether MR-ADMM is below R-ADMM, and R-ADMM below the older methods, at every alpha."""
-        least = np.min([mean(values, name) for name in old], axis=0)
-        return bool(np.all(mean(values, MR) < mean(values, R)) and np.all(mean(values, R) < least))
+    def below(values: dict[str, list[np.ndarray]], first: str, second: str) -> np.ndarray:
+        """Whether the first is below the second at every alpha, for each seed."""
+        return np.all(np.array(values[first][:shown]) < np.array(values[second][:shown]), axis=0)
+
+    def best(values: dict[str, list[np.ndarray]]) -> np.ndarray:
+        """Whether MR-ADMM is below R-ADMM, and R-ADMM below the older methods, at every alpha, for each seed."""
+        return np.all([below(values, MR, R), *(below(values, R, name) for name in old)], axis=0)
 
     def means(values: dict[str, list[np.ndarray]], names: tuple[str, ...] = (*old, R, MR)) -> str:
         return "; ".join(f"{name} {listed(mean(values, name), '.4f')}" for name in names)
@@ -329,23 +343,23 @@ def _comparison_claims(
         Claim(
             "Fig. 5(a)",
             "tacit",
-            "at α = 1, in every run: MR-ADMM < R-ADMM < M-ADMM (α per agent) < DVP in loss",
+            "at α = 1: MR-ADMM < R-ADMM < M-ADMM (α per agent) < DVP in loss",
             _ranges(finals, one, ordered),
-            bool(np.all(np.diff([finals[name][one] for name in ordered], axis=0) > 0)),
+            np.all(np.diff([finals[name][one] for name in ordered], axis=0) > 0, axis=0),
         ),
         Claim(
             "Fig. 5",
             "tacit",
-            "M-ADMM with one α for all is worse than M-ADMM with an α for each agent, in every run",
+            "M-ADMM with one α for all is worse than M-ADMM with an α for each agent, at every α",
             _ranges(finals, one, (M_EACH, M_ONE)),
-            all(bool(np.all(e < o)) for e, o in zip(finals[M_EACH], finals[M_ONE], strict=True)),
+            below(finals, M_EACH, M_ONE),
         ),
         Claim(
             "Fig. 5",
             "paper, by true cost",
             f"R-ADMM has a lower loss than ADMM and M-ADMM at the same (ε, δ = {DELTA:g}) instead of the same P",
             f"{means(finals, (DVP_SAME, M_SAME, R, MR))} at ε = {listed(epsilons[R][:shown], '.2f')}",
-            all(bool(np.all(mean(finals, R) < mean(finals, name))) for name in (DVP_SAME, M_SAME)),
+            below(finals, R, DVP_SAME) & below(finals, R, M_SAME),
         ),
         Claim(
             "Fig. 5",
@@ -356,9 +370,10 @@ def _comparison_claims(
         ),
     ]
     if shown > 1:
-        gain = mean(finals, DVP) - mean(finals, MR)
+        gain = np.array(finals[DVP][:shown]).T - np.array(finals[MR][:shown]).T  # (seeds, alphas)
         text = "the improvement is more significant with a smaller total privacy loss"
-        measured = f"loss of ADMM (DVP) minus that of MR-ADMM: {listed(gain, '.4f')} at α = {listed(alphas, 'g')}"
+        gained = listed(gain.mean(axis=0), ".4f")
+        measured = f"loss of ADMM (DVP) minus that of MR-ADMM: {gained} at α = {listed(alphas, 'g')}"
         claims.append(Claim("Fig. 5", "paper", text, measured, falling(gain)))
     return claims
 
@@ -378,7 +393,10 @@ def _control_claims(
             f"{s:.4f} against {r:.4f} (α = {a:g}, P = {P:.1f})"
             for (s, r), a, P in zip(pairs, alphas, totals[recycled], strict=True)
         )
-        beats = all(s < r for (s, r), alpha in zip(pairs, alphas, strict=True) if alpha in shown)
+        beats = np.all(
+            [s < r for s, r, alpha in zip(finals[stopped], finals[recycled], alphas, strict=True) if alpha in shown],
+            axis=0,
+        )
         claims.append(Claim("Fig. 5", "tacit", text, measured, beats))
     return claims
 
@@ -394,7 +412,7 @@ def _line(name: str) -> str:
 def _losses(lab: Lab, title: str, runs: dict[str, Runs], letter: str, log_y: bool = False) -> Panel:
     """Loss against iterations, with plain ADMM for comparison."""
     plain = lab.runs(ConsensusADMM(penalty=1.0), FIVE, lab.size.rounds)
-    series = [Series.over_rounds(NON_PRIVATE, plain.loss, "k-")]
+    series = [Series.over_rounds(NON_PRIVATE, plain.loss)]
     series += [Series.over_rounds(name, run.loss, _line(name), OF.get(name, "")) for name, run in runs.items()]
     return Panel(title, ITERATIONS, LOSS, series, log_y=log_y, letter=letter)
 

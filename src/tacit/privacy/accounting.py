@@ -146,8 +146,8 @@ def require_small_delta(delta: float, rows: int, allowed: str | None = None) -> 
     smaller = f"{10.0 ** math.floor(math.log10(0.1 / rows)):.0e}"
     raise InputError(
         f"delta = {delta:g} is not below one over {rows:,} rows: a method that publishes whole records could promise "
-        f"that; take a smaller one, such as {smaller}, or say why this one is right (--allow-delta, or "
-        "allow_delta in Python)"
+        f"that; take a smaller one, such as {smaller}, or say why this one is right (--allow-delta; "
+        "allow_delta in Python; reason in the budget of a file)"
     )
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "Laplace",
     "LaplaceVector",
     "ObjectiveGaussian",
+    "ObjectiveGaussianClasses",
     "Pure",
     "SampledGaussian",
     "SharedGaussian",
@@ -499,6 +500,47 @@ class ObjectiveGaussian(_Event):
         return Gaussian(self.multiplier).in_words()
 
 
+@dataclass(frozen=True)
+class ObjectiveGaussianClasses(_Event):
+    """As `ObjectiveGaussian`, for records of K = `classes` classes under the multinomial loss. A record adds a matrix
+    of rank K - 1 to the Hessian; x, the `curvature`, bounds its largest eigenvalue over the strong convexity. With
+    k = K - 1, the Renyi divergence of every order a with 1 < a < 1 + 1/x is between neighbours at most
+
+        a/(2 m^2)  +  k [a ln(1 + y) - ln(1 + a y)] / (a - 1)  +  max(-ln(1 + x) - ln(1 - (a - 1) x)/(a - 1), a x^2/2)
+
+    with y = x/sqrt(k). For two classes that is what `ObjectiveGaussian` has, where a >= 2; for more it is hardly
+    larger, since the squares of all eigenvalues together are no more than x^2. A single such release also has the
+    epsilon of `formulas.closed_forms.objective_epsilon`. docs/privacy.md proves both."""
+
+    multiplier: float
+    curvature: float
+    classes: int
+
+    def __post_init__(self) -> None:
+        _positive(self, "multiplier")
+        _positive(self, "curvature")
+        _whole(self, "classes", 2)
+
+    def renyi(self, order: np.ndarray, n: int = 1) -> np.ndarray:
+        from tacit.privacy.formulas import closed_forms
+
+        return n * closed_forms.classes_renyi(self.multiplier, self.curvature, self.classes, order)
+
+    def alone(self, delta: float, n: int = 1) -> float | None:
+        from tacit.privacy.formulas import closed_forms
+
+        one = closed_forms.objective_epsilon(self.multiplier, self.curvature, delta, self.classes)
+        return one if n == 1 else None
+
+    @classmethod
+    def dominating(cls, events: Collection[ObjectiveGaussianClasses]) -> Event | None:
+        least = min(e.multiplier for e in events)
+        return ObjectiveGaussianClasses(least, max(e.curvature for e in events), max(e.classes for e in events))
+
+    def in_words(self) -> str:
+        return Gaussian(self.multiplier).in_words()
+
+
 Event = (
     Free
     | Unprotected
@@ -511,6 +553,7 @@ Event = (
     | SharedGaussian
     | ZCDP
     | ObjectiveGaussian
+    | ObjectiveGaussianClasses
 )
 
 
@@ -567,10 +610,10 @@ def from_plain(plain: dict[str, Any]) -> Event:
     return event
 
 
-def _whole(event: Any, name: str) -> None:
+def _whole(event: Any, name: str, least: int = 1) -> None:
     value = getattr(event, name)
-    if not (isinstance(value, int) and value >= 1):
-        raise InputError(f"{type(event).__name__} needs a whole number of {name}, 1 or more, not {value}")
+    if not (isinstance(value, int) and value >= least):
+        raise InputError(f"{type(event).__name__} needs a whole number of {name}, {least} or more, not {value}")
 
 
 def _positive(event: Any, name: str) -> None:

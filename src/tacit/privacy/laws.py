@@ -13,11 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.core.alike import Alike
+from tacit.core.losses import Multinomial
 from tacit.core.problem import ROUNDING, Problem
 from tacit.errors import InputError
-from tacit.privacy.events import Event, Gaussian, Laplace, LaplaceVector, Pure
+from tacit.privacy.events import (
+    Event,
+    Gaussian,
+    Laplace,
+    LaplaceVector,
+    ObjectiveGaussian,
+    ObjectiveGaussianClasses,
+    Pure,
+)
 from tacit.privacy.noise import LawName
-from tacit.privacy.sensitivity import convexity_of, record_weight, require_one_score, slope_change
+from tacit.privacy.sensitivity import convexity_of, record_weight, slope_change
 
 FOR_INEXACTNESS = 1e-3  # the share of a step's cost that pays for a minimiser that is not exact
 
@@ -52,15 +61,15 @@ OutputLaw = Spherical | Normal | TwoSided
 
 def law_within(problem: Problem, budget: Budget, weight: np.ndarray, factor: np.ndarray) -> Law:
     """The law of noise with which `objective_perturbed` costs exactly the budget."""
-    require_one_score(problem)
     one, mu = record_weight(problem), convexity_of(problem, weight)
     if isinstance(budget, Gaussian):
         return Normal(budget.multiplier * math.sqrt(1 + FOR_INEXACTNESS) * slope_change(problem) / factor)
     target = budget.epsilon / (1 + FOR_INEXACTNESS)
     low, high = np.zeros_like(mu), target / (problem.loss.max_slope * one)  # the cost is at least rate g C/B
-    if np.any(np.log1p(problem.loss.max_curvature * one / mu) >= target):
+    if np.any(problem.loss.most_bent(one / mu) >= target):
         raise BudgetTooSmall(
-            f"a step at {budget} cannot even pay for the curvature of the loss: raise l2, the penalty or the budget"
+            f"a step at {budget} cannot even pay for the curvature of the loss: raise l2, the penalty or the budget, "
+            'or take noise on the output (noise_on="output" of recycled ADMM), which does not pay for it'
         )
     for _ in range(60):
         middle = (low + high) / 2
@@ -104,6 +113,14 @@ def events_of(law: OutputLaw, moved: np.ndarray, dimension: int) -> Alike[Event]
 def spherical_cost(problem: Problem, rate: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """The cost of a linear term with a density exp(-rate ||e||). One of the two records can be anything, at slope g;
     the slope and the curvature of the other one count together."""
-    require_one_score(problem)
     one = record_weight(problem)
     return rate * problem.loss.max_slope * one + problem.loss.worst_record(rate * one, one / mu)
+
+
+def normal_cost(problem: Problem, multiplier: np.ndarray, mu: np.ndarray) -> Alike[Event]:
+    """The cost of a linear term with normal noise, so many times what a record moves the gradient by."""
+    ratio = problem.loss.max_curvature * record_weight(problem) / mu
+    if isinstance(problem.loss, Multinomial):
+        K = problem.loss.classes
+        return Alike.by(lambda m, x: ObjectiveGaussianClasses(m, x, K), multiplier[:, 0], ratio[:, 0])
+    return Alike.by(ObjectiveGaussian, multiplier[:, 0], ratio[:, 0])

@@ -29,7 +29,6 @@ from tacit.privacy.events import (
     Event,
     Free,
     Gaussian,
-    ObjectiveGaussian,
     Pure,
     SampledGaussian,
     SharedGaussian,
@@ -44,6 +43,7 @@ from tacit.privacy.laws import (
     TwoSided,
     events_of,
     named,
+    normal_cost,
     spherical_cost,
 )
 from tacit.privacy.noise import Noise, coarse_enough, largest_draw
@@ -53,7 +53,6 @@ from tacit.privacy.sensitivity import (
     gradient_reach,
     gradient_sensitivity,
     layer_sensitivity,
-    record_weight,
     require_one_score,
     require_room,
     require_shares,
@@ -116,18 +115,19 @@ def objective_perturbed(
     *Jacobian.* The two Hessians are H_0 + a x x^T and H_0 + a' x' x'^T with H_0 >= mu_i and 0 <= a, a' <= c C_i/B_i.
 
     Spherical noise then costs rate C_i/(B_i factor_i) 2g + ln(1 + c C_i/(B_i mu_i)), or less where the loss is never
-    steep and curved at once; normal noise costs `ObjectiveGaussian`. docs/privacy.md has both proofs.
+    steep and curved at once; normal noise costs `ObjectiveGaussian`. With K classes a record adds a matrix of rank
+    K - 1 in place of a x x^T: the logarithm is (K - 1) ln(1 + C_i/(K B_i mu_i)), and the event that of so many classes.
+    docs/privacy.md has the proofs.
 
     *Inexactness.* Our minimiser has a gradient norm of at most tau, rounding included, so it lies within tau/mu_i. A
     mask goes on top, of the same law: given f, it hides a shift of at most 2 tau/mu_i, and it is chosen to cost a
     thousandth of the rest. The public part of the linear term is clipped (`most_pull`) and the noise added to it
     exactly, so that tau does not depend on what was heard.
 
-    Rows longer than 1, losses without bounds and losses of several scores are refused.
+    Rows longer than 1 and losses without bounds are refused.
     """
-    require_one_score(problem)
     problem.require_row_norm(1.0)
-    one, mu = record_weight(problem), convexity_of(problem, weight)
+    moved, mu = slope_change(problem), convexity_of(problem, weight)  # refuses a loss without bounds
     name, scale = named(law)
     most = most_pull(problem, mu)
     farthest = most + factor * scale * largest_draw(name, problem.dimension)
@@ -135,7 +135,7 @@ def objective_perturbed(
     rounded = grid * math.sqrt(problem.dimension) / 2
     sure = Solved(problem, mu, farthest + rounded)
     tau = sure.tau + rounded  # rounding makes the linear term inexact, too
-    require_room(2 * (sure.rounding + rounded) / math.sqrt(FOR_INEXACTNESS), slope_change(problem), sure)
+    require_room(2 * (sure.rounding + rounded) / math.sqrt(FOR_INEXACTNESS), moved, sure)
     b = noise.perturb(name, clipped(linear - 2 * weight * centre, most), factor, scale, ids, t, grid)
     f = problem.sure_argmin(b, mu, start, sure)
     if isinstance(law, Spherical):
@@ -143,14 +143,10 @@ def objective_perturbed(
         kappa = FOR_INEXACTNESS * cost * mu / (2 * tau)
         events = Alike.by(Pure, (cost * (1 + FOR_INEXACTNESS))[:, 0])
         return _release(noise.mask("spherical", f, 1 / kappa, ids, t), events)
-    multiplier = law.deviation * factor / slope_change(problem)
+    multiplier = law.deviation * factor / moved
     mask = 2 * tau / mu * multiplier / math.sqrt(FOR_INEXACTNESS)  # 1/multiplier^2 grows by that share
     multiplier = multiplier / math.sqrt(1 + FOR_INEXACTNESS)
-    ratio = problem.loss.max_curvature * one / mu
-    return _release(
-        noise.mask("gaussian", f, mask, ids, t),
-        Alike.by(ObjectiveGaussian, multiplier[:, 0], ratio[:, 0]),
-    )
+    return _release(noise.mask("gaussian", f, mask, ids, t), normal_cost(problem, multiplier, mu))
 
 
 def private_argmin(
@@ -221,7 +217,7 @@ def coordinate_step_perturbed(
     noise: Noise,
     law: Normal | TwoSided,
     at: np.ndarray,
-    coordinate: int,
+    coordinate: int | np.ndarray,
     step: np.ndarray,
     *,
     charge: bool,
@@ -229,22 +225,21 @@ def coordinate_step_perturbed(
     ids: np.ndarray,
     t: int,
 ) -> Release:
-    """at_i leaves with one coordinate moved, by -step_i (grad O_i(at_i))_l + e_i; `at` is made of released values.
+    """at_i leaves with one coordinate moved, or a block of them, by -step_i (grad O_i(at_i))_l + e_il; `at` is made of
+    released values.
 
-    A *layer* is a set of such releases with one law and step and with different coordinates. Between neighbours with
-    the records z, z', that of coordinate l moves by at most step g C/B (|z_l| + |z'_l|), wherever it is taken: all of
-    a layer together by 2 g r C/B step. So a layer costs what one step in all coordinates costs. Its first
-    release is made with `charge`, and pays for all of them; the others cost nothing.
+    A *layer* is a set of such releases with one law and step, in which no coordinate occurs twice. Between neighbours
+    with the records z, z', coordinate l moves by at most step g C/B (|z_l| + |z'_l|), wherever its gradient is taken:
+    all of a layer together by 2 g r C/B step, in whatever blocks. So a layer costs what one step in all coordinates
+    costs. Its first release is made with `charge`, and pays for all of them; the others cost nothing.
     """
     problem.require_row_norm(row_norm)
     moved = step * layer_sensitivity(problem, row_norm)
-    point = clipped(at, problem.radius)
-    public = at[:, [coordinate]] - step * problem.l2 * point[:, [coordinate]]
+    point, moving = clipped(at, problem.radius), np.atleast_1d(coordinate)
+    public = at[:, moving] - step * problem.l2 * point[:, moving]
     name, scale = named(law)
     value = at.copy()
-    value[:, [coordinate]] = noise.add(
-        name, -step * problem.data_gradient(point)[:, [coordinate]], scale, ids, t, onto=public
-    )
+    value[:, moving] = noise.add(name, -step * problem.data_gradient(point)[:, moving], scale, ids, t, onto=public)
     return _release(value, events_of(law, moved, problem.dimension) if charge else Alike.same(_LAYER, len(value)))
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from tacit.core.algorithm import Algorithm
+from tacit.core.algorithm import Algorithm, kinds, traits
 from tacit.core.alike import Alike, numbered
 from tacit.core.graph import Graph, View
 from tacit.core.losses import Logistic, Loss, Multinomial
@@ -27,10 +28,11 @@ from tacit.exchange import Link, usual_exchange
 from tacit.exchange.plain import PlainLink
 from tacit.exchange.totals import TotalInbox
 from tacit.privacy.accounting import Totals, gaussian_steps, largest_parameter, rounded_up, totals
-from tacit.privacy.events import Event, Gaussian, Pure
+from tacit.privacy.events import MOST_ROUNDS, Event, Gaussian, Pure
 from tacit.privacy.laws import Budget, BudgetTooSmall
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.sensitivity import NoRoom
+from tacit.simulation.sequences import Stretch, sequences, stretches
 from tacit.simulation.spent import Spending, Spent, shared
 from tacit.simulation.tick import Blocks, tick
 
@@ -141,6 +143,10 @@ class Facts(Problem):
         """The smoothness of rows of zeros."""
         return np.full(self.agents, self.l2)
 
+    def value(self, f: np.ndarray) -> np.ndarray:
+        """Zeros: there is no data."""
+        return np.zeros(self.agents)
+
     def second_moment(self) -> np.ndarray:
         """Zeros: there is no data."""
         return np.zeros((self.agents, self._dimension, self._dimension))
@@ -186,7 +192,7 @@ class _NoNoise:
 class Plan:
     """What every agent of a run will release at which cost."""
 
-    events: Sequence[list[Event]]  # for every agent, in the order of its releases; equal agents share a list
+    events: Sequence[Sequence[Event]]  # for every agent, in the order of its releases; equal agents share a sequence
     spent: Spent  # for every agent, how often it will release at which cost
     paper: np.ndarray | None  # (N,) the paper's own bound on the total of pure epsilons, where it has one
 
@@ -222,18 +228,27 @@ def plan(algorithm: Algorithm, facts: Problem, graph: Graph, rounds: int) -> Pla
     >>> round(p.epsilon(delta=1e-5), 4)
     4.3068
     """
+    return _planner(facts, graph, rounds).plan(algorithm)
+
+
+def _planner(facts: Problem, graph: Graph, rounds: int) -> _Planner:
     if graph.agents != facts.agents:
         raise InputError(f"the graph has {graph.agents} agents, the facts have {facts.agents}")
     whole("rounds", rounds, 0)
+    if rounds > MOST_ROUNDS:
+        raise InputError(
+            f"a run has at most {MOST_ROUNDS:,} rounds, not {rounds:,}: its plan says what each of them costs"
+        )
     if not isinstance(facts, Facts):
         facts = Facts.of(facts)
-    schedule = algorithm.schedule(graph)
-    try:
-        return _plan_of_classes(algorithm, facts, graph, schedule, rounds)
-    except _NotAlike:
-        everybody, link = Blocks(facts, graph.view()), usual_exchange(algorithm).open(graph)
-        heard = Inbox(np.zeros((graph.agents, facts.dimension)), graph.indptr, graph.indices)
-        return _planned(algorithm, everybody, heard, map(schedule.turn, range(rounds)), rounds, link)
+    return _Planner(facts, graph, rounds)
+
+
+def _walked(algorithm: Algorithm, facts: Facts, graph: Graph, schedule: Schedule, rounds: int) -> Plan:
+    """The plan for which all agents take every tick."""
+    everybody, link = Blocks(facts, graph.view()), usual_exchange(algorithm).open(graph)
+    heard = Inbox(np.zeros((graph.agents, facts.dimension)), graph.indptr, graph.indices)
+    return _planned(algorithm, everybody, heard, map(schedule.turn, range(rounds)), rounds, link)
 
 
 def _planned(
@@ -283,8 +298,11 @@ class _Classes(Blocks):
         self.problem = facts.take(first)
         self.view = View(_Unnamed(len(first)), graph.view(first).degree, graph.agents)  # type: ignore[arg-type]
 
-    def of(self, ids: np.ndarray) -> tuple[Problem, View]:
-        return self.problem, self.view
+    def of(self, places: np.ndarray) -> tuple[Problem, View]:
+        if len(places) == self.problem.agents:
+            return self.problem, self.view
+        ids: Any = _Unnamed(len(places))
+        return self.problem.take(places), View(ids, self.view.degree[places], self.view.network)
 
 
 class _Total:
@@ -299,41 +317,195 @@ class _Total:
         return TotalInbox(np.tile(total, (count, 1)), np.full((count, 1), self._members.sum()))
 
 
-def _plan_of_classes(algorithm: Algorithm, facts: Facts, graph: Graph, schedule: Schedule, rounds: int) -> Plan:
-    """The plan in which one agent speaks for all of equal size, scale and degree. Costs depend on nothing else where
-    all speak at every tick, if the method does not look at ids; and what is heard has no data in it."""
-    which, first = numbered(facts.sizes, facts.scale, graph.degree)
-    starts = np.concatenate([[0], np.cumsum(graph.degree[first])])
-    senders = which[np.concatenate([graph.neighbours(i) for i in first])]
-    all_of_them, nobody = np.arange(len(first)), np.arange(0)
+class _Planner:
+    """Plans for one network. What follows from who speaks when is computed once for methods that speak at the same
+    ticks: calibration plans several times."""
 
-    def turns() -> Iterator[Turn]:
-        for t in range(rounds):
-            turn = schedule.turn(t)
-            if len(turn.speakers) < graph.agents or len(turn.listeners) not in (0, graph.agents):
-                raise _NotAlike
-            if len(turn.listeners) and not (turn.indptr is graph.indptr and turn.indices is graph.indices):
-                raise _NotAlike
-            quiet = Turn(all_of_them, nobody, np.zeros(1, dtype=int), nobody)
-            yield Turn(all_of_them, all_of_them, starts, senders) if len(turn.listeners) else quiet
+    def __init__(self, facts: Facts, graph: Graph, rounds: int) -> None:
+        self._facts, self._graph, self._rounds = facts, graph, rounds
+        self._who: tuple[Schedule, list[Stretch]] | None = None
+        self._spoken: tuple[list[Stretch], np.ndarray, Alike[np.ndarray], Alike[np.ndarray]] | None = None
 
-    heard = Inbox(np.zeros((len(first), facts.dimension)), starts, senders)
-    link = _Total(np.bincount(which)) if getattr(algorithm, "totals", False) else PlainLink()
-    found = _planned(algorithm, _Classes(facts, graph, first), heard, turns(), rounds, link)
-    spent = shared(found.spent)
-    return Plan(
-        Alike(found.events, which),
-        Alike(spent.items, spent.which[which]),
-        None if found.paper is None else found.paper[which],
-    )
+    def plan(self, algorithm: Algorithm) -> Plan:
+        """For classes of agents, if they differ in nothing else; for every agent; or, where nothing is declared, by
+        taking every tick."""
+        facts, graph, rounds = self._facts, self._graph, self._rounds
+        schedule = algorithm.schedule(graph)
+        if self._who is None or self._who[0] != schedule:
+            self._who = schedule, stretches(schedule, graph.agents, rounds)
+        who, alike = self._who[1], kinds(algorithm, facts, rounds)
+        if alike is None and all(stretch.ticks is None for stretch in who):
+            tries = [(self._classes, np.arange(rounds))]
+        else:
+            tries = [] if alike is None else [(self._classes, alike), (self._singles, alike)]
+        for speakers, ticks in tries:
+            try:
+                return self._of_kinds(algorithm, schedule, who, ticks, speakers)
+            except _NotAlike:
+                pass
+        return _walked(algorithm, facts, graph, schedule, rounds)
+
+    @cached_property
+    def _classes(self) -> _Speakers:
+        """One agent for all of equal size, scale and degree."""
+        facts, graph = self._facts, self._graph
+        which, first = numbered(facts.sizes, facts.scale, graph.degree)
+        starts = np.concatenate([[0], np.cumsum(graph.degree[first])])
+        senders = which[np.concatenate([graph.neighbours(i) for i in first])]
+        return _Speakers(which, first, starts, senders, _Classes(facts, graph, first), unnamed=True)
+
+    @cached_property
+    def _singles(self) -> _Speakers:
+        """Every agent for itself."""
+        facts, graph, agents = self._facts, self._graph, np.arange(self._graph.agents)
+        return _Speakers(agents, agents, graph.indptr, graph.indices, Blocks(facts, graph.view()), unnamed=False)
+
+    def _of_kinds(
+        self, algorithm: Algorithm, schedule: Schedule, who: list[Stretch], alike: np.ndarray, speakers: _Speakers
+    ) -> Plan:
+        """The plan for which the method speaks at the first tick of every kind of ticks, `alike`, (rounds,)."""
+        ticks, starts = numbered(alike)
+        times = np.zeros(len(starts), dtype=int)
+        order: list[int] = []  # of the kinds of ticks at which all agents speak
+        for stretch in who:
+            if stretch.ticks is None:
+                here = ticks[stretch.first : stretch.stop]
+                new = [at for at in numbered(here)[1].tolist() if not times[here[at]]]
+                order += here[new].tolist()
+                starts[here[new]] = stretch.first + np.array(new, dtype=int)
+                times += np.bincount(here, minlength=len(starts))
+        costs, events = self._costs(algorithm, schedule, speakers, starts, times, _of_some(who, ticks, speakers.which))
+        spoken, alone = self._sequences(who, ticks)
+        which = speakers.which
+        merged, _ = numbered(np.zeros(costs.shape[1], dtype=int), *costs)  # classes that pay alike
+        group, first = numbered(merged[which], spoken.which)
+        paid = costs[:, which[first]]  # (kinds, groups of agents that pay the same in the same order)
+        in_order = _in_order(events, paid, spoken.which[first].tolist(), spoken.items)
+        spending = Spending(len(first))
+        for kind in order:
+            spending.add(np.arange(len(first)), _named(events, paid[kind]), int(times[kind]))
+        for g, agent in enumerate(first.tolist()):
+            for kind, count in Counter(alone[agent].tolist()).items():
+                spending.add_alone(g, events[paid[kind, g]], count)
+        spent = spending.all()
+        paper = _paper_total(algorithm, speakers.blocks.problem, speakers.blocks.view, starts[ticks].tolist())
+        return Plan(
+            Alike(in_order, group),
+            Alike(spent.items, spent.which[group]),
+            None if paper is None else paper[which],
+        )
+
+    def _costs(
+        self,
+        algorithm: Algorithm,
+        schedule: Schedule,
+        speakers: _Speakers,
+        starts: np.ndarray,
+        times: np.ndarray,
+        some: dict[int, np.ndarray],
+    ) -> tuple[np.ndarray, list[Event]]:
+        """What a tick of every kind costs every class, as the number of an event, (kinds, classes), and the events;
+        -1 where a class does not speak."""
+        blocks, near, senders = speakers.blocks, speakers.near, speakers.senders
+        heard = Inbox(np.zeros((blocks.problem.agents, self._facts.dimension)), near, senders)
+        state = algorithm.init(blocks.problem, blocks.view, heard.rows, heard)
+        everybody, nobody = np.arange(blocks.problem.agents), np.arange(0)
+        link: Link = usual_exchange(algorithm).open(self._graph)
+        if speakers.unnamed:
+            link = _Total(np.bincount(speakers.which)) if traits(algorithm).totals else PlainLink()
+        known: dict[Event, int] = {}
+        costs = np.full((len(starts), len(everybody)), -1, dtype=np.int32)
+        for kind in np.argsort(starts, kind="stable").tolist():
+            t = int(starts[kind])
+            if not times[kind]:  # what some say comes back to themselves
+                here = some[kind]
+                turn = Turn(here, here, np.arange(len(here) + 1), np.arange(len(here)))
+            else:
+                turn = schedule.turn(t)
+                if speakers.unnamed and len(turn.listeners):
+                    all_hear = len(turn.listeners) == self._graph.agents
+                    if not (all_hear and turn.indptr is self._graph.indptr and turn.indices is self._graph.indices):
+                        raise _NotAlike
+                    turn = Turn(everybody, everybody, near, senders)
+                elif speakers.unnamed:
+                    turn = Turn(everybody, nobody, np.zeros(1, dtype=int), nobody)
+            state, release = tick(algorithm, state, blocks, _NoNoise(), turn, t, link)
+            found = Alike.gather(release.events, lambda event: event)
+            numbers = np.array([known.setdefault(event, len(known)) for event in found.items], dtype=np.int32)
+            costs[kind, turn.speakers] = numbers[found.which]
+        return costs, list(known)
+
+    def _sequences(self, who: list[Stretch], ticks: np.ndarray) -> tuple[Alike[np.ndarray], Alike[np.ndarray]]:
+        """For every agent the kinds of the ticks at which it speaks; and of those at which not all speak."""
+        if self._spoken is None or self._spoken[0] is not who or not np.array_equal(self._spoken[1], ticks):
+            alone = [stretch for stretch in who if stretch.ticks is not None]
+            both = (sequences(each, ticks, self._graph.agents) for each in (who, alone))
+            self._spoken = (who, ticks, *both)  # type: ignore[assignment]
+        assert self._spoken is not None
+        return self._spoken[2], self._spoken[3]
+
+
+class _Speakers(NamedTuple):
+    """The agents that speak in a plan, each for a class of agents."""
+
+    which: np.ndarray  # (N,) the class of every agent
+    first: np.ndarray  # (classes,) the agent that speaks for it
+    near: np.ndarray  # (classes+1,) whom each of them hears (CSR)
+    senders: np.ndarray
+    blocks: Blocks
+    unnamed: bool  # whether they have no ids
+
+
+def _of_some(who: list[Stretch], ticks: np.ndarray, which: np.ndarray) -> dict[int, np.ndarray]:
+    """Which classes speak at ticks of a kind at which not everybody does."""
+    pairs = [(ticks[stretch.ticks], which[stretch.agents]) for stretch in who if stretch.ticks is not None]
+    if not pairs:
+        return {}
+    kind, place = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    size = int(which.max()) + 1
+    found: dict[int, list[int]] = {}
+    for code in np.unique(kind.astype(np.int64) * size + place).tolist():
+        found.setdefault(code // size, []).append(code % size)
+    return {kind: np.array(places) for kind, places in found.items()}
+
+
+def _named(known: list[Event], numbers: np.ndarray) -> Alike[Event]:
+    """The events with these numbers."""
+    which, first = numbered(numbers)
+    return Alike([known[number] for number in numbers[first].tolist()], which)
+
+
+def _in_order(
+    known: list[Event], paid: np.ndarray, mine: list[int], spoken: Sequence[np.ndarray]
+) -> list[Alike[Event]]:
+    """The events of each group of agents, in the order of their ticks: `paid`, (kinds, groups), has their numbers,
+    `mine` says which of the sequences of kinds is a group's."""
+    once = [(*numbered(sequence), sequence) for sequence in spoken]  # mostly one for all
+    found = []
+    for g, k in enumerate(mine):
+        order, first, sequence = once[k]
+        named = _named(known, paid[sequence[first], g])
+        found.append(Alike(named.items, order if len(named.items) == len(named) else named.which[order]))
+    return found
 
 
 def paper_total(algorithm: Algorithm, facts: Problem, view: View, rounds: int) -> np.ndarray | None:
     """The sum over the rounds of what the paper says each costs, (N,); None where the paper says nothing."""
-    bound = getattr(algorithm, "paper_bound", None)
-    if bound is None or getattr(algorithm, "alpha", None) is None:
+    return _paper_total(algorithm, facts, view, range(rounds))
+
+
+def _paper_total(algorithm: Algorithm, facts: Problem, view: View, ticks: Iterable[int]) -> np.ndarray | None:
+    """The same, for ticks each of which may stand for later ones that are like it."""
+    if not traits(algorithm).paper_bound(algorithm):
         return None
-    return sum((bound(facts, view, t)[:, 0] for t in range(rounds)), np.zeros(facts.agents))
+    method: Any = algorithm
+    known: dict[int, np.ndarray] = {}
+    total = np.zeros(facts.agents)
+    for t in ticks:
+        if t not in known:
+            known[t] = method.paper_bound(facts, view, t)[:, 0]
+        total = total + known[t]
+    return total
 
 
 @overload
@@ -444,10 +616,12 @@ def largest_budget(
     def budget(p: float) -> Budget | tuple[Budget, ...]:
         return one(p) if weights is None else tuple(one(p / weight) for weight in weights)
 
+    planner = _planner(facts, graph, rounds)
+
     def worst(p: float) -> Counter[Event]:
         # Agents that differ in size or degree may differ in cost: the network's total is the largest of theirs.
         try:
-            spent = plan(make(budget(p)), facts, graph, rounds).spent
+            spent = planner.plan(make(budget(p))).spent
         except (BudgetTooSmall, NoRoom):
             return Counter(before)  # p has to be larger: so much noise leaves no digits for the rest
         return max(
@@ -467,7 +641,7 @@ def largest_budget(
         near = 1 / gaussian_steps(max(steps, 1), epsilon, delta).multiplier
     best = budget(_rounded_down(largest_parameter(worst, epsilon, delta, near=near)))
     try:
-        plan(make(best), facts, graph, rounds)
+        planner.plan(make(best))
     except BudgetTooSmall as refusal:
         raise CannotKeep(str(refusal)) from None
     except NoRoom as refusal:

@@ -79,11 +79,11 @@ def record_weight(problem: Problem) -> np.ndarray:
 
 
 def require_one_score(problem: Problem) -> None:
-    """Refuses several classes where a proof is about one score of a record: where its Hessian has rank one."""
+    """Refuses several classes where a proof is about one score of a record."""
     if isinstance(problem.loss, Multinomial):
         raise InputError(
             "this method is proved private for one score of a record, not for several classes: take primal "
-            "perturbation (pvp), the incremental method (pi-admm) or gradient descent"
+            "perturbation (pvp), recycled ADMM (mr-admm), the incremental method (pi-admm) or gradient descent"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tacit.data import Classes, Label
-from tacit.workflows.metrics import Metrics, Numbers, TwoClasses
+from tacit.run.metrics import Metrics, Numbers, TwoClasses
 
 _CHANCE = 0.55  # an AUC below this is of little use; about 0.5 is what noise alone gives
 

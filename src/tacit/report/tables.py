@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from tacit.data import Target
-from tacit.papers.experiment import Claim
 from tacit.privacy.accounting import rounded_up
-from tacit.workflows.comparison import MethodResult
-from tacit.workflows.metrics import TwoClasses
-from tacit.workflows.training import Evaluation, Trained
+from tacit.run.metrics import TwoClasses
+from tacit.run.training import Evaluation, Trained
+
+if TYPE_CHECKING:
+    from tacit.papers.experiment import Claim
+    from tacit.workflows.comparison import MethodResult
 
 
 def comparison(trained: Trained) -> Table:
@@ -45,12 +48,12 @@ def comparison(trained: Trained) -> Table:
     return table
 
 
-def methods(results: list[MethodResult], best: MethodResult, width: int) -> Table:
+def methods(results: list[MethodResult], best: MethodResult | None, width: int) -> Table:
     """All methods at one budget, the best first. Where the screen is narrow, columns that say least are left out."""
-    digits = ".4f" if best.error_name == "error" else ".4g"
+    digits = ".4f" if results[0].error_name == "error" else ".4g"
     columns: dict[str, Callable[[MethodResult], str]] = {
         "method": lambda c: c.name,
-        f"test {best.error_name}": lambda c: f"{c.error:{digits}}",
+        f"test {results[0].error_name}": lambda c: f"{c.error:{digits}}",
         "range": lambda c: f"{min(c.errors):{digits}}-{max(c.errors):{digits}}",
         "AUC": lambda c: "-" if (auc := c.mean("auc")) is None else f"{auc:.4f}",
         "loss": lambda c: f"{c.loss:.4f}",
@@ -58,7 +61,7 @@ def methods(results: list[MethodResult], best: MethodResult, width: int) -> Tabl
         "colluders": lambda c: "-" if c.colluders is None else str(c.colluders),
         "messages": lambda c: f"{c.messages:,}" if c.decentralised else "pooled",
     }
-    if not best.two_classes:
+    if not results[0].two_classes:
         del columns["AUC"]
     cells = {name: [name, *map(cell, results)] for name, cell in columns.items()}
     for name in ("loss", "range"):
@@ -103,9 +106,9 @@ def leaks(rows: Sequence[tuple[str, str, str, str]]) -> Table:
 def claims(found: Sequence[Claim]) -> Table:
     """What is claimed, what was measured, and whether it holds."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("where", "whose", "claim", "measured", ""):
+    for column in ("where", "whose", "claim", "measured", "seeds that agree", ""):
         table.add_column(column, overflow="fold")
     for c in found:
         verdict = Text(c.verdict, style="yellow" if c.holds is None else "green" if c.holds else "bold red")
-        table.add_row(c.where, c.whose, Text(c.text), Text(c.measured, style="dim"), verdict)
+        table.add_row(c.where, c.whose, Text(c.text), Text(c.measured, style="dim"), c.agree, verdict)
     return table

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from numbers import Real
 
 from tacit.errors import InputError, number
 from tacit.privacy.accounting import delta_warning, epsilon_warning, require_small_delta
+from tacit.run.option import option
 
 LARGEST_EPSILON = 1e3  # above it nothing is private, and a plan of so many rounds would take hours
 
@@ -19,9 +20,16 @@ class Budget:
     []
     """
 
-    epsilon: float
-    delta: float
-    reason: str = ""  # why delta may be one over the rows, or more
+    epsilon: float = option(
+        MISSING, "Protect every record by this total epsilon. All settings that you do not give follow from it."
+    )
+    delta: float = option(1e-5, "With --epsilon: the total delta for every record; far below 1/rows (1e-5).")
+    reason: str = option(
+        "",
+        "Allow a delta of one over the rows or more, and say why: a model file keeps the reason.",
+        name="--allow-delta",
+        metavar="WHY",
+    )
 
     def __post_init__(self) -> None:
         number("epsilon", self.epsilon)
@@ -29,6 +37,10 @@ class Budget:
             raise InputError(f"an epsilon of {self.epsilon:g} protects nothing: it must be {LARGEST_EPSILON:g} at most")
         if not (isinstance(self.delta, Real) and 0 < self.delta < 1):
             raise InputError(f"delta must lie between 0 and 1, not {self.delta!r}")
+
+    def __str__(self) -> str:
+        """The pair alone: "(1, 1e-05)"."""
+        return f"({self.epsilon:g}, {self.delta:g})"
 
     def check(self, rows: int) -> None:
         """Refuses a delta with which so many records could be published one by one, unless there is a reason."""

@@ -4,13 +4,18 @@ The file is TOML. A recipe writes it with the numbers that it chose, a person ma
 takes a spec runs what it says (`RunSpec.from_toml`). Its digest names the run.
 
     rounds = 64                     # ticks: how often something may be said
+    tolerance = 1e-4                # stop earlier, when all residuals are below it; only where nothing is private
     l2 = 1e-05                      # each agent's regularisation
+    scale = 1.0                     # C, the weight of the loss; every row of every agent weighs the same
     radius = 64.0                   # models farther from zero are ignored
-    graph = { agents = 5, edges = [[0, 1], [1, 2], [2, 3], [3, 4], [0, 4]] }
+    count = true                    # a noisy count of the positives comes first, out of the budget
+    graph = { kind = "ring", agents = 5 }         # or edges = [[0, 1], [1, 2], ...] in place of the kind
     method = { kind = "r-admm", penalty = { kind = "geometric", first = 1.0, ratio = 1.04 }, gamma = 0.5, ... }
     loss = { kind = "huber", width = 1.0 }
     budget = { epsilon = 1.0, delta = 1e-05 }     # without it nothing is claimed
     trust = { colluders = 1, dropouts = 0 }       # where members share their noise; robust = "clipping" elsewhere
+    recipe = "mr-admm"              # which recipe chose the numbers; leave it out if you change one of them
+    schema = "5f0e..."              # the SHA-256 of the schema of the records, if they have one
 """
 
 from __future__ import annotations
@@ -19,42 +24,30 @@ import json
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
+from tacit.algorithms import Averaged
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
-from tacit.core.losses import Loss
+from tacit.core.losses import HuberHinge, Loss
 from tacit.core.problem import RADIUS
-from tacit.errors import InputError, number, whole
-from tacit.exchange.listening import check_robust
-from tacit.privacy.events import MOST_ROUNDS
-from tacit.privacy.plan import Facts, Plan, plan
+from tacit.data.text import read_text
+from tacit.errors import InputError, TacitError, number, whole
+from tacit.privacy.plan import Facts
 from tacit.run.limits import Budget
-from tacit.run.parts import LOSSES, METHODS, read, written
+from tacit.run.parts import LOSSES, METHODS, name_of, read, written
+from tacit.run.trust import Trust
 
+MOST_AGENTS = 1_000_000  # of a graph that is given by the name of its kind
 _LONGEST = 2**24  # characters of a file
-
-
-@dataclass(frozen=True)
-class Trust:
-    """Whom the members count on."""
-
-    colluders: int | None = None  # None: every member adds all of its noise, and counts on nobody
-    dropouts: int = 0
-    robust: str | None = None  # how members listen; None: they take an average
-
-    def __post_init__(self) -> None:
-        if self.colluders is not None:
-            whole("colluders", self.colluders, 0)
-        whole("dropouts", self.dropouts, 0)
-        if self.colluders is None and self.dropouts:
-            raise InputError("dropouts are of members that share their noise: give colluders, too")
-        check_robust(self.robust)
+_WIDTH = 100  # of a list; longer ones take several lines
+_TYPES = {"str": "a text", "bool": "true or false"}
 
 
 @dataclass(frozen=True)
@@ -69,18 +62,46 @@ class RunSpec:
     radius: float = RADIUS
     budget: Budget | None = None
     trust: Trust = field(default_factory=Trust)
+    scale: float = 1.0
+    count: bool = False
+    tolerance: float | None = None
+    recipe: str = ""
+    schema: str = ""
 
     def __post_init__(self) -> None:
         whole("rounds", self.rounds, 1)
-        if self.rounds > MOST_ROUNDS:
-            raise InputError(f"{self.rounds:,} rounds are more than the {MOST_ROUNDS:,} that are allowed")
         number("l2", self.l2, zero=True)
         number("radius", self.radius)
+        number("scale", self.scale)
+        if self.count and self.budget is None:
+            raise InputError("a noisy count of the positives is paid for by a budget: give it, or leave out count")
+        if self.count and not isinstance(self.loss, HuberHinge):
+            raise InputError("a share of positives is for a label of two classes")
+        if self.count and self.trust.robust is not None:
+            raise InputError(
+                "a noisy count of positives is a plain average, which every member that lies can move: give their "
+                "share as a number, or leave out robust"
+            )
+        if self.tolerance is not None:
+            number("tolerance", self.tolerance)
+            if self.budget is not None:
+                raise InputError("a private run does not stop early, which would tell about records: no tolerance")
 
     @property
     def digest(self) -> str:
         """The SHA-256 of everything here."""
         return sha256(json.dumps(self.plain(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """That of the recipe that chose the numbers, or of the method."""
+        method = self.method.method if isinstance(self.method, Averaged) else self.method
+        return self.recipe or name_of(method)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a model file, a report and a certificate say about the run."""
+        return {"spec": self.plain(), "spec digest": self.digest}
 
     def plain(self) -> dict[str, Any]:
         """As data that TOML and JSON can carry."""
@@ -92,8 +113,11 @@ class RunSpec:
             "method": written(self.method),
             "loss": written(self.loss),
         }
+        for name, usual in (("scale", 1.0), ("count", False), ("tolerance", None), ("recipe", ""), ("schema", "")):
+            if (value := getattr(self, name)) != usual:
+                found[name] = float(value) if isinstance(value, int) and not isinstance(value, bool) else value
         for name, part in (("budget", self.budget), ("trust", self.trust)):
-            chosen = {} if part is None else {f.name: getattr(part, f.name) for f in fields(part)}
+            chosen = {} if part is None else {f.name: _alike(f, getattr(part, f.name)) for f in fields(part)}
             chosen = {key: value for key, value in chosen.items() if value not in (None, "")}
             if part is not None and chosen != {"dropouts": 0}:
                 found[name] = chosen
@@ -103,8 +127,7 @@ class RunSpec:
     def from_plain(cls, plain: dict[str, Any]) -> RunSpec:
         """What `plain` wrote. Refuses unknown keys, and what the parts refuse."""
         settings = _table(plain, cls, "a run")
-        graph = _table(settings["graph"], Graph, "graph")
-        settings["graph"] = Graph(graph["agents"], _pairs(graph["edges"]))
+        settings["graph"] = _graph(settings["graph"])
         settings["method"] = read(settings["method"], METHODS, "the method")
         settings["loss"] = read(settings["loss"], LOSSES, "the loss")
         for name, kind in (("budget", Budget), ("trust", Trust)):
@@ -120,55 +143,66 @@ class RunSpec:
     def from_toml(cls, file: str | Path) -> RunSpec:
         """The spec in a file."""
         path = Path(file)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        text = read_text(path)  # also what an editor on Windows has saved, with a byte order mark
         if len(text) > _LONGEST:
             raise InputError(f"{path} is not a spec of a run: it has more than {_LONGEST:,} characters")
         try:
             plain = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path} is not TOML: {error}") from None
+            raise InputError(
+                f"{path} is not a TOML file such as tacit plan --spec-out writes: {error}; correct that line"
+            ) from None
+        if "version" in plain:
+            raise InputError(
+                f"{path} is a schema or a federation file, not the file of a run, which tacit plan --spec-out writes"
+            )
         try:
             return cls.from_plain(plain)
-        except InputError as error:
+        except TacitError as error:  # of a graph, too
             raise InputError(f"{path}: {error}") from None
 
     def facts(self, sizes: Sequence[int] | np.ndarray, dimension: int) -> Facts:
         """What is public of the problem, for members with these numbers of rows. Every row has the same weight."""
         rows = np.asarray(sizes)
         if len(rows) != self.graph.agents:
-            raise InputError(f"the run is for {self.graph.agents} agents, not for {len(rows)}")
-        scale = rows / rows.mean()
+            raise InputError(f"the run is for {self.graph.agents} agents, not for {len(rows)}: plan it for them")
+        scale = self.scale * (rows / rows.mean())
         return Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=self.l2, radius=self.radius)
 
-    def plan(self, facts: Facts) -> Plan:
-        """What the run costs. Refuses one that costs more than its budget."""
-        planned = plan(self.method, facts, self.graph, self.rounds)
-        if self.budget is not None:
-            cost = planned.epsilon(self.budget.delta)
-            if not cost <= self.budget.epsilon:
-                raise InputError(
-                    f"the run costs epsilon = {cost:.6g} at delta = {self.budget.delta:g}, and its budget is "
-                    f"{self.budget.epsilon:g}: give it more noise, or fewer rounds"
-                )
-        return planned
+
+def _alike(field: Field[Any], value: Any) -> Any:
+    """1 and 1.0 are the same number, however a person writes it."""
+    return float(value) if field.type == "float" else value
 
 
 def _table(plain: Any, kind: Any, what: str) -> dict[str, Any]:
     """A table with the fields of a dataclass."""
-    known = [each.name for each in fields(kind)]
+    known = {each.name: str(each.type) for each in fields(kind)}
     needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
     if not isinstance(plain, dict):
         raise InputError(f"{what} is a table, not {plain!r}")
-    for key in plain:
+    for key, value in plain.items():
         if key not in known:
             raise InputError(f"{what} has no {key!r}: it has {', '.join(known)}")
+        right = known[key].partition(" ")[0]
+        if right in _TYPES and type(value).__name__ != right:
+            raise InputError(f"{key} of {what} is {_TYPES[right]}, not {value!r}")
     for key in needed:
         if key not in plain:
             raise InputError(f"{what} needs {key}")
     return dict(plain)
+
+
+def _graph(plain: Any) -> Graph:
+    """From its edges, or from the name of a kind."""
+    if not isinstance(plain, dict) or plain.keys() not in ({"agents", "edges"}, {"agents", "kind"}):
+        raise InputError('graph is a table: { kind = "ring", agents = 5 }, or with edges in place of the kind')
+    whole("agents", plain["agents"], 1)
+    if "edges" in plain:
+        return Graph(plain["agents"], _pairs(plain["edges"]))
+    if plain["agents"] > MOST_AGENTS:
+        raise InputError(f"a run is for {MOST_AGENTS:,} agents at most, not for {plain['agents']:,}")
+    return Graph.ring(1) if plain["agents"] == 1 else Graph.named(str(plain["kind"]), plain["agents"])
 
 
 def _pairs(edges: Any) -> list[tuple[int, int]]:
@@ -182,7 +216,12 @@ def in_toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {in_toml(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list):
-        return "[" + ", ".join(map(in_toml, value)) + "]"
+        parts = list(map(in_toml, value))
+        if len(line := ", ".join(parts)) <= _WIDTH:
+            return f"[{line}]"
+        # What is no number may have a space inside.
+        flat = not any(isinstance(each, str | list | dict) for each in value)
+        return "[\n" + (fill(line, _WIDTH) if flat else ",\n".join(parts)) + "\n]"
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{value} cannot be written")
     # What JSON writes for a number, a text, true and false is TOML, too, except that TOML wants DEL escaped.

@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.core.algorithm import Algorithm
+from tacit.core.algorithm import Algorithm, traits
 from tacit.core.alike import distinct
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.core.release import Release
 from tacit.core.schedule import Broadcast, Turn
-from tacit.engines import Engine, Local, Ray
 from tacit.errors import InputError, whole
 from tacit.exchange import Exchange, IdealTotals, SecretSharedSums, SecretSharedTotals, usual_exchange
 from tacit.exchange.listening import Listening, check_robust
@@ -27,6 +26,9 @@ from tacit.privacy.noise import Noise
 from tacit.simulation.agents import Agents, Setting, Together, WentBack
 from tacit.simulation.run import Run, resumed
 from tacit.simulation.spent import Spending
+
+if TYPE_CHECKING:
+    from tacit.engines import Engine, Ray
 
 _STRIDE = 10_000  # ticks that a compiled loop takes at once: a fraction of a second
 _MEASURED = 100  # times that a private run is measured by default, at most
@@ -128,7 +130,7 @@ def _check(
         raise InputError(f"overheard is a function of tick, turn and release, not {overheard!r}")
     if resume is not None and start is not None:
         raise InputError("start is for a new run; a resumed run goes on from where it stopped")
-    totals = getattr(algorithm, "totals", False)  # no link carries a row
+    totals = traits(algorithm).totals  # no link carries a row
     if isinstance(exchange, IdealTotals | SecretSharedTotals) and not totals:
         raise InputError(
             f"totals are for methods that need the sum over all members; {type(algorithm).__name__} needs its "
@@ -169,7 +171,7 @@ class _Simulation:
             **({} if robust is None else {"robust": robust}),
         }
         # Compiled, where nothing is protected, no eavesdropper listens, and one agent speaks to one.
-        compiled = getattr(algorithm, "strides", False) and problem.store.compiled
+        compiled = traits(algorithm).strides(algorithm) and problem.store.compiled
         self.strides = compiled and exchange is None
         self.done, self.converged, self.seeded = 0, False, noise is not None and not noise.private
         self.history: list[dict[str, float]] = []
@@ -182,29 +184,28 @@ class _Simulation:
         self, engine: Engine | None, overheard: Callable[[int, Turn, Release], None] | None
     ) -> Iterator[None]:
         """Starts all agents, here or on an engine, and ends them."""
-        if engine is None or isinstance(engine, Local):
+        if (ray := _on_ray(engine)) is None:
             self.agents = Together(self.setting, overheard)
             self.strides = self.strides and overheard is None
             yield
             return
-        if not isinstance(engine, Ray):
-            raise InputError(f"engine is tacit.engines.Ray(), or nothing for this process; not {engine!r}")
         if overheard is not None:
             raise InputError("overheard needs all messages in one process: leave out engine")
         from tacit.simulation.shards import Shards  # as slow to import as its cluster is to start
 
         self.strides = False
-        with Shards.opened(engine, self.setting) as self.agents:
+        with Shards.opened(ray, self.setting) as self.agents:
             yield
 
     def _listening(self, robust: str | None, exchange: Exchange | None) -> Listening | None:
+        method: Any = self.algorithm
+        totals = traits(method).totals
         if robust is None:
-            of = getattr(self.algorithm, "bounds", None) if getattr(self.algorithm, "totals", False) else None
-            bounds = None if of is None else of(self.problem)
+            bounds = method.bounds(self.problem) if totals else None
             # Without bounds, private messages are read within the radius: `tick`.
             return None if bounds is None else Listening(self.problem.radius, bounds=bounds)
         check_robust(robust, int(self.graph.degree.min()))
-        sums = isinstance(exchange, SecretSharedSums) or getattr(self.algorithm, "totals", False)
+        sums = isinstance(exchange, SecretSharedSums) or totals
         if not isinstance(self.schedule, Broadcast) or sums:
             raise InputError(
                 "robust listening compares rows: it is for methods in which all speak at once, in the open"
@@ -311,6 +312,17 @@ class _Simulation:
             identity=self.identity,
             heard=self.agents.heard(),
         )
+
+
+def _on_ray(engine: Engine | None) -> Ray | None:
+    """The cluster with the agents; None for this process."""
+    if engine is None:
+        return None
+    from tacit.engines import Local, Ray
+
+    if isinstance(engine, Local | Ray):
+        return None if isinstance(engine, Local) else engine
+    raise InputError(f"engine is tacit.engines.Ray(), or nothing for this process; not {engine!r}")
 
 
 def _listed(value: Any) -> Any:

@@ -30,11 +30,11 @@ class Spending:
             found = shared(before)
             self._groups.append((found.which, [counter.copy() for counter in found.items]))
 
-    def add(self, speakers: np.ndarray, events: Sequence[Event]) -> None:
-        """One tick: each of the speakers releases at the cost of its event."""
+    def add(self, speakers: np.ndarray, events: Sequence[Event], times: int = 1) -> None:
+        """One tick, or so many: each of the speakers releases at the cost of its event."""
         if len(speakers) < self._agents or (speakers[1:] <= speakers[:-1]).any():
             for agent, event in zip(speakers.tolist(), events, strict=True):
-                self.add_alone(agent, event)
+                self.add_alone(agent, event, times)
             return
         found = Alike.gather(events, lambda event: event)
         counters = next((counts for which, counts in self._groups if np.array_equal(which, found.which)), None)
@@ -42,7 +42,7 @@ class Spending:
             counters = [Counter() for _ in found.items]
             self._groups.append((found.which, counters))
         for counter, event in zip(counters, found.items, strict=True):
-            counter[event] += 1
+            counter[event] += times
 
     def add_alone(self, agent: int, event: Event, times: int = 1) -> None:
         """One agent releases so many times."""

@@ -196,6 +196,8 @@ def _by_largest_entry(planned: Planned) -> str:
 def _coordinates(planned: Planned) -> str:
     planned.needs_complete()
     method, facts, N = planned.method, planned.facts, planned.graph.agents
+    if method.block > 1:
+        raise InputError(f"it is about single coordinates, not about blocks of {method.block}")
     step = 1 / float(_smoothness(planned).max()) if method.step is None else method.step
     M = _curvature_of_step(planned, step)
     deviations, _ = _deviations(planned, np.full((1, N), step), layer_sensitivity(facts, method.row_norm))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import ConsensusADMM, DualPerturbedADMM, PrimalPerturbedADMM
+from tacit.core.algorithm import traits
 from tacit.errors import InputError
 from tacit.theory import design, samples
 from tacit.theory.planned import Planned, Theorem, rows_in_words
@@ -26,7 +27,7 @@ def _shared(planned: Planned, C: float, parts: int) -> dict[str, Any]:
 def _without_noise(planned: Planned) -> str:
     planned.needs_two_classes()
     rows = max(samples.consensus_admm(**_shared(planned, C, 1)) for C in set(planned.facts.scale.tolist()))
-    private = getattr(planned.method, "alpha", None) is not None or getattr(planned.method, "budget", None) is not None
+    private = traits(planned.method).draws(planned.method)
     return rows_in_words(rows, planned, " without noise" if private else "")
 
 

@@ -84,7 +84,7 @@ class Planned:
     def noise(self, steps: int) -> np.ndarray:
         """The least alpha of each agent, by which the papers state the noise of a step."""
         if self.method.alpha is None:
-            raise InputError("it is about the noise of the paper, which alpha states; give --alpha")
+            raise InputError("it is about the noise of the paper, which alpha states: set it, as in alpha=1")
         return self.extreme("alpha", steps, np.min)
 
 

@@ -1,8 +1,6 @@
-"""From records to a model: the steps that the command line and the agents share.
+"""Methods side by side, on public or made-up records.
 
-recipes     all settings of a private method, from public facts alone
-training    fit one model, and compare it with the models that the organisations would fit alone
 comparison  all private methods at one total budget
+comparing   `tacit.compare`, also with methods of your own
 sweep       some methods at several budgets, as a table
-model       the model file
 """

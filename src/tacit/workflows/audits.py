@@ -6,6 +6,9 @@ is a straight line of the largest slope. The agent has two records, x and 0; the
 of x, with ||x|| = 1. Their gradients differ by 2 g C/B, exactly. x has two entries that are not zero, so noise that is
 too small in some direction shows.
 
+**Several classes.** `mr-admm-classes` and the like have labels of three classes. By the offset all records seem to be
+of another class than they are, so that the slope is sqrt(2) at all models that a run reaches.
+
 **Steering.** A record that says the same in every round hides noise that is used twice: what leaves twice with the same
 noise says no more than once. With `steer`, the others pull the model from the middle of the run to where x is
 classified well and has no gradient any more. Then the record's influence changes between rounds. The audit is less
@@ -44,6 +47,7 @@ from tacit.algorithms import (
 )
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
+from tacit.core.losses import Multinomial
 from tacit.errors import InputError, whole
 from tacit.privacy.audit import Audited, audit_dual_perturbed, audit_primal_perturbed, audit_shared, audit_solver
 from tacit.privacy.audit.papers import OFFSET, opposite
@@ -51,7 +55,8 @@ from tacit.privacy.audit.runs import AGENT, Case, audit_run
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.plan import Facts, calibrate, plan
 from tacit.privacy.sensitivity import gradient_sensitivity
-from tacit.workflows.recipes import RECIPES
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
 
 ROUNDS, SAMPLED_ROUNDS, DELTA = 8, 32, 1e-5
 _RADIUS = 512.0  # the others can say 400 x
@@ -61,11 +66,21 @@ _X, _FAR = (0.6, 0.8), 400.0
 # visited coordinate has visits, and each coordinate moves by 0.6 of a layer at least. Random aggregators hide a little
 # more than their noise does: 0.86 or more was measured (`tacit audit ra-gd --epsilon 4 --steer --samples 20000`).
 _SHOWN = {"rcd": 0.6, "ra-admm": 0.8, "ra-gd": 0.8}
+_CLASSES, _CERTAIN = 3, (-OFFSET, OFFSET, OFFSET)  # records have the label 1, and seem to be of class 0
+_TRUE = (0.0, 1.0, 0.0)
 _STILL = 1e-6  # a step so small that the model stays at zero
 
 
-def recipe_case(name: str, epsilon: float, delta: float = DELTA, rounds: int = ROUNDS, *, steer: bool = False) -> Case:
-    """A run of the recipe with so many noisy steps, calibrated to (epsilon, delta).
+def recipe_case(
+    name: str,
+    epsilon: float,
+    delta: float = DELTA,
+    rounds: int = ROUNDS,
+    *,
+    steer: bool = False,
+    several: bool = False,
+) -> Case:
+    """A run of the recipe with so many noisy steps, calibrated to (epsilon, delta); `several` classes, or two.
 
     >>> case = recipe_case("mr-admm", 1.0, rounds=2)
     >>> case.ticks, case.graph.agents, case.facts
@@ -73,12 +88,14 @@ def recipe_case(name: str, epsilon: float, delta: float = DELTA, rounds: int = R
     """
     whole("rounds", rounds, 1)
     recipe = RECIPES[name]
-    graph = Graph.ring(1) if recipe.alone else Graph.complete(2)
-    recipe = replace(recipe, solves=rounds, loss=replace(recipe.loss, offset=OFFSET))  # type: ignore[arg-type]
-    setting = recipe.setting([2] * graph.agents, 2, graph, epsilon, delta, _RADIUS)
-    said = np.zeros((setting.rounds, graph.agents - 1, 2))
+    graph = Graph.ring(1) if recipe.traits.alone else Graph.complete(2)
+    loss = Multinomial(_CLASSES, offset=_CERTAIN) if several else replace(recipe.loss, offset=OFFSET)  # type: ignore
+    recipe, d = replace(recipe, name="", solves=rounds, loss=loss), 2 * (_CLASSES if several else 1)
+    setting = recipe.setting([2] * graph.agents, d, graph, Budget(epsilon, delta), radius=_RADIUS)
+    said = np.zeros((setting.rounds, graph.agents - 1, d))
     if steer:  # from where the next noisy step is one of the second half
-        said[max(0, setting.rounds - 2) // 2 :] = np.multiply(_FAR, _X)
+        pull = np.outer(_TRUE, _X).ravel() if several else np.array(_X)
+        said[max(0, setting.rounds - 2) // 2 :] = _FAR * pull
     step = _step(setting.algorithm, setting.facts, graph)
     case = Case(setting.algorithm, setting.rounds, graph, setting.facts, opposite(_X), epsilon, delta, step, said)
     return replace(case, mu=_SHOWN.get(name, 1.0) * _apart(case))
@@ -95,8 +112,8 @@ def sampled_case(name: str, epsilon: float, delta: float, rate: float, rounds: i
     if not 0 < rate < 1:
         raise InputError(f"--rate is the probability with which a record joins a sample, between 0 and 1, not {rate:g}")
     recipe, graph = RECIPES[name], Graph.ring(1)
-    recipe = replace(recipe, loss=replace(recipe.loss, offset=OFFSET))  # type: ignore[arg-type]
-    setting = recipe.setting([2], 1, graph, epsilon, delta, _RADIUS)
+    recipe = replace(recipe, name="", loss=replace(recipe.loss, offset=OFFSET))  # type: ignore[arg-type]
+    setting = recipe.setting([2], 1, graph, Budget(epsilon, delta), radius=_RADIUS)
     method = setting.algorithm
     assert isinstance(method, DPADMM)
     algorithm = calibrate(
@@ -146,15 +163,16 @@ def _audit_recipe(
     rounds: int | None = None,
     rate: float | None = None,
     steer: bool = False,
+    several: bool = False,
     planted: bool = False,
     **effort: object,
 ) -> Audited:
     if rate is not None:
         case = sampled_case(name, epsilon, delta, rate, SAMPLED_ROUNDS if rounds is None else rounds)
-    elif rounds is not None and RECIPES[name].alone:
+    elif rounds is not None and RECIPES[name].traits.alone:
         raise InputError(f"the settings of {name} say how many rounds there are: --rounds goes with --rate")
     else:
-        case = recipe_case(name, epsilon, delta, ROUNDS if rounds is None else rounds, steer=steer)
+        case = recipe_case(name, epsilon, delta, ROUNDS if rounds is None else rounds, steer=steer, several=several)
     return audit_run(case, planted=planted, **effort)  # type: ignore[arg-type]
 
 
@@ -163,9 +181,14 @@ _ANY = (*_RUNS, "minutes", "steer")
 # The function of an audit, and the options that it has besides epsilon, samples, seed, progress and workers.
 AUDITS: dict[str, tuple[Callable[..., Audited], tuple[str, ...]]] = {
     **{
-        name: (partial(_audit_recipe, name=name), (*_RUNS, "minutes", "rate") if recipe.alone else _ANY)
+        name: (partial(_audit_recipe, name=name), (*_RUNS, "minutes", "rate") if recipe.traits.alone else _ANY)
         for name, recipe in RECIPES.items()
-        if not recipe.shared
+        if not recipe.traits.totals
+    },
+    **{
+        f"{name}-classes": (partial(_audit_recipe, name=name, several=True), _ANY)
+        for name, recipe in RECIPES.items()
+        if recipe.traits.multiclass and not recipe.traits.totals
     },
     "shared-descent": (audit_shared, (*_ANY, "bug", "members", "colluders")),
     "dvp-paper": (audit_dual_perturbed, ("as_printed", "planted", "minutes")),

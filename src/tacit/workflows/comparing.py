@@ -14,24 +14,27 @@ from tacit.data import Dataset, Schema, Table, as_table, partition
 from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
+from tacit.run.exact import ALGORITHMS
+from tacit.run.graphs import auto_graph
 from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.spec import RunSpec
+from tacit.run.trust import LOCAL, Reserve, Trust
 from tacit.workflows.compared import Comparison
-from tacit.workflows.comparison import ALTERNATIVES, TRUSTING, Divide, Line, MethodResult, Trust, lines, trial
+from tacit.workflows.comparison import ALTERNATIVES, Divide, Line, MethodResult, lines, trial
 from tacit.workflows.comparison import compare as on_trials
-from tacit.workflows.contenders import Contender, ExactLine, Own
-from tacit.workflows.exact import ALGORITHMS
+from tacit.workflows.contenders import Contender, Named, Own, Specified, run_name
 from tacit.workflows.gaps import on_problem
-from tacit.workflows.graphs import auto_graph
-from tacit.workflows.recipes import RECIPES, Reserve
 
 if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
+Compared = str | Contender | RunSpec
 _AGENTS = 5  # where neither a graph nor a column says how many
 
 
 def compare(
-    methods: Sequence[str | Contender] | None,
+    methods: Sequence[Compared] | None,
     records: Problem | Dataset | Table | IntoFrame,
     graph: Graph | None = None,
     *,
@@ -40,7 +43,8 @@ def compare(
     epsilon: float | None = None,
     delta: float = 1e-5,
     seeds: int = 5,
-    trust: Trust = TRUSTING,
+    trust: Trust = LOCAL,
+    hostile: str | None = None,
     reserves: Sequence[Reserve] | None = None,
     workers: Workers | None = None,
     tell: Tell | None = None,
@@ -48,10 +52,10 @@ def compare(
     """Runs all methods with the same seeds: the same records, divisions and graph. **Nothing in the result is
     private**: errors are exact, and the noise is seeded. Compare on public or made-up records.
 
-    methods : a `Contender` for a method of your own; the name of a private method, such as "mr-admm", which runs at
-        the total budget (epsilon, delta); the name of an exact one, such as "admm"; on records also what you might do
-        instead ("alone", "central", "no-privacy", "majority"). The first is what the others are compared with. None:
-        all private methods that serve most users, and all alternatives
+    methods : a `Contender` for a method of your own; a `RunSpec`, which runs as it is; the name of a private method,
+        such as "mr-admm", which runs at the total budget (epsilon, delta); the name of an exact one, such as "admm"; on
+        records also what you might do instead ("alone", "central", "no-privacy", "majority"). The first is what the
+        others are compared with. None: all private methods that serve most users, and all alternatives
     records : a `Problem`, where a method is measured by how far its objective ends above the minimum (a private method
         that is given by its name minimises it with equal weights for all records); or a data frame or a `Dataset` with
         its schema, where it is measured by its error on rows held out
@@ -61,7 +65,8 @@ def compare(
         agent; by default equal parts, one for each agent of the graph, or five
     epsilon, delta : the total budget of every agent, for methods that are given by name or made for a budget
     seeds : how many runs of each method. A seed is one division of the records and one draw of the noise
-    trust : how members listen, and which of them lie
+    trust : how members listen
+    hostile : which members lie, and how: KIND:COUNT
     reserves : how many members may collude, for methods that share the noise, a line for each; by default one, and
         the most that are less than half
     workers : where the runs happen, such as `with tacit.engines.Local(jobs=8).open() as workers`; by default here.
@@ -76,22 +81,23 @@ def compare(
     (['50 rounds', '5 rounds'], True)
     """
     whole("seeds", seeds, 1)
-    if epsilon is not None:
-        Budget(epsilon, delta)  # refuses one that is none
-    _check_methods(methods, epsilon, isinstance(records, Problem))
+    budget = None if epsilon is None else Budget(epsilon, delta)
+    _check_methods(methods, budget, isinstance(records, Problem))
     if isinstance(records, Problem):
-        if schema is not None or divide is not None or trust != TRUSTING:
-            raise InputError("a Problem says what its records are, and whose: leave out schema, divide and trust")
+        if schema is not None or divide is not None or trust != LOCAL or hostile is not None:
+            raise InputError(
+                "a Problem says what its records are, and whose: leave out schema, divide, trust and hostile"
+            )
         assert methods is not None
         talk = auto_graph(records.agents) if graph is None else graph
         found = on_problem(
             methods,
             records,
             talk,
-            epsilon=epsilon,
+            budget=budget,
             delta=delta,
             seeds=seeds,
-            shared=_shared(graph, records.agents, reserves, trust),
+            shared=_shared(graph, records.agents, reserves, plain=True),
             workers=workers,
             tell=tell,
         )
@@ -102,15 +108,16 @@ def compare(
     if talk.agents != agents:
         raise InputError(f"the graph has {talk.agents} agents, and the records are divided among {agents}")
     trials = [trial(data, schema, share_out, seed) for seed in range(seeds)]
-    more = _more(methods or (), talk, epsilon, delta, trust)
+    more = _more(methods or (), talk, budget, delta, trust, hostile)
     names = None if methods is None else [each for each in map(_name, methods) if each not in more]
     results = on_trials(
         trials,
         talk,
-        epsilon=1.0 if epsilon is None else epsilon,  # then no method asks for it
-        delta=delta,
+        budget=Budget(1.0, delta) if budget is None else budget,  # then no method asks for it
         trust=trust,
-        shared=_shared(graph, agents, reserves, trust),
+        hostile=hostile,
+        # Robust listening and liars are about single rows, not sums.
+        shared=_shared(graph, agents, reserves, plain=trust == LOCAL and hostile is None),
         only=names,
         more=more,
         workers=workers,
@@ -119,20 +126,24 @@ def compare(
     return _compared(results, methods)
 
 
-def _name(method: str | Contender) -> str:
+def _name(method: Compared) -> str:
+    if isinstance(method, RunSpec):
+        return run_name(method)
     return method if isinstance(method, str) else method.name
 
 
-def _check_methods(methods: Sequence[str | Contender] | None, epsilon: float | None, problem: bool) -> None:
+def _check_methods(methods: Sequence[Compared] | None, budget: Budget | None, problem: bool) -> None:
     if methods is None:
-        if problem or epsilon is None:
+        if problem or budget is None:
             raise InputError("name the methods to compare; without names it needs records and epsilon")
         return
     if not methods or isinstance(methods, str):
         raise InputError("a comparison needs a list of methods, one at least")
     for each in methods:
-        if not isinstance(each, str | Contender):
-            raise InputError(f"a method is a name or a tacit.Contender(name, algorithm, rounds), not {each!r}")
+        if not isinstance(each, str | Contender | RunSpec):
+            raise InputError(
+                f"a method is a name, a RunSpec, or a tacit.Contender(name, algorithm, rounds), not {each!r}"
+            )
     twice = [name for name, count in Counter(map(_name, methods)).items() if count > 1]
     if twice:
         raise InputError(f"every method needs a name of its own; {twice[0]!r} is there twice")
@@ -145,14 +156,16 @@ def _check_methods(methods: Sequence[str | Contender] | None, epsilon: float | N
         if isinstance(each, Contender) and each.name in known:
             raise InputError(f"{each.name!r} is the name of a built-in method: call yours something else")
         needs = isinstance(each, str) and each not in ALGORITHMS and each not in ("no-privacy", "majority", "mean")
-        if needs and epsilon is None:
+        if needs and budget is None:
             raise InputError(f"{each} is private: give epsilon, the total budget of every agent")
 
 
-def _shared(graph: Graph | None, agents: int, reserves: Sequence[Reserve] | None, trust: Trust) -> dict[Reserve, Graph]:
+def _shared(
+    graph: Graph | None, agents: int, reserves: Sequence[Reserve] | None, *, plain: bool
+) -> dict[Reserve, Graph]:
     """For which numbers of colluders methods share their noise, and on which graph."""
     if reserves is None:
-        reserves = lines(agents) if trust == TRUSTING else []  # robust listening is about single rows, not sums
+        reserves = lines(agents) if plain else []
     return {each: auto_graph(agents, each) if graph is None else graph for each in reserves}
 
 
@@ -180,19 +193,26 @@ def _records(
 
 
 def _more(
-    methods: Sequence[str | Contender], graph: Graph, epsilon: float | None, delta: float, trust: Trust
+    methods: Sequence[Compared],
+    graph: Graph,
+    budget: Budget | None,
+    delta: float,
+    trust: Trust,
+    hostile: str | None,
 ) -> dict[str, Line]:
     """The methods that are no recipes at this budget."""
-    found: dict[str, Line] = {}
+    here, found = (graph, budget, delta, trust, hostile), dict[str, Line]()
     for each in methods:
-        if isinstance(each, Contender):
-            found[each.name] = Own(each, graph, epsilon, delta, trust)
-        elif each in ALGORITHMS and (epsilon is None or each not in RECIPES):
-            found[each] = ExactLine(each, graph, delta, trust)
+        if isinstance(each, RunSpec):
+            found[_name(each)] = Specified(each.graph, each.budget, delta, each.trust, hostile, spec=each)
+        elif isinstance(each, Contender):
+            found[each.name] = Own(*here, contender=each)
+        elif each in ALGORITHMS and (budget is None or each not in RECIPES):
+            found[each] = Named(*here, name=each)
     return found
 
 
-def _compared(results: list[MethodResult], methods: Sequence[str | Contender] | None) -> Comparison:
+def _compared(results: list[MethodResult], methods: Sequence[Compared] | None) -> Comparison:
     """In the order in which the methods were named."""
     if not results:
         raise InputError("no method can keep this budget, or run here: raise epsilon, or bring more records")

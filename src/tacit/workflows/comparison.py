@@ -21,17 +21,19 @@ from tacit.engines.work import Tell
 from tacit.errors import GraphError, InputError
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
-from tacit.simulation.simulate import simulate
-from tacit.workflows import metrics
-from tacit.workflows.exact import L2
-from tacit.workflows.losses import exact_loss
-from tacit.workflows.metrics import Metrics
-from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES, Recipe, Reserve, Setting
-from tacit.workflows.training import ticks_a_round
+from tacit.run import metrics
+from tacit.run.exact import L2
+from tacit.run.label_losses import exact_loss
+from tacit.run.limits import Budget
+from tacit.run.metrics import Metrics
+from tacit.run.model import Model
+from tacit.run.recipes import RECIPES, Recipe
+from tacit.run.setting import Setting
+from tacit.run.trust import LOCAL, Reserve, Trust
 
 REFERENCE_LOSS = HuberHinge(1.0)  # all methods for two classes are measured by this loss, whichever they minimise
 Divide = Callable[[Dataset, int], list[np.ndarray]]  # from training rows and a seed to the rows of each agent
+_SOLVED = 1e-7  # the gradient norm to which members' own problems are solved
 _TEST_SHARE = 5_222 / 45_222  # the papers train on 40,000 rows of Adult
 _AS_GOOD_AS = 0.002  # two errors closer than this count as equal: the method with fewer messages is recommended
 _AS_GOOD_AS_RMSE = 0.01  # of the constant's: the same for numbers
@@ -150,48 +152,41 @@ class Outcome(NamedTuple):
     messages: int
 
 
-class Trust(NamedTuple):
-    """How members listen, and how many of them lie (KIND:COUNT), in a simulation."""
-
-    robust: str | None = None
-    hostile: str | None = None
-
-
-TRUSTING = Trust()
-
-
 @dataclass(frozen=True)
 class Method:
     """One line of a comparison: a recipe at a budget on a graph. It can be sent to another process."""
 
     title: str
     graph: Graph
-    epsilon: float
-    delta: float
+    budget: Budget
     recipe: Recipe | None = None  # None: no privacy at all
-    trust: Trust = TRUSTING
-    reserve: Reserve | None = None  # if the members share the noise
+    trust: Trust = LOCAL
+    hostile: str | None = None  # how members lie, and how many: KIND:COUNT
     pooled: bool = False  # all records in one place
     alone: bool = False  # every agent keeps its own model
     several: bool = False  # whether it takes a label of several classes
+
+    @property
+    def delta(self) -> float:
+        """At which epsilon is stated."""
+        return self.budget.delta
+
+    @property
+    def reserve(self) -> Reserve | None:
+        """Whose noise cannot be counted on, if the members share it."""
+        return self.trust.reserve
 
     def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting | None:
         """How it runs on so many rows of each agent; None without privacy."""
         if self.recipe is None:
             return None
-        found = self.recipe.for_label(schema.label).setting(
-            sizes,
-            schema.model_dimension,
-            self.graph,
-            self.epsilon,
-            self.delta,
-            averaged=self.trust.robust is None,
-            reserve=self.reserve,
-        )
+        recipe = self.recipe.for_label(schema.label)
+        found = recipe.setting(sizes, schema.model_dimension, self.graph, self.budget, self.trust)
         if not self.alone:
             return found
         # The first round of one-shot averaging, without the averaging.
-        return replace(found, rounds=1, algorithm=replace(found.algorithm, mixing=0.0))
+        method: Any = found.algorithm
+        return replace(found, spec=replace(found.spec, rounds=1, method=replace(method, mixing=0.0)), recipe=None)
 
     def sizes(self, trial: Trial) -> tuple[int, ...]:
         """How many rows each agent has; the setting depends on the trial by these alone."""
@@ -199,7 +194,7 @@ class Method:
 
     def suits(self, label: Label) -> bool:
         """Whether it takes such a label, and members that listen so."""
-        token = self.recipe is not None and self.recipe.token
+        token = self.recipe is not None and self.recipe.traits.token
         return (self.several or not isinstance(label, Multiclass)) and not (self.trust.robust and token)
 
     def run(self, trial: Trial, setting: Setting | None = None) -> Outcome:
@@ -212,8 +207,7 @@ class Method:
         assert setting is not None
         if self.pooled:
             trial = replace(trial, parts=[(trial.training.X, trial.labels)])
-        trust = TRUSTING if self.alone else self.trust
-        found = run_setting(trial, self.graph, setting, self.delta, apart=self.alone, trust=trust)
+        found = run_setting(trial, setting, apart=self.alone, delta=self.delta, hostile=self.hostile)
         return found._replace(rounds=0, messages=0) if self.alone else found
 
 
@@ -250,47 +244,49 @@ def lines(members: int, dropouts: int = 0) -> list[Reserve]:
 
 def methods(
     graph: Graph,
-    epsilon: float,
-    delta: float,
-    trust: Trust = TRUSTING,
+    budget: Budget,
+    trust: Trust = LOCAL,
+    hostile: str | None = None,
     shared: Mapping[Reserve, Graph] | None = None,
     only: Collection[str] | None = None,
 ) -> dict[str, Method]:
-    """Methods by name, and the alternatives to them. `shared` says for which reserves to show shared noise, and on
-    which graph; `only` names recipes and alternatives, in place of the usual ones."""
+    """Methods by name, and the alternatives to them. `trust` says how members listen, and `hostile` which of them lie;
+    `shared` for which reserves to show shared noise, and on which graph; `only` names recipes and alternatives, in
+    place of the usual ones."""
     wanted = {name: recipe for name, recipe in RECIPES.items() if (recipe.usual if only is None else name in only)}
-    line, one = partial(Method, epsilon=epsilon, delta=delta), Graph.ring(1)
+    line, one = partial(Method, budget=budget), Graph.ring(1)
+    here = partial(line, trust=trust, hostile=hostile)
 
     def by_recipe(recipe: Recipe) -> Method:
-        if recipe.alone:
+        if recipe.traits.alone:
             return line(f"{recipe.title}, on pooled records", one, recipe=recipe, pooled=True)
-        return line(recipe.title, graph, recipe=recipe, trust=trust, several=recipe.multiclass)
+        return here(recipe.title, graph, recipe=recipe, several=recipe.traits.multiclass)
 
     def sharing(recipe: Recipe, reserve: Reserve, talk: Graph) -> Method:
         title = f"{recipe.title}, if at most {reserve.colluders} of {talk.agents} members collude"
-        return line(title, talk, recipe=recipe, trust=trust, reserve=reserve, several=recipe.multiclass)
+        return line(title, talk, recipe=recipe, trust=Trust.of(reserve), several=recipe.traits.multiclass)
 
     # The noise and the penalty of recycled ADMM, without its even steps: half the messages.
     recycled = RECIPES["r-admm"]
-    early = replace(RECIPES["dvp"], solves=recycled.solves, reach=recycled.reach)
+    early = replace(RECIPES["dvp"], name="", solves=recycled.solves, reach=recycled.reach)
     descent = RECIPES["gradient-descent"]
     alternatives = {
-        "early-stopping": line(
-            "recycled ADMM's noise, plain ADMM, half the messages", graph, recipe=early, trust=trust
-        ),
-        "alone": line(
-            "each organisation by itself, private", graph, recipe=RECIPES["one-shot"], trust=trust, alone=True
-        ),
+        "early-stopping": here("recycled ADMM's noise, plain ADMM, half the messages", graph, recipe=early),
+        "alone": line("each organisation by itself, private", graph, recipe=RECIPES["one-shot"], alone=True),
         "central": line("DP gradient descent on pooled records", one, recipe=descent, pooled=True, several=True),
         "no-privacy": line("pooled records, no privacy", one, pooled=True, several=True),
     }
     return {
-        **{name: by_recipe(recipe) for name, recipe in wanted.items() if recipe.alone},
-        **{name: by_recipe(recipe) for name, recipe in wanted.items() if not (recipe.shared or recipe.alone)},
+        **{name: by_recipe(recipe) for name, recipe in wanted.items() if recipe.traits.alone},
+        **{
+            name: by_recipe(recipe)
+            for name, recipe in wanted.items()
+            if not (recipe.traits.totals or recipe.traits.alone)
+        },
         **{
             f"{name}:{reserve.colluders}": sharing(recipe, reserve, talk)
             for name, recipe in wanted.items()
-            if recipe.shared
+            if recipe.traits.totals
             for reserve, talk in ({} if shared is None else shared).items()
         },
         **{name: method for name, method in alternatives.items() if only is None or name in only},
@@ -301,9 +297,9 @@ def compare(
     trials: list[Trial],
     graph: Graph,
     *,
-    epsilon: float,
-    delta: float,
-    trust: Trust = TRUSTING,
+    budget: Budget,
+    trust: Trust = LOCAL,
+    hostile: str | None = None,
     shared: Mapping[Reserve, Graph] | None = None,
     only: Collection[str] | None = None,
     more: Mapping[str, Line] | None = None,
@@ -319,17 +315,17 @@ def compare(
     - hands a token on, if members listen robustly: a member then has only one message to listen to.
 
     trials, graph : the divisions of the records, and who talks to whom
-    epsilon, delta : the total budget of every agent
-    trust : how members listen, and which of them lie
+    budget : the total of every agent
+    trust, hostile : how members listen, and which of them lie
     shared : for which numbers of colluders to show shared noise, and on which graph
     only : the names of recipes and of `ALTERNATIVES`, in place of the usual ones
     more : methods that are no recipes, by name
     workers : where the runs happen; by default in this process
     tell : called with what is being done, how much of it is done, and of how much
     """
-    found: dict[str, Line] = {**methods(graph, epsilon, delta, trust, shared, only), **(more or {})}
+    found: dict[str, Line] = {**methods(graph, budget, trust, hostile, shared, only), **(more or {})}
     results = run_methods(list(found.items()), trials, graph.agents, workers, tell)
-    constant = constant_answer(trials, graph.agents, delta)
+    constant = constant_answer(trials, graph.agents, budget.delta)
     return [*(r for r in results if r is not None), *([constant] if only is None or constant.name in only else [])]
 
 
@@ -468,48 +464,29 @@ def recommended(results: list[MethodResult]) -> MethodResult:
 
 def run_setting(
     trial: Trial,
-    graph: Graph,
     setting: Setting,
-    delta: float,
     *,
     apart: bool = False,
-    trust: Trust = TRUSTING,
+    delta: float,
+    hostile: str | None = None,
     members: bool = False,
-    tolerance: float | None = None,
 ) -> Outcome:
     """One run of one method.
 
-    trial, graph, setting : what to run
-    delta : the delta at which the epsilon spent is stated
+    trial, setting : what to run
+    delta : at which the epsilon that was spent is stated
     apart : give the model of each agent, on the agent's own scale
-    trust : how members listen, and which of them lie; if not `TRUSTING`, give the model of each honest member
+    hostile : which members lie. With liars or robust listening, the outcome has the model of each honest member
     members : give the model of each honest member in any case
-    tolerance : stop earlier, when all residuals are below it; for methods that are not private
     """
-    facts = setting.facts
-    hostile = None if trust.hostile is None else Hostile.parse(trust.hostile, graph.agents, trial.seed)
-    if hostile is not None:
-        hostile = hostile.against(setting.algorithm.schedule(graph), facts.radius, trust.robust)
-    parts = trial.parts if hostile is None else hostile.parts(trial.parts)
-    problem = Problem(parts, loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=1e-7, radius=facts.radius)
-    noise, rounds = SeededNoise(trial.seed), setting.rounds
-    run = simulate(
-        setting.algorithm,
-        problem,
-        graph,
-        rounds=rounds,
-        noise=noise,
-        robust=trust.robust,
-        exchange=hostile,
-        tolerance=tolerance,
-        measure_every=rounds if tolerance is None else ticks_a_round(setting.algorithm, graph),
-    )
+    liars = None if hostile is None else Hostile.parse(hostile, setting.graph.agents, trial.seed)
+    run = setting.simulate(trial.parts, SeededNoise(trial.seed), hostile=liars, solved=_SOLVED).run
     spent = max(total.best for total in per_agent_totals(run.spent, delta))
-    if members or trust != TRUSTING:
-        weights = run.estimate if hostile is None else run.estimate[hostile.honest]
+    if members or liars is not None or setting.spec.trust.robust is not None:
+        weights = run.estimate if liars is None else run.estimate[liars.honest]
     else:
-        weights = run.estimate / facts.scale[:, None] if apart else run.model[None]
-    models = [Model(f, trial.schema, facts.loss) for f in weights]
+        weights = run.estimate / setting.facts.scale[:, None] if apart else run.model[None]
+    models = [Model(f, trial.schema, setting.facts.loss) for f in weights]
     return Outcome(models, spent, run.rounds, int(run.history["messages"][-1]))
 
 

@@ -1,4 +1,4 @@
-"""Methods for a comparison that are no recipes: your own, and those that exchange exact values."""
+"""Lines of a comparison that are no recipes: your own methods, runs as data, and exact values."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tacit.core.algorithm import Algorithm
 from tacit.core.graph import Graph
-from tacit.core.losses import Loss
 from tacit.core.problem import Problem
 from tacit.data import Label, Schema
 from tacit.errors import InputError, whole
 from tacit.privacy.events import Gaussian
 from tacit.privacy.plan import Facts, calibrate, plan
-from tacit.workflows.comparison import TRUSTING, Outcome, Trial, Trust, run_setting
-from tacit.workflows.exact import ALGORITHMS, L2, ROUNDS, TOLERANCE, usual_penalty
-from tacit.workflows.losses import exact_loss
-from tacit.workflows.recipes import RECIPES, Reserve, Setting
-from tacit.workflows.training import ticks_a_round
+from tacit.run.exact import ALGORITHMS, L2
+from tacit.run.label_losses import exact_loss
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.request import Request, specified
+from tacit.run.setting import Setting
+from tacit.run.spec import RunSpec
+from tacit.run.trust import LOCAL, Reserve, Trust
+from tacit.workflows.comparison import Outcome, Trial, run_setting
 
 _PRIVATE_L2 = 1e-5  # of private methods; their noise asks for no more
 
@@ -54,33 +57,31 @@ class Contender:
                 f"{self.algorithm!r}"
             )
 
-    def made(self, facts: Problem, graph: Graph, epsilon: float | None, delta: float) -> Algorithm:
+    def made(self, facts: Problem, graph: Graph, budget: Budget | None) -> Algorithm:
         """The instance that runs on such a problem."""
         made: Any = self.algorithm
         if hasattr(made, "speak"):
             return made
-        if epsilon is None:
+        if budget is None:
             raise InputError(f"{self.name} is made for a budget: give epsilon, or give an instance as it is")
-        return calibrate(made, facts, graph, self.rounds, epsilon=epsilon, delta=delta)
+        return calibrate(made, facts, graph, self.rounds, epsilon=budget.epsilon, delta=budget.delta)
 
 
 @dataclass(frozen=True)
-class Own:
-    """A contender as a line of a comparison on records."""
+class _Here:
+    """What lines on records have in common that are no recipes: the graph, and the members' manners."""
 
-    contender: Contender
     graph: Graph
-    epsilon: float | None
-    delta: float
-    trust: Trust = TRUSTING
+    budget: Budget | None
+    delta: float  # at which epsilon is stated
+    trust: Trust = LOCAL
+    hostile: str | None = None
     pooled: bool = False
-    reserve: Reserve | None = None
 
     @property
-    def title(self) -> str:
-        """Which class it is of, if that is known before a budget is."""
-        made = self.contender.algorithm
-        return type(made).__name__ if hasattr(made, "speak") else "made for the budget"
+    def reserve(self) -> Reserve | None:
+        """Whose noise cannot be counted on."""
+        return self.trust.reserve
 
     def suits(self, label: Label) -> bool:
         """It says itself what it refuses."""
@@ -90,30 +91,41 @@ class Own:
         """How many rows each agent has."""
         return trial.sizes
 
-    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
-        """It minimises what the built-in methods of its kind do, private or exact."""
-        private = _facts(sizes, schema, RECIPES["pvp"].loss_for(schema.label), _PRIVATE_L2)
-        made, rounds = self.contender.made(private, self.graph, self.epsilon, self.delta), self.contender.rounds
-        if math.isfinite(plan(made, private, self.graph, rounds).epsilon(self.delta)):
-            return Setting(made, rounds, private)
-        return Setting(made, rounds, _facts(sizes, schema, exact_loss(None, schema.label), L2))
-
     def run(self, trial: Trial, setting: Setting | None) -> Outcome:
         """One run."""
         assert setting is not None
-        return run_setting(trial, self.graph, setting, self.delta, trust=self.trust)
+        with as_usual():
+            return run_setting(trial, setting, delta=self.delta, hostile=self.hostile)
 
 
-@dataclass(frozen=True)
-class ExactLine:
+@dataclass(frozen=True, kw_only=True)
+class Own(_Here):
+    """A contender as a line of a comparison on records."""
+
+    contender: Contender
+
+    @property
+    def title(self) -> str:
+        """Which class it is of, if that is known before a budget is."""
+        made = self.contender.algorithm
+        return type(made).__name__ if hasattr(made, "speak") else "made for the budget"
+
+    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
+        """It minimises what the built-in methods of its kind do, private or exact."""
+        loss, rounds, dimension = RECIPES["pvp"].loss_for(schema.label), self.contender.rounds, schema.model_dimension
+        private = Facts(sizes=sizes, dimension=dimension, loss=loss, scale=_even(sizes), l2=_PRIVATE_L2)
+        made = self.contender.made(private, self.graph, self.budget)
+        spec = RunSpec(made, rounds, loss, self.graph, _PRIVATE_L2, trust=self.trust)
+        if not math.isfinite(plan(made, private, self.graph, rounds).epsilon(self.delta)):
+            spec = replace(spec, loss=exact_loss(None, schema.label), l2=L2)
+        return Setting(spec, spec.facts(sizes, dimension))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(_Here):
     """A method that exchanges exact values, with the settings of `tacit train`, on records."""
 
     name: str
-    graph: Graph
-    delta: float
-    trust: Trust = TRUSTING
-    pooled: bool = False
-    reserve: Reserve | None = None
 
     @property
     def title(self) -> str:
@@ -122,24 +134,33 @@ class ExactLine:
 
     def suits(self, label: Label) -> bool:
         """Members that listen robustly need more than one message."""
-        return not (self.trust.robust and ALGORITHMS[self.name].token)
-
-    def sizes(self, trial: Trial) -> tuple[int, ...]:
-        """How many rows each agent has."""
-        return trial.sizes
+        return not (self.trust.robust and ALGORITHMS[self.name].traits.token)
 
     def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
         """Until the agents agree, or for the usual number of rounds."""
-        loss = exact_loss(None, schema.label)
-        penalty = usual_penalty(self.name, loss, l2=L2, row_norm=schema.longest_row, sizes=sizes)
-        made = ALGORITHMS[self.name].make(penalty, self.graph)
-        return Setting(made, ROUNDS * ticks_a_round(made, self.graph), _facts(sizes, schema, loss, L2))
+        asked, norm = Request(method=self.name, trust=self.trust), schema.longest_row
+        return asked.resolved(schema.label, sizes, schema.model_dimension, self.graph, row_norm=norm)
 
-    def run(self, trial: Trial, setting: Setting | None) -> Outcome:
-        """One run."""
-        assert setting is not None
-        with as_usual():
-            return run_setting(trial, self.graph, setting, self.delta, trust=self.trust, tolerance=TOLERANCE)
+
+def run_name(spec: RunSpec) -> str:
+    """Of a run as data: the kind of its method and the beginning of its digest."""
+    return f"{spec.name} {spec.digest[:8]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specified(_Here):
+    """A run that is given as data, on records."""
+
+    spec: RunSpec
+
+    @property
+    def title(self) -> str:
+        """The name of its method."""
+        return self.spec.name
+
+    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
+        """As the spec says."""
+        return specified(self.spec, schema.label, sizes, schema.model_dimension, row_norm=schema.longest_row)
 
 
 @contextmanager
@@ -150,6 +171,6 @@ def as_usual() -> Iterator[None]:
         yield
 
 
-def _facts(sizes: tuple[int, ...], schema: Schema, loss: Loss, l2: float) -> Facts:
+def _even(sizes: tuple[int, ...]) -> np.ndarray:
     rows = np.array(sizes)
-    return Facts(sizes=rows, dimension=schema.model_dimension, loss=loss, scale=rows / rows.mean(), l2=l2)
+    return np.asarray(rows / rows.mean())

@@ -15,20 +15,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tacit.core.graph import Graph
-from tacit.core.losses import Loss
 from tacit.core.problem import Problem
 from tacit.engines import Local, Workers
 from tacit.engines.work import Tell
 from tacit.errors import GraphError, InputError
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
+from tacit.run.exact import ALGORITHMS, ROUNDS, TOLERANCE, usual_penalty
+from tacit.run.limits import Budget
+from tacit.run.metrics import Objective
+from tacit.run.parts import name_of
+from tacit.run.recipes import RECIPES, Built, NoiseLevel, Recipe
+from tacit.run.setting import Setting, ticks_a_round
+from tacit.run.spec import RunSpec
+from tacit.run.trust import Reserve, Trust
 from tacit.simulation.simulate import simulate
 from tacit.workflows.comparison import MethodResult
-from tacit.workflows.contenders import Contender, as_usual
-from tacit.workflows.exact import ALGORITHMS, ROUNDS, TOLERANCE, usual_penalty
-from tacit.workflows.metrics import Objective
-from tacit.workflows.recipes import RECIPES, Built, NoiseLevel, Recipe, Reserve, Setting
-from tacit.workflows.training import ticks_a_round
+from tacit.workflows.contenders import Contender, as_usual, run_name
 
 _WEAK = 0.05  # a regulariser, relative to the loss's curvature, that a recipe's gradient steps are not too long for
 _SOLVED = 1e-7  # the gradient norm to which private steps are solved, as in a comparison on records
@@ -47,11 +50,11 @@ class _Line(NamedTuple):
 
 
 def on_problem(
-    methods: Sequence[str | Contender],
+    methods: Sequence[str | Contender | RunSpec],
     problem: Problem,
     graph: Graph,
     *,
-    epsilon: float | None,
+    budget: Budget | None,
     delta: float,
     seeds: int,
     shared: Mapping[Reserve, Graph],
@@ -63,7 +66,7 @@ def on_problem(
     lines: dict[str, _Line] = {}
     for method in methods:
         try:
-            lines |= _lines(method, problem, graph, epsilon, delta, shared)
+            lines |= _lines(method, problem, graph, budget, shared)
         except (CannotKeep, GraphError):
             continue
     todo = [(name, seed) for name in lines for seed in range(seeds)]
@@ -79,22 +82,28 @@ def on_problem(
 
 
 def _lines(
-    method: str | Contender,
+    method: str | Contender | RunSpec,
     problem: Problem,
     graph: Graph,
-    epsilon: float | None,
-    delta: float,
+    budget: Budget | None,
     shared: Mapping[Reserve, Graph],
 ) -> dict[str, _Line]:
     """A method by its name; one that shares its noise has a name for each number of colluders."""
+    if isinstance(method, RunSpec):
+        if method.count or method.trust.robust is not None:
+            raise InputError(
+                "a run with a noisy count, or with robust listening, is compared on records, not on a Problem"
+            )
+        setting = Setting.of(method, problem.sizes, problem.dimension)
+        return {run_name(method): _restated_line(setting, name_of(method.method), problem)}
     if isinstance(method, Contender):
-        made = method.made(problem, graph, epsilon, delta)
+        made = method.made(problem, graph, budget)
         return {method.name: _Line(type(made).__name__, made, method.rounds, problem, graph)}
-    if method in RECIPES and epsilon is not None:
-        recipe, budget = _restated(RECIPES[method], problem), (epsilon, delta)
-        if recipe.alone:
+    if method in RECIPES and budget is not None:
+        recipe = _restated(RECIPES[method], problem)
+        if recipe.traits.alone:
             raise InputError(f"{method} is for one holder of all records: compare it on records, not on a Problem")
-        if not recipe.shared:
+        if not recipe.traits.totals:
             return {method: _recipe_line(recipe, problem, graph, budget, None)}
         return {
             f"{method}:{reserve.colluders}": _recipe_line(recipe, problem, talk, budget, reserve)
@@ -132,17 +141,20 @@ def _restated(recipe: Recipe, problem: Problem) -> Recipe:
             f"private methods that are given by name have steps for weak regularisers: l2 over the mean scale is "
             f"{l2:.3g}, and may be {most:.3g}; lower l2, or give a tacit.Contender with your own settings"
         )
-    return replace(recipe, loss=loss, build=_Regularised(recipe, l2))
+    return replace(recipe, name="", loss=loss, build=_Regularised(recipe, l2))
 
 
-def _recipe_line(
-    recipe: Recipe, problem: Problem, graph: Graph, budget: tuple[float, float], reserve: Reserve | None
-) -> _Line:
-    found: Setting = recipe.setting(problem.sizes, problem.dimension, graph, *budget, reserve=reserve)
-    facts = found.facts
-    loss: Loss = facts.loss
-    own = problem.restated(loss=loss, scale=facts.scale, l2=facts.l2, tolerance=_SOLVED, radius=facts.radius)
-    return _Line(recipe.title, found.algorithm, found.rounds, own, graph, reserve=reserve)
+def _recipe_line(recipe: Recipe, problem: Problem, graph: Graph, budget: Budget, reserve: Reserve | None) -> _Line:
+    found = recipe.setting(problem.sizes, problem.dimension, graph, budget, Trust.of(reserve))
+    return _restated_line(found, recipe.title, problem)
+
+
+def _restated_line(setting: Setting, title: str, problem: Problem) -> _Line:
+    """The run on this problem's records, with the loss and the weights of the run."""
+    facts = setting.facts
+    own = problem.restated(loss=facts.loss, scale=facts.scale, l2=facts.l2, tolerance=_SOLVED, radius=facts.radius)
+    tolerance, reserve = setting.spec.tolerance, setting.spec.trust.reserve
+    return _Line(title, setting.algorithm, setting.rounds, own, setting.graph, tolerance, reserve)
 
 
 class _Achieved(NamedTuple):

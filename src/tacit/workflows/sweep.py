@@ -14,6 +14,7 @@ from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
 from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
 from tacit.workflows.compared import data_frame
 from tacit.workflows.comparison import (
     ALTERNATIVES,
@@ -24,7 +25,6 @@ from tacit.workflows.comparison import (
     run_methods,
     trial,
 )
-from tacit.workflows.recipes import RECIPES
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def sweep(
     """
     agents = graph.agents
     constant = "mean" if isinstance(schema.label, Target) else "majority"
-    known = [*methods(graph, 1.0, delta, only=(*RECIPES, *ALTERNATIVES)), constant]
+    known = [*methods(graph, Budget(1.0, delta), only=(*RECIPES, *ALTERNATIVES)), constant]
     for name in names:
         if name not in known:
             raise InputError(f"there is no method {name!r} to sweep; there are {', '.join(known)}")
@@ -82,7 +82,9 @@ def sweep(
         whole("a seed", seed, 0)
     share_out = divide or (lambda train, seed: partition.equal(len(train), agents, seed))
     trials = [trial(data, schema, share_out, seed) for seed in seeds]
-    at = [(epsilon, *line) for epsilon in budgets for line in methods(graph, epsilon, delta, only=names).items()]
+    at = [
+        (epsilon, *line) for epsilon in budgets for line in methods(graph, Budget(epsilon, delta), only=names).items()
+    ]
     results = run_methods([(name, method) for _, name, method in at], trials, agents, workers, tell)
     measured = {(epsilon, name): result for (epsilon, name, _), result in zip(at, results, strict=True)}
     if constant in names:

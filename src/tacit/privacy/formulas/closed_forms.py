@@ -40,6 +40,20 @@ def objective_renyi(multiplier: float, curvature: float, order: np.ndarray) -> n
     return np.where((a - 1) * x < 1, a * (s * s) / 2 + jacobian, math.inf)
 
 
+def classes_renyi(multiplier: float, curvature: float, classes: int, order: np.ndarray) -> np.ndarray:
+    """The Renyi divergences of a minimiser with a Gaussian linear term, if a record adds to the Hessian a matrix of
+    rank `classes` - 1 and of Frobenius norm at most x mu: those of `ObjectiveGaussianClasses`."""
+    a, x, s = order, curvature, 1 / multiplier
+    c, rank, half = a - 1, classes - 1, a * x * x / 2
+    # Both terms are about half. Where that is less than the digits of a logarithm, it is taken with what lies beyond.
+    each, bent = x / math.sqrt(rank), c * x
+    old = rank * (np.log1p(each) - np.log1p(c * each / (1 + each)) / c)
+    old = np.where(a * each < 1e-6, half, np.minimum(old * (1 + 1e-9), half))
+    new = -np.log1p(x) - np.log1p(-np.minimum(bent, 1.0)) / c
+    new = np.where(a * x < 1e-6, half * (1 + 1e-5), np.maximum(new * (1 + 1e-9), half))
+    return np.where(bent < 1, a * (s * s) / 2 + old + new, math.inf)
+
+
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
     """The least epsilon of one Gaussian mechanism: Balle and Wang (2018), Theorem 8, solved for epsilon.
 
@@ -56,18 +70,21 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
     return _least_epsilon(log_delta, math.log(delta) - 1e-9)
 
 
-def objective_epsilon(multiplier: float, curvature: float, delta: float) -> float:
+def objective_epsilon(multiplier: float, curvature: float, delta: float, classes: int = 2) -> float:
     """The epsilon of a single minimiser with a Gaussian linear term: ln(1 + x) more than the Gaussian mechanism has at
-    delta/2, or than sqrt(3)/m + 1/(2 m^2), above which that is proved (docs/privacy.md).
+    delta/2, or than sqrt(3)/m + 1/(2 m^2), above which that is proved (docs/privacy.md). With K classes, it is
+    (K - 1) ln(1 + 2x/K) more, and delta/2 is divided by the square of K(K - 1)/2, the number of pairs of classes.
 
     >>> round(objective_epsilon(4.0, 0.1, 1e-5), 4)
     1.0638
     """
-    if delta / 2 == 0:
+    part = delta / 2 / math.comb(classes, 2) ** 2
+    if part == 0:
         return math.inf
     s = 1 / multiplier
     least = math.sqrt(3) * s + s * s / 2
-    return math.log1p(curvature) + max(gaussian_epsilon(multiplier, delta / 2), least)
+    bent = (classes - 1) * math.log1p(curvature * 2 / classes)
+    return bent + max(gaussian_epsilon(multiplier, part), least)
 
 
 def pure_epsilon(one: float, count: int, delta: float) -> float:

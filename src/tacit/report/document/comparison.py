@@ -96,7 +96,7 @@ def _results(plain: dict[str, Any]) -> Markup:
         "Results",
         figure(
             ranges(drawn, f"{what}: mean and range over the repetitions"),
-            "Further left is better. Green is the recommended method; grey ones have no privacy.",
+            "Further left is better. Green is the method that is recommended, if one is; grey ones have no privacy.",
         ),
         rows(head, lines),
         sentence("“Holds against” says how many other members together may be curious."),

@@ -13,23 +13,19 @@ from typing import Any
 from tacit.agent.books import contradiction
 from tacit.agent.federation import TOTALS
 from tacit.agent.guarantee import guaranteed
-from tacit.agent.method import PrivateMethod
 from tacit.agent.participant import Participant
 from tacit.agent.reading import listened
 from tacit.privacy.accounting import delta_warning, rounded_up, totals
 from tacit.privacy.ledger.statement import budget_of
 from tacit.report.document.trained import common, records_used
-from tacit.workflows.model import Model
-from tacit.workflows.recipes import RECIPES
+from tacit.run.model import Model
 
 
 def taken_part(participant: Participant, model: Model, files: dict[str, Path | None]) -> dict[str, Any]:
     """The data of a run that is finished. `files`: federation, report and ledger, for the commands that check it."""
-    federation, method, training = participant.federation, participant.federation.method, model.training
-    name = method.name
-    title = RECIPES[name].title if isinstance(method, PrivateMethod) else training["algorithm"]
+    federation, training = participant.federation, model.training
     releases = [message for each in (participant, *participant.earlier()) for _, message, _ in each.store.releases()]
-    return common(training, {"name": name, "title": title}) | {
+    return common(training, federation.setting.name) | {
         "title": f"{federation.title}: {participant.name}",
         "member": participant.name,
         "run": federation.run,
@@ -58,18 +54,18 @@ def _people(participant: Participant) -> dict[str, Any]:
 
 
 def _cost(participant: Participant) -> dict[str, Any]:
-    federation, method = participant.federation, participant.federation.method
-    if not isinstance(method, PrivateMethod):
+    federation, budget = participant.federation, participant.federation.spec.budget
+    if budget is None:
         return {}
-    spent = totals(Counter(participant.paid[1].values()), method.delta).best
-    return {"epsilon": rounded_up(spent), "delta": method.delta} | guaranteed(federation.budgeted).as_plain()
+    spent = totals(Counter(participant.paid[1].values()), budget.delta).best
+    return {"epsilon": rounded_up(spent), "delta": budget.delta} | guaranteed(federation.budgeted).as_plain()
 
 
 def _warnings(participant: Participant) -> list[str]:
-    federation, method = participant.federation, participant.federation.method
+    federation, budget = participant.federation, participant.federation.spec.budget
     found = []
-    if isinstance(method, PrivateMethod):
-        warning = delta_warning(method.delta, max(member.rows for member in federation.members))
+    if budget is not None:
+        warning = delta_warning(budget.delta, max(member.rows for member in federation.members))
         found += [] if warning is None else [f"{warning}."]
     if participant.earlier() and federation.exchange != TOTALS:
         found.append("An earlier run was left because members were away. If it had begun, it is paid for, too.")

@@ -14,14 +14,14 @@ from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Numb
 from tacit.html.frame import counted, written
 from tacit.privacy.accounting import delta_warning
 from tacit.report.metrics import in_words
-from tacit.workflows.recipes import RECIPES
-from tacit.workflows.training import PrivatelyTrained, Trained
+from tacit.run.recipes import RECIPES, Recipe
+from tacit.run.training import PrivatelyTrained, Trained
 
 _MOST = 400  # points of a curve
 _VALUES = 8  # of a category that are listed
 # Of the model file: shown elsewhere.
 _APART = ["agents", "edges", "rounds", "converged", "robust", "simulated attack", "parameters", "positive_share"]
-_APART += ["without", "federation", "member"]  # of an agent
+_APART += ["without", "federation", "member", "spec"]  # of an agent
 
 
 def privately(trained: PrivatelyTrained, title: str, name: str, graph: str, records: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def privately(trained: PrivatelyTrained, title: str, name: str, graph: str, reco
     rows = [each["rows"] for each in training["agents"]]
     warning = delta_warning(trained.delta, max(rows))
     counts = trained.positive_share is not None
-    return common(training, {"name": name, "title": RECIPES[name].title}) | {
+    return common(training, name) | {
         "title": _title(title, name, training),
         "records": records,
         "rounds": trained.rounds,
@@ -50,7 +50,7 @@ def exactly(trained: Trained, title: str, name: str, records: dict[str, Any]) ->
     measured = trained.together.measured
     step = -(-len(history["round"]) // _MOST)
     curves = {"average training loss": "model_loss", "largest disagreement of two members": "consensus_error"}
-    return common(training, {"name": name, "title": training["algorithm"]}) | {
+    return common(training, name) | {
         "title": _title(title, name, training),
         "records": records,
         "rounds": trained.rounds,
@@ -118,21 +118,29 @@ def _title(file: str, method: str, training: Mapping[str, Any]) -> str:
     return f"{file}: {counted(len(training['agents']), 'member')}, {method}"
 
 
-def common(training: Mapping[str, Any], method: dict[str, str]) -> dict[str, Any]:
-    """What a model file says about any run."""
+def common(training: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a model file says about any run, by the method of this name."""
+    recipe = _recipe(training)
+    title = training["algorithm"] if recipe is None else recipe.title
     return written() | {
         "agents": training["agents"],
         "edges": training["edges"],
-        "method": method,
+        "method": {"name": name, "title": title},
         "settings": {key: value for key, value in training.items() if key not in _APART} | training["parameters"],
         "attack": training.get("simulated attack"),
         "robust": training.get("robust"),
     }
 
 
+def _recipe(training: Mapping[str, Any]) -> Recipe | None:
+    """The recipe that chose the numbers, if one did."""
+    return RECIPES.get(training.get("spec", {}).get("recipe", ""))
+
+
 def _verify(trained: PrivatelyTrained, name: str, graph: str, rows: Sequence[int]) -> list[dict[str, str]]:
     """How to compute the cost again without the records; a file of edges has names that a plan does not know."""
-    if graph.endswith(".csv"):
+    recipe = _recipe(trained.model.training)
+    if recipe is None or graph.endswith(".csv"):
         return []
     found = trained.guarantee
     sizes = [str(rows[0]), "--agents", str(len(rows))] if len(set(rows)) == 1 else [",".join(map(str, rows))]
@@ -148,7 +156,7 @@ def _verify(trained: PrivatelyTrained, name: str, graph: str, rows: Sequence[int
         f"{found.delta:g}",
     ]
     words += [] if graph == "auto" else ["--graph", graph]
-    if RECIPES[name].shared:
+    if recipe.traits.totals:
         words += ["--colluders", str(found.colluders), "--dropouts", str(found.dropouts)]
     what = "Compute the cost again. This needs public facts alone, and no records:"
     return [{"what": what, "command": shlex.join(words)}]

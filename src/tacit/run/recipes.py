@@ -23,93 +23,38 @@ no record and costs nothing, until they lie within a thousandth of their distanc
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import (
-    DPADMM,
-    AcceleratedDPADMM,
-    Algorithm,
-    Averaged,
-    DualPerturbedADMM,
-    Geometric,
-    GradientDescent,
-    IncrementalADMM,
-    OneShotAveraging,
-    PenaltyPerturbedADMM,
-    PrimalPerturbedADMM,
-    RandomAggregationADMM,
-    RandomAggregationGD,
-    RandomCoordinateDescent,
-    RecycledADMM,
-    SummedDPADMM,
-    SummedGradientDescent,
-    TokenGradientDescent,
-)
-from tacit.algorithms.summed import share_deviation
-from tacit.composite import lasso
+from tacit.algorithms.averaged import Averaged
+from tacit.algorithms.hyper import Geometric
+from tacit.core.algorithm import Traits, traits
 from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
 from tacit.data.columns import Classes, Label, Multiclass, Target
-from tacit.errors import InputError, whole
-from tacit.privacy.accounting import gaussian_steps, totals
-from tacit.privacy.events import MOST_ROUNDS, Event, Gaussian
-from tacit.privacy.plan import Facts, largest_budget, plan
-from tacit.simulation.spent import shared as alike
-from tacit.workflows import composite_pace
+from tacit.errors import InputError
+from tacit.privacy.accounting import gaussian_steps
+from tacit.privacy.events import MOST_ROUNDS, Gaussian
+from tacit.privacy.plan import Facts, largest_budget
+from tacit.run.limits import Budget
+from tacit.run.parts import METHODS
+from tacit.run.setting import Setting
+from tacit.run.share import share_event
+from tacit.run.spec import RunSpec
+from tacit.run.trust import LOCAL, Reserve, Trust
 
 _CURVATURE_SHARE = 0.2  # the share of epsilon that pays for the curvature of the loss in one-shot averaging
 _FEW_MEMBERS, _MANY_ROWS = 5, 4000  # for which recycled ADMM is recommended
+_BLOCKS = 8  # of coordinates, in random coordinate descent: with more, rounds are as many times more
 _MOMENTUM = 0.9  # the most, where noise is shared
-_SAME = 1e-6  # how far the numbers of two searches may lie apart, relative to them
 _L2 = 1e-5  # the proximal weight regularises; l2 only makes the optimum unique
 # For targets in [-1, 1], by benchmarks/tuning_labels.py: the loss, and how much farther reach is than for classes.
 _NUMBERS, _NUMBERS_REACH = PseudoHuber(0.25), 6.0
-
-
-@dataclass(frozen=True)
-class Setting:
-    """All settings of a private run."""
-
-    algorithm: Algorithm
-    rounds: int
-    facts: Facts
-    calibration: Calibration | None = None  # None: nothing was searched for
-
-
-class Calibration(NamedTuple):
-    """The numbers of a setting that are searched for; everything else is computed from them and from public facts.
-
-    The last bits of a search may differ between machines. So whoever writes a federation file writes them into it.
-    """
-
-    deviation: float  # of the averaged gradient, from which the recipe chooses penalties and steps
-    multiplier: float  # of the noise of a step, `Gaussian(multiplier)`
-
-
-class Reserve(NamedTuple):
-    """Whose share of the noise cannot be counted on, where members share it."""
-
-    colluders: int
-    dropouts: int = 0
-
-    def shares(self, members: int) -> int:
-        """How many shares are left."""
-        whole("colluders", self.colluders, 0)
-        whole("dropouts", self.dropouts, 0)
-        if self.colluders + self.dropouts >= members:
-            raise InputError(
-                f"of {members} members, {self.colluders} colluders and {self.dropouts} dropouts leave none whose noise "
-                f"hides the others: together at most {members - 1}"
-            )
-        return members - self.colluders - self.dropouts
 
 
 @dataclass(frozen=True)
@@ -144,7 +89,7 @@ class NoiseLevel:
 
 
 # What was calibrated last, by all that it follows from: it takes a second, and the next fold or seed asks for the same.
-_CALIBRATED: dict[tuple[Any, ...], tuple[Any, int, Facts, Calibration]] = {}
+_CALIBRATED: dict[tuple[Any, ...], RunSpec] = {}
 _REMEMBERED = 100
 
 # A method for every budget (for every deviation of a share, where noise is shared), its rounds, and l2.
@@ -155,19 +100,30 @@ Built = tuple[Callable[[Any], Any], int, float]
 class Recipe:
     """One method, and how its settings follow from public facts."""
 
+    name: str  # what specs say; empty for a variant that no file can name
     title: str
     solves: int  # K, noisy steps
     reach: float  # c in w = c K s
     loss: HuberHinge | Multinomial | PseudoHuber
     build: Callable[[Recipe, NoiseLevel, Graph], Built]
-    token: bool = False  # whether one agent speaks at a time
-    multiclass: bool = False  # whether the proof of its steps covers several classes
+    kind: str = ""  # of its method (`tacit.run.parts.METHODS`), by default its own name
     averages: bool = True  # whether the agents average their models at the end; not where the method itself does
-    shared: bool = False  # whether the members share the noise of a sum: then a setting needs a `Reserve`
-    alone: bool = False  # whether it is for one holder of all records
-    single: bool = False  # whether one holder of all records can take it: it needs no neighbours
+    single: bool = False  # whether its settings also serve one holder of all records, without neighbours
     counts: bool = True  # whether its budget can also pay for a noisy count
     usual: bool = True  # whether a comparison shows it unless others are asked for
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", self.kind or self.name)
+
+    @property
+    def method(self) -> Any:
+        """The class of its method."""
+        return METHODS[self.kind]
+
+    @property
+    def traits(self) -> Traits:
+        """What its method declares."""
+        return traits(self.method)
 
     def for_label(self, label: Label) -> Recipe:
         """The same recipe, as `RECIPES` has it, with the loss for this label."""
@@ -181,8 +137,8 @@ class Recipe:
             loss = self.loss if label.weights is None else replace(self.loss, weights=label.weights)
             return loss if label.positive_share is None else loss.centred(label.positive_share)
         if isinstance(label, Multiclass):
-            if not self.multiclass:
-                able = ", ".join(name for name, recipe in RECIPES.items() if recipe.multiclass)
+            if not self.traits.multiclass:
+                able = ", ".join(name for name, recipe in RECIPES.items() if recipe.traits.multiclass)
                 raise InputError(
                     f"{self.title}: its privacy proof does not cover a label of {len(label.classes)} classes; take "
                     f"one of: {able}"
@@ -193,9 +149,9 @@ class Recipe:
 
     def check_reserve(self, reserve: Reserve | None) -> None:
         """Refuses shared noise without a number of colluders, and local noise with one."""
-        if self.shared and reserve is None:
-            raise InputError(f"{self.title}: say how many members may collude (--colluders 1)")
-        if reserve is not None and not self.shared:
+        if self.traits.totals and reserve is None:
+            raise InputError(f"{self.title}: say how many members may collude (colluders = 1)")
+        if reserve is not None and not self.traits.totals:
             raise InputError(
                 f"{self.title}: every member adds all of its noise, which protects against all others together: leave "
                 "out colluders and dropouts, or take shared-descent"
@@ -206,30 +162,27 @@ class Recipe:
         sizes: Sequence[int] | np.ndarray,
         dimension: int,
         graph: Graph,
-        epsilon: float,
-        delta: float,
-        radius: float | None = None,
+        budget: Budget,
+        trust: Trust = LOCAL,
         *,
-        before: Sequence[Event] = (),
-        averaged: bool = True,
-        reserve: Reserve | None = None,
-        given: Calibration | None = None,
+        count: bool = False,
+        radius: float | None = None,
+        schema: str = "",
     ) -> Setting:
-        """The setting with which no agent spends more than (epsilon, delta).
+        """The setting with which no agent spends more than the budget.
 
         sizes : the number of rows of each agent
         dimension : the number of weights of a model
         graph : who talks to whom
-        epsilon, delta : the total budget
+        budget : the total
+        trust : how many members may collude or drop out, for a recipe that shares the noise; how members listen.
+            Members that listen robustly do not average at the end: each such round is one more chance for a liar.
+        count : whether the budget also pays for a noisy count of the positives
         radius : agents ignore models farther from zero; by default the radius of the module's docstring
-        before : what every agent has already spent of the budget
-        averaged : whether the agents average their models at the end. Members that listen robustly should not: each
-            such round is one more chance for a liar.
-        reserve : how many members may collude or drop out, for a recipe that shares the noise
-        given : what somebody else has calibrated; it is refused if it does not keep the budget
+        schema : the digest of the schema of the records, if they have one
         """
-        self.check_reserve(reserve)
-        if self.alone and graph.agents > 1:
+        self.check_reserve(trust.reserve)
+        if self.traits.alone and graph.agents > 1:
             raise InputError(
                 f"{self.title}: for one holder of all records, not for {graph.agents}; several take the same method "
                 "with shared noise (shared-dp-admm, shared-dp-accadmm)"
@@ -237,57 +190,35 @@ class Recipe:
         if graph.agents == 1 and not self.single:
             able = ", ".join(name for name, recipe in RECIPES.items() if recipe.single)
             raise InputError(f"{self.title}: it needs neighbours; one holder of all records takes one of: {able}")
-        if before and not self.counts:
+        if count and not self.counts:
             # The event of one-shot composes with others by Renyi divergences alone: infinite for so much curvature.
             raise InputError(
                 "one-shot spends its budget in one release, and cannot pay for a noisy count besides: give the share "
                 "of positives as a number, or take another algorithm"
             )
-        known = (
-            tuple(np.asarray(sizes).tolist()),
-            dimension,
-            graph,
-            epsilon,
-            delta,
-            radius,
-            tuple(before),
-            reserve,
-            given,
-        )
+        known = (tuple(np.asarray(sizes).tolist()), dimension, graph, budget, trust, count, radius)
         found = _CALIBRATED.get((self, *known))
         if found is None:
-            found = self._calibrated(*known)
+            found = self._spec(*known)
             if len(_CALIBRATED) >= _REMEMBERED:
                 _CALIBRATED.clear()
             _CALIBRATED[self, *known] = found
-        method, rounds, facts, calibration = found
-        facts = deepcopy(facts)  # nobody can change what is remembered
-        if not (averaged and self.averages and graph.agents > 1):
-            return Setting(method, rounds, facts, calibration)
-        mean = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
-        return Setting(mean, rounds + graph.mixing_rounds(), facts, calibration)
+        return Setting(replace(found, schema=schema), found.facts(sizes, dimension), self)
 
-    def _calibrated(
+    def _spec(
         self,
         sizes: tuple[int, ...],
         dimension: int,
         graph: Graph,
-        epsilon: float,
-        delta: float,
+        budget: Budget,
+        trust: Trust,
+        count: bool,
         radius: float | None,
-        before: tuple[Event, ...],
-        reserve: Reserve | None,
-        given: Calibration | None,
-    ) -> tuple[Any, int, Facts, Calibration]:
-        """The method, its rounds, and the public facts. They follow from these arguments and from nothing else."""
-        rows = np.asarray(sizes)
+    ) -> RunSpec:
+        """The run as data. It follows from these arguments and from nothing else."""
+        rows, reserve = np.asarray(sizes), trust.reserve
+        epsilon, delta = budget.epsilon, budget.delta
         level = NoiseLevel.of(rows, dimension, self.loss.max_slope, epsilon, delta, reserve)
-        if given is not None:
-            if not math.isclose(given.deviation, level.deviation, rel_tol=_SAME):
-                raise InputError(
-                    f"deviation = {given.deviation!r} does not follow from the budget: it is {level.deviation:.10g}"
-                )
-            level = replace(level, deviation=given.deviation)
         make, rounds, l2 = self.build(self, level, graph)
         if rounds > MOST_ROUNDS:
             raise InputError(
@@ -300,16 +231,14 @@ class Recipe:
         if reserve is not None:
             make = _shared(make, facts, reserve)
         # A member that drops out leaves a tick in doubt, which is said once more: the budget pays for that, too.
-        paid = rounds if reserve is None else rounds + reserve.dropouts
-        if given is None:
-            budget = largest_budget(make, facts, graph, paid, epsilon=epsilon, delta=delta, before=before)
-            return make(budget), rounds, facts, Calibration(level.deviation, budget.multiplier)
-        method = make(Gaussian(given.multiplier))
-        planned = alike(plan(method, facts, graph, paid).spent).items
-        cost = max(totals(counter + Counter(before), delta).best for counter in planned)
-        if not cost <= epsilon:
-            raise InputError(f"multiplier = {given.multiplier!r} does not keep the budget: epsilon would be {cost:.6g}")
-        return method, rounds, facts, given
+        paid = rounds + trust.dropouts
+        before = (share_event(epsilon, delta),) if count else ()
+        step = largest_budget(make, facts, graph, paid, epsilon=epsilon, delta=delta, before=before)
+        method = make(step)
+        if trust.robust is None and self.averages and graph.agents > 1:
+            method = Averaged(method=method, ticks=rounds, mixing=graph.mixing)
+            rounds += graph.mixing_rounds()
+        return RunSpec(method, rounds, self.loss, graph, l2, radius, budget, trust, count=count, recipe=self.name)
 
     def radius(self, level: NoiseLevel, scale: np.ndarray) -> float:
         """How far from zero the models of an honest run can be."""
@@ -341,24 +270,24 @@ def _growing(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Geometric:
 
 def _dual(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     eta = _penalty(recipe, level, graph)
-    return lambda budget: DualPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
+    return lambda budget: recipe.method(penalty=eta, budget=budget), recipe.solves, _L2
 
 
 def _primal(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     eta = _penalty(recipe, level, graph)
-    return lambda budget: PrimalPerturbedADMM(penalty=eta, budget=budget), recipe.solves, _L2
+    return lambda budget: recipe.method(penalty=eta, budget=budget), recipe.solves, _L2
 
 
 def _in_penalty(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     eta, growing = _penalty(recipe, level, graph), _growing(recipe, level, graph)
-    return lambda budget: PenaltyPerturbedADMM(penalty=growing, dual_step=eta, budget=budget), recipe.solves, _L2
+    return lambda budget: recipe.method(penalty=growing, dual_step=eta, budget=budget), recipe.solves, _L2
 
 
 def _recycled(recipe: Recipe, level: NoiseLevel, graph: Graph, penalty: Geometric | None = None) -> Built:
     eta = _penalty(recipe, level, graph)
     gamma = 0.2 * eta * float(graph.degree.mean())
     schedule = eta if penalty is None else penalty
-    return lambda budget: RecycledADMM(penalty=schedule, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
+    return lambda budget: recipe.method(penalty=schedule, gamma=gamma, budget=budget), 2 * recipe.solves, _L2
 
 
 def _recycled_growing(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
@@ -366,10 +295,10 @@ def _recycled_growing(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
 
 
 def _one_shot(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
-    # The loss's curvature costs ln(1 + x), x = c/(B l2): at most a fixed share of epsilon.
+    # The loss's curvature costs ln(1 + x), x = c/(B l2): at most a fixed share of epsilon (of several classes, twice).
     room = recipe.loss.max_curvature / (level.rows * math.expm1(_CURVATURE_SHARE * level.epsilon))
     l2 = max(recipe.reach * level.deviation, room)
-    return lambda budget: OneShotAveraging(mixing=graph.mixing, budget=budget), 1 + graph.mixing_rounds(), l2
+    return lambda budget: recipe.method(mixing=graph.mixing, budget=budget), 1 + graph.mixing_rounds(), l2
 
 
 def _steps(recipe: Recipe, level: NoiseLevel, largest: float = 4.0) -> tuple[int, float]:
@@ -381,23 +310,25 @@ def _steps(recipe: Recipe, level: NoiseLevel, largest: float = 4.0) -> tuple[int
 
 def _descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     steps, step = _steps(recipe, level)
-    return lambda budget: GradientDescent(step=step, mixing=graph.mixing, budget=budget), steps, _L2
+    return lambda budget: recipe.method(step=step, mixing=graph.mixing, budget=budget), steps, _L2
 
 
 def _random_admm(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     steps, step = _steps(recipe, level, 1 / level.most)  # with the dual variable, larger steps overshoot
-    return lambda budget: RandomAggregationADMM(penalty=1 / step, budget=budget), steps, _L2
+    return lambda budget: recipe.method(penalty=1 / step, budget=budget), steps, _L2
 
 
 def _random_descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     steps, step = _steps(recipe, level)
-    return lambda budget: RandomAggregationGD(step=step, budget=budget), steps, _L2
+    return lambda budget: recipe.method(step=step, budget=budget), steps, _L2
 
 
 def _coordinates(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
-    # A layer, one visit to each of d coordinates, costs as much as a step, and moves as far.
+    # A layer, one visit to each block of coordinates, costs as much as a step, and moves as far.
     layers, step = _steps(recipe, level)
-    return lambda budget: RandomCoordinateDescent(step=step, budget=budget), layers * level.dimension, _L2
+    block = math.ceil(level.dimension / _BLOCKS)
+    rounds = layers * math.ceil(level.dimension / block)
+    return lambda budget: recipe.method(step=step, block=block, budget=budget), rounds, _L2
 
 
 def _token_descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
@@ -405,38 +336,43 @@ def _token_descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     cycles, step = _steps(recipe, level)
     order = hamiltonian_cycle(graph)
     return (
-        lambda budget: TokenGradientDescent(step=step / graph.agents, order=order, budget=budget),
+        lambda budget: recipe.method(step=step / graph.agents, order=order, budget=budget),
         cycles * graph.agents,
         _L2,
     )
 
 
-def _composite(recipe: Recipe, level: NoiseLevel, kind: type[DPADMM]) -> tuple[dict[str, Any], int]:
+def _composite(recipe: Recipe, level: NoiseLevel, accelerated: bool) -> tuple[dict[str, Any], int]:
     """The settings of DP-ADMM with a lasso, in the way of `PrivateFusedLogisticRegression`, and its rounds."""
+    from tacit.composite import lasso
+    from tacit.run import composite_pace
+
     stop = recipe.reach * level.deviation
     term = lasso(level.dimension, composite_pace.STRENGTH * stop)
     smooth = recipe.loss.max_curvature + _L2
     penalty = composite_pace.PENALTY * smooth / term.norm
-    accelerated = kind is AcceleratedDPADMM
+    # The longest step for which (18) of the paper holds, about 1/L_f: thousands of rounds without acceleration.
     rounds, step, _ = composite_pace.pace(stop, 1 / (smooth + penalty * term.norm), accelerated=accelerated)
     return {"term": term, "penalty": penalty, "step": step}, rounds
 
 
-def _held_by_one(recipe: Recipe, level: NoiseLevel, graph: Graph, kind: type[DPADMM]) -> Built:
-    settings, rounds = _composite(recipe, level, kind)
-    return lambda budget: kind(**settings, budget=budget), rounds, _L2
+def _held_by_one(recipe: Recipe, level: NoiseLevel, graph: Graph, accelerated: bool) -> Built:
+    settings, rounds = _composite(recipe, level, accelerated)
+    return lambda budget: recipe.method(**settings, budget=budget), rounds, _L2
 
 
-def _summed_composite(recipe: Recipe, level: NoiseLevel, graph: Graph, kind: type[DPADMM]) -> Built:
-    settings, rounds = _composite(recipe, level, kind)
+def _summed_composite(recipe: Recipe, level: NoiseLevel, graph: Graph, accelerated: bool) -> Built:
+    settings, rounds = _composite(recipe, level, accelerated)
     assert level.reserve is not None
     t, q = level.reserve
-    method = kind(**settings)
-    return lambda share: SummedDPADMM(method=method, deviation=share, colluders=t, dropouts=q), rounds, _L2
+    method = METHODS["dp-accadmm" if accelerated else "dp-admm"](**settings)
+    return lambda share: recipe.method(method=method, deviation=share, colluders=t, dropouts=q), rounds, _L2
 
 
 def _shared(make: Callable[[float], Any], facts: Facts, reserve: Reserve) -> Callable[[Gaussian], Any]:
     """A method for every budget, from one for every deviation of a share of the noise."""
+    from tacit.algorithms.summed import share_deviation
+
     return lambda budget: make(share_deviation(facts, budget, colluders=reserve.colluders, dropouts=reserve.dropouts))
 
 
@@ -449,7 +385,7 @@ def _summed(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     step = way * (1 - momentum) / rounds
     assert reserve is not None
     return (
-        lambda deviation: SummedGradientDescent(
+        lambda deviation: recipe.method(
             step=step,
             momentum=momentum,
             deviation=deviation,
@@ -466,18 +402,19 @@ def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     # The steps are exact: rho lies below the curvature of the loss, where first-order steps overshoot.
     rho, order = recipe.reach * recipe.solves * level.deviation, hamiltonian_cycle(graph)
     visits = recipe.solves * graph.agents
-    return lambda budget: IncrementalADMM(penalty=rho, order=order, budget=budget), visits, _L2
+    return lambda budget: recipe.method(penalty=rho, order=order, budget=budget), visits, _L2
 
 
 _HINGE = HuberHinge(1.0)  # of this width or more it has probabilities
-RECIPES: dict[str, Recipe] = {
-    "dvp": Recipe("ADMM, dual perturbation", 32, 1.0, _HINGE, _dual),
-    "pvp": Recipe("ADMM, primal perturbation", 64, 0.7, _HINGE, _primal, multiclass=True),
-    "m-admm": Recipe("ADMM, noise in a growing penalty", 32, 1.0, _HINGE, _in_penalty),
-    "r-admm": Recipe("recycled ADMM", 32, 1.4, _HINGE, _recycled),
-    "mr-admm": Recipe("recycled ADMM, growing penalty", 32, 1.4, _HINGE, _recycled_growing),
-    "pi-admm": Recipe("incremental ADMM, noise on a token", 32, 1.4, _HINGE, _token, token=True, multiclass=True),
-    "one-shot": Recipe(
+_RECIPES = (
+    Recipe("dvp", "ADMM, dual perturbation", 32, 1.0, _HINGE, _dual),
+    Recipe("pvp", "ADMM, primal perturbation", 64, 0.7, _HINGE, _primal),
+    Recipe("m-admm", "ADMM, noise in a growing penalty", 32, 1.0, _HINGE, _in_penalty),
+    Recipe("r-admm", "recycled ADMM", 32, 1.4, _HINGE, _recycled),
+    Recipe("mr-admm", "recycled ADMM, growing penalty", 32, 1.4, _HINGE, _recycled_growing, kind="r-admm"),
+    Recipe("pi-admm", "incremental ADMM, noise on a token", 32, 1.4, _HINGE, _token, kind="i-admm"),
+    Recipe(
+        "one-shot",
         "one private solve each, averaged",
         1,
         0.25,
@@ -487,43 +424,48 @@ RECIPES: dict[str, Recipe] = {
         single=True,
         counts=False,
     ),
-    "gradient-descent": Recipe(
-        "decentralised DP gradient descent", 50, 0.7, _HINGE, _descent, multiclass=True, single=True
-    ),
-    "shared-descent": Recipe(
-        "gradient descent, shared noise", 64, 0.7, _HINGE, _summed, multiclass=True, averages=False, shared=True
-    ),
-    "ra-admm": Recipe("ADMM, random aggregators", 50, 0.7, _HINGE, _random_admm, usual=False),
-    "ra-gd": Recipe("gradient descent, random aggregators", 50, 0.7, _HINGE, _random_descent, usual=False),
-    "rcd": Recipe("random coordinate descent", 50, 0.7, _HINGE, _coordinates, usual=False),
-    "token-gd": Recipe("gradient descent on a token", 50, 0.7, _HINGE, _token_descent, token=True, usual=False),
-    **{
-        name: Recipe(
+    Recipe("gradient-descent", "decentralised DP gradient descent", 50, 0.7, _HINGE, _descent, single=True),
+    Recipe("shared-descent", "gradient descent, shared noise", 64, 0.7, _HINGE, _summed, averages=False),
+    Recipe("ra-admm", "ADMM, random aggregators", 50, 0.7, _HINGE, _random_admm, usual=False),
+    Recipe("ra-gd", "gradient descent, random aggregators", 50, 0.7, _HINGE, _random_descent, usual=False),
+    Recipe("rcd", "random coordinate descent", 50, 0.7, _HINGE, _coordinates, usual=False),
+    Recipe("token-gd", "gradient descent on a token", 50, 0.7, _HINGE, _token_descent, usual=False),
+    *(
+        Recipe(
+            name,
             title,
             1,
             0.7,
             _HINGE,
-            partial(_held_by_one, kind=kind),
+            partial(_held_by_one, accelerated=accelerated),
             averages=False,
-            alone=True,
             single=True,
             usual=False,
         )
-        for name, title, kind in (
-            ("dp-admm", "DP-ADMM with a lasso", DPADMM),
-            ("dp-accadmm", "accelerated DP-ADMM with a lasso", AcceleratedDPADMM),
+        for name, title, accelerated in (
+            ("dp-admm", "DP-ADMM with a lasso", False),
+            ("dp-accadmm", "accelerated DP-ADMM with a lasso", True),
         )
-    },
-    **{
-        name: Recipe(
-            title, 1, 0.7, _HINGE, partial(_summed_composite, kind=kind), averages=False, shared=True, usual=False
+    ),
+    *(
+        Recipe(
+            name,
+            title,
+            1,
+            0.7,
+            _HINGE,
+            partial(_summed_composite, accelerated=accelerated),
+            kind="shared-dp-admm",
+            averages=False,
+            usual=False,
         )
-        for name, title, kind in (
-            ("shared-dp-admm", "DP-ADMM with a lasso, shared noise", DPADMM),
-            ("shared-dp-accadmm", "accelerated DP-ADMM with a lasso, shared noise", AcceleratedDPADMM),
+        for name, title, accelerated in (
+            ("shared-dp-admm", "DP-ADMM with a lasso, shared noise", False),
+            ("shared-dp-accadmm", "accelerated DP-ADMM with a lasso, shared noise", True),
         )
-    },
-}
+    ),
+)
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _RECIPES}
 
 
 def recommended(

@@ -5,14 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from tacit.algorithms import ConsensusADMM
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Logistic, Multinomial, PseudoHuber, Squared
 from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.files import replacing
-from tacit.workflows.model import Model
-from tacit.workflows.training import train
+from tacit.privacy.noise import SecureNoise, SeededNoise
+from tacit.run.model import Model
+from tacit.run.request import Request
+from tacit.run.training import as_json, train
 
 CLASSES = Schema(label=Classes("ill", positive=("yes",), negative=("no",)), columns=(Number("x", bounds=(0, 1)),))
 WARDS = Schema(label=Multiclass("ward", classes=("a", "b", "c")), columns=(Number("x", bounds=(0, 1)),))
@@ -162,12 +163,26 @@ def test_training_compares_like_with_like():
     y[:20] *= -1  # the first organisation has learned the opposite
     everybody, parts = data(x, y), [np.arange(20), np.arange(20, 60)]
     test = everybody.take(np.arange(60, 90))
-    organisations = (everybody, CLASSES, parts, Graph.path(2))
-    settings = {"loss": Logistic(), "l2": 0.1, "rounds": 300, "tolerance": 1e-9}
-    result = train(ConsensusADMM(penalty=0.1), *organisations, **settings, names=["odd", "even"], test=test)
+    setting = Request(penalty=0.1, l2=0.1, rounds=300, tolerance=1e-9).on(CLASSES, parts, Graph.path(2))
+    result = train(setting, everybody, CLASSES, parts, names=["odd", "even"], test=test)
     assert [line.who for line in result.alone] == ["odd alone", "even alone"]
     assert result.alone[0].error > 0.5 > result.alone[1].error
     assert [line.rows for line in result.alone] == [20, 40]
     assert result.together.loss == pytest.approx(result.pooled.loss, abs=1e-6)
     assert result.pooled.loss <= min(line.loss for line in result.alone)
     assert result.together.error == pytest.approx(result.model.measured(test).error)
+
+
+@pytest.mark.parametrize(
+    ("noise", "said"),
+    [(SecureNoise(), "-differentially private, if its schema and all"), (SeededNoise(3), "noise there was is seeded")],
+    ids=["secure", "seeded"],
+)
+def test_noise_without_a_budget_is_no_private_run(noise, said):
+    """Neither in a model file nor in plain data; and what noise that somebody can draw again hides is not stated."""
+    x = np.random.default_rng(0).uniform(-1, 1, size=40)
+    everybody, parts = data(x, np.where(x > 0, 1.0, -1.0)), [np.arange(20), np.arange(20, 40)]
+    setting = Request(method="dvp", own=("alpha=0.01",), l2=0.1, rounds=3).on(CLASSES, parts, Graph.path(2))
+    trained = train(setting, everybody, CLASSES, parts, noise=noise)
+    assert said in trained.model.privacy["statement"]
+    assert as_json(trained)["private"] is trained.model.privacy["private"] is False

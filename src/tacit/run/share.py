@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.algorithms import GradientDescent
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge
 from tacit.core.problem import Problem
@@ -53,6 +52,8 @@ def noisy_share(labels: Sequence[np.ndarray], graph: Graph, epsilon: float, delt
     parts = [(np.ones((len(y), 1)), y) for y in labels]
     problem = Problem(parts, loss=HuberHinge(1.0), scale=sizes / sizes.mean())
     rounds = 1 + graph.mixing_rounds()
+    from tacit.algorithms.gradient_descent import GradientDescent
+
     method = GradientDescent(step=1.0, mixing=graph.mixing, exchanges=rounds, budget=budget)
     run = simulate(method, problem, graph, rounds=rounds, noise=noise, measure_every=rounds)
     least = 1 / (2 * float(sizes.sum()))  # noise may pass 0 and 1, where no offset is finite

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from tacit.core.alike import distinct
 from tacit.errors import InputError, TacitError
-from tacit.privacy import filters
 from tacit.privacy.events import Event, to_plain
-from tacit.privacy.ledger import About, Ledger
+
+if TYPE_CHECKING:
+    from tacit.privacy.ledger import About, Ledger
 
 
 def worst(members: Sequence[Sequence[Event]]) -> list[Event]:
@@ -38,7 +39,7 @@ def _worst(events: set[Event]) -> list[Event]:
 
 
 @contextmanager
-def paid(ledger: Any, about: About, events: Sequence[Event]) -> Iterator[Callable[[bytes], None]]:
+def paid(ledger: Any, about: About | None, events: Sequence[Event]) -> Iterator[Callable[[bytes], None]]:
     """Pays for a fit from the ledger, or is refused by its cap. What it gives keeps what will leave, before it leaves.
 
     Without a ledger nothing is paid or kept. A fit that fails has paid all the same: its noise was drawn.
@@ -47,6 +48,10 @@ def paid(ledger: Any, about: About, events: Sequence[Event]) -> Iterator[Callabl
         if account is None:
             yield lambda payload: None
             return
+        if about is None:
+            from tacit.privacy.ledger import About
+
+            about = About("", "train")
         run = uuid4().hex  # another fit draws other noise: it is another run
         account.reserve_run(run, dict(enumerate(events)), about)
         yield lambda payload: account.store(run, 0, payload)
@@ -55,7 +60,13 @@ def paid(ledger: Any, about: About, events: Sequence[Event]) -> Iterator[Callabl
 @contextmanager
 def opened(ledger: Any) -> Iterator[Ledger | None]:
     """A ledger as it is, or that of a file, which is closed in the end; None for none."""
-    if ledger is None or isinstance(ledger, Ledger):
+    if ledger is None:
+        yield None
+        return
+    from tacit.privacy import filters  # no run without a ledger loads them
+    from tacit.privacy.ledger import Ledger
+
+    if isinstance(ledger, Ledger):
         yield ledger
     elif isinstance(ledger, str | os.PathLike):
         with Ledger(ledger, cost=filters.epsilon) as account:

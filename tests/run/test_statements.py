@@ -21,9 +21,12 @@ from tacit.privacy.accounting import epsilon, rounded_up
 from tacit.privacy.events import Free, Gaussian, SharedGaussian
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.plan import _NoNoise
+from tacit.run.limits import Budget
+from tacit.run.request import Request
+from tacit.run.training import train_privately
+from tacit.run.trust import LOCAL as TRUSTING
+from tacit.run.trust import Reserve, Trust
 from tacit.simulation import tick as ticks
-from tacit.workflows.recipes import RECIPES, Reserve
-from tacit.workflows.training import train_privately
 
 DELTA = 1e-5
 
@@ -114,15 +117,14 @@ def records(seed=0):
     return Dataset(X, y, SCHEMA.feature_names, np.arange(len(X))), parts
 
 
-def trained(name, graph, tmp_path, counting, **settings):
+def trained(name, graph, tmp_path, counting, trust=TRUSTING):
     """With a ledger that pays for it; what it spent, too."""
     data, parts = records()
     with Ledger.new(tmp_path / "ledger", population="all", cost=filters.epsilon) as ledger:
         ledger.set_cap(Cap(50.0, DELTA))
-        found = train_privately(
-            RECIPES[name], data, SCHEMA, parts, graph, epsilon=2.0, delta=DELTA, noise=tacit.SeededNoise(3),
-            count_positives=counting, ledger=ledger, **settings,
-        )  # fmt: skip
+        asked = Request(Budget(2.0, DELTA), trust, method=name, count=counting)
+        setting = asked.resolved(SCHEMA.label, [len(part) for part in parts], SCHEMA.model_dimension, graph)
+        found = train_privately(setting, data, SCHEMA, parts, noise=tacit.SeededNoise(3), ledger=ledger)
         return found, ledger.spent(), ledger.epsilon()
 
 
@@ -151,7 +153,7 @@ def test_a_training_says_and_pays_what_has_left(name, counting, left, tmp_path, 
 )
 def test_so_does_one_with_shared_noise_against_every_coalition(graph, reserve, counting, left, tmp_path, short_recipes):
     """On a ring any two members can cut a third one off: against two, its own share is all that hides it."""
-    found, spent, charged = trained("shared-descent", graph, tmp_path, counting, reserve=reserve)
+    found, spent, charged = trained("shared-descent", graph, tmp_path, counting, Trust.of(reserve))
     assert_says(found.guarantee, left, 5, reserve.colluders, graph.connectivity)
     privacy = found.model.privacy
     assert (privacy["colluders"], privacy["dropouts"]) == (reserve.colluders, reserve.dropouts)

@@ -8,7 +8,8 @@ A model file is JSON, and these are its fields:
     features  the names of the features, in order
     weights   one number for each feature; for several classes, one list of numbers for each class
     schema    how a record becomes features (the fields of `tacit.data.Schema`, as plain data)
-    training  how the model was trained: algorithm, parameters, rounds, the agents and their numbers of rows
+    training  how the model was trained: algorithm, parameters, rounds, the agents and their numbers of rows; the run
+              as data (spec) and its SHA-256 (spec digest), if its method can be written
     privacy   {"private": bool, "statement": str}: whether the model is private, and the guarantee in words; of a model
               trained under a budget also epsilon, delta, colluders and dropouts (against how many members together
               epsilon holds, and how many may be away), and coalitions: a list of {"colluders", "epsilon"}, what holds
@@ -32,7 +33,7 @@ from tacit.core.losses import HuberHinge, Logistic, Loss, Multinomial, PseudoHub
 from tacit.data import Classes, Dataset, Multiclass, Schema, Target
 from tacit.errors import InputError
 from tacit.files import write_private
-from tacit.workflows import metrics
+from tacit.run import metrics
 
 __all__ = ["Model"]
 
@@ -57,7 +58,7 @@ class Model:
 
     def __post_init__(self) -> None:
         label = self.schema.label
-        if not _fits(self.loss, label):
+        if not fits(self.loss, label):
             raise InputError(f"a model of the label {label.column!r} cannot have the loss {self.loss!r}")
         d, k = self.schema.dimension, label.outputs
         shape = (k, d) if isinstance(label, Multiclass) else (d,)
@@ -171,7 +172,8 @@ class Model:
             raise InputError(f"{name} is not a model file: {error}") from None
 
 
-def _fits(loss: Loss, label: object) -> bool:
+def fits(loss: Loss, label: object) -> bool:
+    """Whether the loss is for such a label."""
     if isinstance(label, Multiclass):
         return isinstance(loss, Multinomial) and loss.classes == len(label.classes)
     # The squared loss was always allowed for two classes, too.

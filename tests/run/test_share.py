@@ -11,11 +11,13 @@ from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.privacy.accounting import epsilon
-from tacit.privacy.events import Gaussian
 from tacit.privacy.plan import plan
-from tacit.workflows.recipes import RECIPES
-from tacit.workflows.share import noisy_share
-from tacit.workflows.training import train_privately
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.request import Request
+from tacit.run.share import noisy_share
+from tacit.run.training import train_privately
+from tacit.run.trust import Trust
 
 TWO = Classes("y", positive=("yes",), negative=("no",))
 SIZES = (400, 1500, 900)
@@ -59,7 +61,7 @@ def test_what_the_run_costs_does_not_depend_on_what_the_count_finds(name):
     found = []
     for share in (0.001, 0.4):
         recipe = RECIPES[name].for_label(replace(TWO, positive_share=share))
-        setting = recipe.setting(SIZES, 6, RING, 1.0, 1e-5, before=(Gaussian(26.0),))
+        setting = recipe.setting(SIZES, 6, RING, Budget(1.0, 1e-5), count=True)
         found.append(plan(setting.algorithm, setting.facts, RING, setting.rounds).events)
     assert found[0] == found[1]
 
@@ -74,16 +76,18 @@ def test_it_is_for_two_classes():
     [
         (Target("y", bounds=(-1, 1)), {}, "two classes"),
         (Multiclass("y", classes=("a", "b", "c")), {}, "two classes"),
-        (TWO, {"robust": "clipping"}, "plain average"),
-        (TWO, {"hostile": Hostile("flip", (1,), agents=3)}, "plain average"),
+        (TWO, {"trust": Trust(robust="clipping")}, "plain average"),
     ],
 )
 def test_what_no_count_is_for_is_refused_whatever_the_labels_are(label, options, why):
-    """All labels here are 1, which every kind of label can have."""
-    schema = Schema(label=label, columns=(Number("x", bounds=(0, 1)),), row_norm=1.0)
-    data = Dataset(np.ones((30, 1)), np.ones(30), schema.feature_names, np.arange(30))
-    parts = np.split(np.arange(30), 3)
     with pytest.raises(InputError, match=why):
-        train_privately(
-            RECIPES["pvp"], data, schema, parts, RING, epsilon=1.0, delta=1e-5, count_positives=True, **options
-        )
+        Request(Budget(1.0, 1e-5), method="pvp", count=True, **options).resolved(label, [10] * 3, 1, RING)
+
+
+def test_liars_and_a_count_do_not_go_together():
+    """Its setting is made without them."""
+    schema = Schema(label=TWO, columns=(Number("x", bounds=(0, 1)),), row_norm=1.0)
+    data = Dataset(np.ones((30, 1)), np.ones(30), schema.feature_names, np.arange(30))
+    setting = Request(Budget(1.0, 1e-5), method="pvp", count=True).resolved(TWO, [10] * 3, 1, RING)
+    with pytest.raises(InputError, match="no noisy count with them"):
+        train_privately(setting, data, schema, np.split(np.arange(30), 3), hostile=Hostile("flip", (1,), agents=3))

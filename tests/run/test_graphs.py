@@ -4,8 +4,8 @@ import pytest
 
 from tacit.core.graph import Graph
 from tacit.errors import InputError
-from tacit.workflows.graphs import auto_graph
-from tacit.workflows.recipes import Reserve
+from tacit.run.graphs import auto_graph
+from tacit.run.trust import Reserve
 
 
 def test_local_noise_has_a_ring_of_few_and_a_few_neighbours_of_many():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, log_loss, mean_absolute_error, r2_score, roc_auc_score
 
-from tacit.workflows import metrics
+from tacit.run import metrics
 
 
 @pytest.mark.parametrize("digits", [0, 1, 9])  # with few digits many scores are equal

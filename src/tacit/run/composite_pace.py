@@ -8,7 +8,7 @@ gradient g would have moved the model by g/lambda, it is about as cautious as an
     lambda = c s + 1/n.
 
 The first part weighs what one more step learns against the noise that it adds; c is that of gradient descent in
-`tacit.workflows.recipes`. The second part is for budgets that hardly matter: the C = 1 of scikit-learn.
+`tacit.run.recipes`. The second part is for budgets that hardly matter: the C = 1 of scikit-learn.
 
 T plain rounds of step a get as far as T a, accelerated ones as about T^2 a/8. Momentum adds up noise, but gradients as
 well: noise in round k moves the model by about k/2 (1 - (k/T)^2) steps in the end, which makes 1.1 times the noise of

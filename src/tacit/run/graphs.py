@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tacit.core.graph import Graph
-from tacit.workflows.recipes import Reserve
+from tacit.run.trust import Reserve
 
 # By benchmarks/tuning_members.py. Local noise: a ring of five is as good as any graph, a ring of twenty no longer is;
 # more neighbours than a few cost messages, and hardly help.

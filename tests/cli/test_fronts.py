@@ -1,0 +1,303 @@
+"""One wish, four fronts: Python, the estimators, the command line (`plan`, `train`) and federations give the same run,
+or refuse it in the same words."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tacit as package
+from tacit.core.graph import Graph
+from tacit.data import Classes, Number, Schema
+from tacit.estimators import FederatedClassifier
+from tacit.run.limits import Budget
+from tacit.run.request import Request
+from tacit.run.trust import Trust
+
+SITES = {"alder": 300, "birch": 240, "cedar": 180, "dogwood": 120}
+SCHEMA = Schema(
+    label=Classes("ill", positive=("yes",), negative=("no",)),
+    columns=tuple(Number(name, bounds=(0, 1)) for name in "abc"),
+    row_norm=1.0,
+    intercept=True,
+)
+ROWS = sum(SITES.values())
+TOTAL = {"epsilon": 2.0, "delta": 1e-4}
+
+
+def records():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(ROWS, 3)).round(3)
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=ROWS) > 0.5, "yes", "no")
+    return X, y, np.repeat(list(SITES), list(SITES.values()))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    X, y, sites = records()
+    lines = [",".join([*map(str, row), label, site]) for row, label, site in zip(X, y, sites, strict=True)]
+    (tmp_path / "records.csv").write_text("\n".join(["a,b,c,ill,hospital", *lines]) + "\n")
+    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml())
+    return tmp_path
+
+
+# The fronts: each gives the run as data, or the words with which it refuses.
+
+
+def of_python(wish, tacit, folder, net):
+    budget = None if wish.get("epsilon") is None else Budget(*_total(wish), wish.get("reason", ""))
+    trust = Trust(wish.get("colluders"), wish.get("dropouts", 0))
+    names = ("method", "l2", "rounds", "penalty", "law", "tolerance")
+    asked = {name: wish[name] for name in names if name in wish}
+    request = Request(budget, trust, own=wish.get("own", ()), **asked)
+    graph = Graph.named(wish.get("graph", "ring"), len(SITES))
+    return request.on(SCHEMA, [np.zeros(n) for n in SITES.values()], graph).spec
+
+
+def of_the_estimator(wish, tacit, folder, net):
+    X, y, sites = records()
+    names = ("epsilon", "delta", "colluders", "dropouts", "l2", "method")
+    asked = {name: wish[name] for name in names if name in wish}
+    private = {"bounds": (0, 1), "classes": ["no", "yes"], "random_state": 0}
+    private |= {"allow_delta": wish["reason"]} if "reason" in wish else {}
+    model = FederatedClassifier(**private, graph=wish.get("graph", "ring"), **asked)
+    return model.fit(X, y, sites=sites).spec_
+
+
+def of_plan(wish, tacit, folder, net):
+    rows = ",".join(map(str, SITES.values()))
+    method = [wish["method"]] if "method" in wish else []
+    code, out, err = tacit("plan", *method, *_options(wish), "--rows", rows, "--schema", "schema.toml", "--json")
+    return _ended(code, err, lambda: json.loads(out)["spec"])
+
+
+def of_train(wish, tacit, folder, net):
+    method = ["--method", wish["method"]] if "method" in wish else []
+    given = ["records.csv", "--schema", "schema.toml", "--site", "hospital", "--holdout", 0, "--out", "new.json"]
+    (folder / "new.json").unlink(missing_ok=True)
+    code, _, err = tacit("train", *given, *method, *_options(wish))
+    return _ended(code, err, lambda: json.loads((folder / "new.json").read_text())["training"]["spec"])
+
+
+def of_a_federation(wish, tacit, folder, net):
+    from tacit.agent.federation import Federation
+
+    method = ["--method", wish["method"]] if "method" in wish else []
+    (folder / "new.toml").unlink(missing_ok=True)
+    new = ("federation", "new", "--title", "x", "--schema", "schema.toml", "--out", "new.toml", *net)
+    code, _, err = tacit(*new, *method, *_options(wish))
+    return _ended(code, err, lambda: Federation.load(folder / "new.toml").spec)
+
+
+FRONTS = (of_python, of_the_estimator, of_plan, of_train, of_a_federation)
+
+
+def _total(wish):
+    return wish["epsilon"], wish.get("delta", 1e-5)
+
+
+def _options(wish):
+    flags = {"reason": "--allow-delta", "own": "--set"}
+    for name, value in {"graph": "ring", **wish}.items():
+        if name != "method" and value is not None:
+            for each in value if isinstance(value, tuple) else (value,):
+                yield flags.get(name, f"--{name}")
+                yield each
+
+
+def _ended(code, err, found):
+    if code:
+        last = err.strip().splitlines()[-1]
+        assert last.startswith("tacit: error: "), err
+        raise package.InputError(last.removeprefix("tacit: error: "))
+    return found()
+
+
+@pytest.fixture
+def net(folder):
+    """The members of a federation, as `federation new` wants them."""
+    from tacit.agent.identity import Identity
+
+    found = []
+    for k, (name, rows) in enumerate(SITES.items()):
+        Identity.new(name, folder)
+        found += ["--member", f"{name},127.0.0.1:{7441 + k},{rows},{name}/certificate.pem"]
+    return found
+
+
+def _same(spec):
+    """As plain data, without the schema, which only some fronts have."""
+    plain = spec if isinstance(spec, dict) else replace(spec, schema="").plain()
+    return {name: value for name, value in plain.items() if name != "schema"}
+
+
+# What every front takes. Federations and estimators stop by other rules where nothing is private.
+PRIVATE = {
+    "the recommended method": TOTAL,
+    "a method by name": TOTAL | {"method": "mr-admm"},
+    "a token": TOTAL | {"method": "pi-admm"},
+    "one release": TOTAL | {"method": "one-shot"},
+    "shared noise": TOTAL | {"colluders": 1, "graph": "complete"},
+    "dropouts": TOTAL | {"colluders": 1, "dropouts": 1, "graph": "complete"},
+    "a large delta with a reason": {"epsilon": 1.0, "delta": 0.01, "reason": "made-up records"},
+    "an epsilon of 25": {"epsilon": 25.0, "delta": 1e-4},
+    "several aggregators": TOTAL | {"method": "ra-gd"},
+}
+
+
+@pytest.mark.filterwarnings("ignore:(epsilon|delta) = :UserWarning")
+@pytest.mark.parametrize("wish", PRIVATE.values(), ids=PRIVATE)
+def test_the_same_wish_gets_the_same_run(wish, tacit, folder, net):
+    expected = _same(of_python(wish, tacit, folder, net))
+    for front in FRONTS[1:]:
+        if front is of_a_federation and "dropouts" in wish:
+            continue  # a federation needs go_on_after with it
+        assert _same(front(wish, tacit, folder, net)) == expected, front.__name__
+
+
+# What no front takes: the words of all of them have these in common.
+REFUSED = {
+    "epsilon 5,000": ({"epsilon": 5000.0}, "an epsilon of 5000 protects nothing: it must be 1000 at most"),
+    "epsilon 0": ({"epsilon": 0.0}, "epsilon must be a positive number, not 0"),
+    "epsilon below 0": ({"epsilon": -1.0}, "epsilon must be a positive number, not -1"),
+    "delta 0.5": ({"epsilon": 1.0, "delta": 0.5}, "delta = 0.5"),
+    "delta 0": ({"epsilon": 1.0, "delta": 0.0}, "delta must lie between 0 and 1, not 0"),
+    "one over the rows": ({"epsilon": 1.0, "delta": 0.01}, "delta = 0.01"),
+    "an unknown method": (TOTAL | {"method": "magic"}, "with epsilon, method is one of dvp, pvp"),
+    "an exact method": (TOTAL | {"method": "admm"}, "with epsilon, method is one of dvp, pvp"),
+    "noise forgotten": ({"method": "mr-admm"}, "mr-admm is private: give epsilon"),
+    "nothing known": ({"method": "magic"}, "without epsilon, method is one of admm"),
+    "one holder alone": (TOTAL | {"method": "dp-admm"}, "for one holder of all records, not for 4"),
+    "shared without colluders": (TOTAL | {"method": "shared-descent"}, "say how many members may collude"),
+    "colluders with local noise": (
+        TOTAL | {"method": "pvp", "colluders": 1, "graph": "complete"},
+        "which protects against all others together: leave out colluders",
+    ),
+    "too many colluders": (TOTAL | {"colluders": 4, "graph": "complete"}, "4 colluders and 0 dropouts leave none"),
+    "colluders who cut": (TOTAL | {"colluders": 2}, "2 members can cut this graph in two"),
+    "colluders without a budget": ({"colluders": 1, "graph": "complete"}, "noise that members share: give epsilon"),
+    "no cycle": (TOTAL | {"method": "pi-admm", "graph": "path"}, "no Hamiltonian cycle"),
+    "dropouts alone": (TOTAL | {"dropouts": 1}, "members that share their noise: give colluders, too"),
+    "l2 with a budget": (TOTAL | {"l2": 0.1}, "the settings follow from the budget: leave out l2"),
+    "a mechanism that needs more": (
+        TOTAL | {"method": "one-shot", "colluders": 1, "graph": "complete"},
+        "or take shared",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wish", "words"), REFUSED.values(), ids=REFUSED)
+def test_the_same_wish_is_refused_in_the_same_words(wish, words, tacit, folder, net):
+    said = {}
+    for front in FRONTS:
+        with pytest.raises(package.TacitError, match=re.escape(words)) as refused:
+            front(wish, tacit, folder, net)
+        said[front.__name__] = str(refused.value)
+    assert len({text.split(";")[0] for text in said.values()}) == 1, said
+
+
+# Settings of one's own: the estimators have no parameters for them, and take a run as data.
+OWN = {
+    "the noise of a paper": {"method": "dvp", "own": ("alpha=2",), "rounds": 5},
+    "calibrated": TOTAL | {"method": "dvp", "penalty": 0.01, "rounds": 6},
+    "a growing penalty": TOTAL | {"method": "mr-admm", "own": ('penalty={kind="geometric",first=0.01,ratio=1.02}',)},
+    "pure noise": TOTAL | {"method": "r-admm", "own": ("gamma=0.3",), "law": "pure", "rounds": 6},
+    "a list of penalties": TOTAL | {"method": "m-admm", "own": ("penalty=[0.01,0.02,0.03]",), "rounds": 3},
+}
+
+
+@pytest.mark.parametrize("wish", OWN.values(), ids=OWN)
+def test_settings_of_ones_own_are_the_same_everywhere(wish, tacit, folder, net):
+    spec = of_python(wish, tacit, folder, net)
+    for front in (of_plan, of_train, of_a_federation):
+        assert _same(front(wish, tacit, folder, net)) == _same(spec), front.__name__
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("wish", [TOTAL | {"method": "pvp"}, TOTAL | {"colluders": 1}, *OWN.values()], ids=str)
+def test_a_file_is_the_same_run_everywhere(wish, tacit, folder, net):
+    """Written by `plan`, it is what every front runs."""
+    graph = {"graph": "complete"} if "colluders" in wish else {}
+    rows = ",".join(map(str, SITES.values()))
+    method = [wish["method"]] if "method" in wish else []
+    plan = ("plan", *method, *_options(wish | graph), "--rows", rows, "--schema", "schema.toml")
+    code, _, err = tacit(*plan, "--spec-out", "run.toml")
+    assert code == 0, err
+    code, _, err = tacit("plan", "pvp", "--epsilon", 9, "--spec-out", "run.toml")
+    assert code == 2, err
+    assert "run.toml is there already and says something else" in err
+    for other in (["--rows", "20,30"], ["--rows", 20, "--agents", 2]):
+        code, _, err = tacit("plan", "--spec", "run.toml", *other, "--schema", "schema.toml")
+        assert code == 2, err
+        assert f"the run is for {len(SITES)} agents, not for 2" in err
+    spec = package.RunSpec.from_toml(folder / "run.toml")
+    code, out, err = tacit("plan", "--spec", "run.toml", "--rows", rows, "--schema", "schema.toml", "--json")
+    assert (code, json.loads(out)["spec digest"]) == (0, spec.digest), err
+    given = ("records.csv", "--schema", "schema.toml", "--site", "hospital", "--holdout", 0, "--out", "new.json")
+    code, out, err = tacit("train", *given, "--spec", "run.toml")
+    assert code == 0, err
+    assert json.loads((folder / "new.json").read_text())["training"]["spec digest"] == spec.digest
+    X, y, sites = records()
+    total = {} if spec.budget is None else {"epsilon": spec.budget.epsilon, "delta": spec.budget.delta}
+    public = {"bounds": (0, 1), "classes": ["no", "yes"]}
+    assert FederatedClassifier(method=spec, **public, **total).fit(X, y, sites=sites).spec_.digest == spec.digest
+    from tacit.agent.federation import Federation
+
+    new = ("federation", "new", "--title", "x", "--schema", "schema.toml", "--out", "new.toml", *net)
+    code, _, err = tacit(*new, "--spec", "run.toml")
+    assert code == 0, err
+    assert Federation.load(folder / "new.toml").spec.digest == spec.digest
+
+
+@pytest.mark.parametrize("wish", [TOTAL | {"method": "pvp"}, TOTAL | {"method": "mr-admm"}, OWN["calibrated"]], ids=str)
+def test_the_same_noise_gives_the_same_model(wish, tacit, folder, monkeypatch):
+    """To the last bit, in Python and by `train`. Agents: tests/agent/test_loop.py; estimators scale rows otherwise."""
+    noise = lambda: package.SeededNoise(7)  # noqa: E731
+    monkeypatch.setattr("tacit.run.training.SecureNoise", noise)
+    weights = of_train(wish, tacit, folder, []) and json.loads((folder / "new.json").read_text())["weights"]
+    sites = records()[2]
+    frame = package.data.read_csv(folder / "records.csv")
+    data = SCHEMA.encode(frame)
+    parts = [np.flatnonzero(sites == name) for name in SITES]
+    setting = Request(spec=of_python(wish, tacit, folder, [])).on(SCHEMA, parts, Graph.ring(len(SITES)))
+    alone = setting.simulate(data.parts(parts), noise())
+    np.testing.assert_array_equal(np.ravel(weights), alone.weights)
+    assert np.abs(alone.weights).max() > 0
+
+
+def test_one_holder_of_all_records(tacit, folder):
+    """Gradient descent, and the same refusal of what needs neighbours. (A federation has two members or more.)"""
+    X, y, _ = records()
+    private = {"bounds": (0, 1), "classes": ["no", "yes"], **TOTAL}
+    alone = Request(Budget(*TOTAL.values())).on(SCHEMA, [np.zeros(ROWS)], Graph.ring(1))
+    estimator = FederatedClassifier(**private).fit(X, y)
+    total = ["--epsilon", 2, "--delta", 1e-4]
+    train = (
+        "train",
+        "records.csv",
+        "--schema",
+        "schema.toml",
+        "--agents",
+        1,
+        "--holdout",
+        0,
+        *total,
+        "--out",
+        "new.json",
+    )
+    code, _, err = tacit(*train)
+    assert code == 0, err
+    planned = json.loads(tacit("plan", "--rows", ROWS, "--agents", 1, "--schema", "schema.toml", *total, "--json")[1])
+    trained = json.loads((folder / "new.json").read_text())["training"]["spec"]
+    assert alone.name == "gradient-descent"
+    assert _same(alone.spec) == _same(estimator.spec_) == _same(planned["spec"]) == _same(trained)
+    words = "it needs neighbours; one holder of all records takes one of: one-shot, gradient-descent"
+    with pytest.raises(package.InputError, match=words):
+        Request(Budget(*TOTAL.values()), method="pvp").on(SCHEMA, [np.zeros(ROWS)], Graph.ring(1))
+    with pytest.raises(package.InputError, match=words):
+        FederatedClassifier(method="pvp", **private).fit(X, y)
+    (folder / "new.json").unlink()
+    assert words in tacit(*train, "--method", "pvp")[2]
+    assert words in tacit("plan", "pvp", "--rows", ROWS, "--agents", 1, *total)[2]
