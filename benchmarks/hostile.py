@@ -13,11 +13,11 @@ import sys
 import numpy as np
 
 import tacit
-from tacit.attacks.poisoning import KINDS
 from tacit.exchange.listening import ROBUST
+from tacit.lab.comparison.trials import Trust, run_setting, trial
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES, recommended
-from tacit.workflows.comparison import Trust, run_setting, trial
+from tacit.simulation.hostile import KINDS
 
 
 def main(seeds: int = 5, method: str | None = None) -> None:

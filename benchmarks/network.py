@@ -12,9 +12,9 @@ import numpy as np
 import tacit
 from tacit.algorithms import Algorithm, IncrementalADMM, TokenGradientDescent
 from tacit.core.schedule import RandomWalk
+from tacit.lab.charts import learnt_of_each_other
 from tacit.privacy.network import learnt, pairwise
 from tacit.privacy.plan import Facts, plan
-from tacit.report.plots import learnt_of_each_other
 
 AGENTS, CYCLES, DELTA = 20, 8, 1e-5
 VISIT = tacit.Gaussian(5.0)

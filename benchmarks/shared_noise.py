@@ -22,11 +22,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tacit.data import adult, adult_schema, partition
+from tacit.lab.comparison.trials import methods, trial
 from tacit.run.graphs import auto_graph
 from tacit.run.limits import Budget
 from tacit.run.recipes import recommended
 from tacit.run.trust import Reserve
-from tacit.workflows.comparison import methods, trial
 
 MEMBERS, BUDGETS, DELTA = (5, 10, 20, 50, 100), (1.0, 0.1), 1e-5
 OUT = Path(__file__).resolve().parent.parent / "docs" / "images" / "shared-noise"

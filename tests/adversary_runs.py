@@ -41,11 +41,11 @@ from scipy.stats import norm
 
 import tacit
 from tacit.algorithms import SummedGradientDescent
+from tacit.lab.comparison.trials import trial
 from tacit.model import Model
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Trust
-from tacit.workflows.comparison import trial
 
 SIZES = [10.0**k for k in (*range(3, 22, 3), 50, 100, 200, 300)]
 MULTIPLIER = 10.0  # of one step: nobody tells N(0, 1) and N(1/10, 1) apart with a higher probability than Phi(1/20)

@@ -19,7 +19,7 @@ from pathlib import Path
 from planted_book_bugs import BOOK_BUGS, SOURCES, caught, failed_tests
 from planted_privacy_bugs import BUGS, plant, run_audit
 
-from tacit.workflows.audits import AUDITS
+from tacit.lab.audit.named import AUDITS
 
 ROOT = Path(__file__).resolve().parent.parent
 GOAL = 0.8

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tacit import cli
-from tacit.attacks.records import row_errors
-from tacit.attacks.summed import from_sums, overheard_sums
 from tacit.core.graph import Graph
 from tacit.core.losses import Squared
 from tacit.core.problem import Problem
+from tacit.lab.attacks.records import row_errors
+from tacit.lab.attacks.summed import from_sums, overheard_sums
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "attacks.md"
 EXACT = [

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tacit"
 PICTURE = ROOT / "docs" / "images" / "layers.svg"
 # From the bottom up. A release carries events, so they are below the core. The privacy of a whole run is computed by
-# running methods: four modules of privacy are above them. Theorems are about methods, so theory is above them, too.
+# running methods: three modules of privacy are above them. The laboratory is above the product: it imports the product,
+# never the other way.
 LAYERS = [
     ["tacit", "tacit.errors", "tacit.files", "tacit.html", "tacit.lazy"],
     ["tacit.engines", "tacit.privacy.events", "tacit.privacy.formulas"],
@@ -23,12 +24,15 @@ LAYERS = [
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],
     ["tacit.algorithms", "tacit.simulation"],
-    ["tacit.privacy.plan", "tacit.privacy.audit", "tacit.privacy.network", "tacit.privacy.transcript"],
-    ["tacit.attacks", "tacit.extend", "tacit.run", "tacit.theory"],
-    ["tacit.workflows", "tacit.model"],
-    ["tacit.agent", "tacit.papers", "tacit.estimators"],
+    ["tacit.privacy.plan", "tacit.privacy.network", "tacit.privacy.transcript"],
+    ["tacit.extend", "tacit.run", "tacit.model"],
+    ["tacit.agent", "tacit.estimators"],
     ["tacit.report"],
     ["tacit.cli", "tacit.__main__"],
+    ["tacit.lab", "tacit.lab.attacks", "tacit.lab.audit", "tacit.lab.theory"],
+    ["tacit.lab.comparison", "tacit.lab.papers"],
+    ["tacit.lab.charts", "tacit.lab.listings"],
+    ["tacit.lab.cli"],
 ]
 _HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 # These only re-export what is defined elsewhere.

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tacit.core.graph import Graph
     from tacit.core.problem import Problem
     from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
+    from tacit.lab.comparison.contenders import Contender
+    from tacit.lab.comparison.methods import compare
+    from tacit.lab.comparison.table import Comparison
     from tacit.privacy.events import Gaussian, Pure
     from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
     from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from tacit.run.trust import Trust
     from tacit.simulation.run import Run
     from tacit.simulation.simulate import simulate
-    from tacit.workflows.compared import Comparison
-    from tacit.workflows.comparing import compare
-    from tacit.workflows.contenders import Contender
 
 __version__ = "0.2.0"
 # The module of each name, in the order of the imports above. It is imported when the name is first used: the compiler
@@ -47,9 +47,9 @@ _MODULES = {
     "tacit.run.trust": ("Trust",),
     "tacit.simulation.run": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
-    "tacit.workflows.compared": ("Comparison",),
-    "tacit.workflows.comparing": ("compare",),
-    "tacit.workflows.contenders": ("Contender",),
+    "tacit.lab.comparison.table": ("Comparison",),
+    "tacit.lab.comparison.methods": ("compare",),
+    "tacit.lab.comparison.contenders": ("Contender",),
 }
 
 __all__ = [

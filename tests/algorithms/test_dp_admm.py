@@ -26,11 +26,10 @@ from tacit.composite import (
     generalised_lasso,
     graph_guided,
     lasso,
-    paper_sigma,
     private_graph,
-    suggested_rounds,
 )
 from tacit.core.losses import HuberHinge, Logistic, Squared
+from tacit.lab.theory.dp_admm import paper_sigma, suggested_rounds
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import SampledGaussian, Unprotected
 from tacit.privacy.sensitivity import gradient_sensitivity

@@ -32,9 +32,9 @@ from private_case import (
 import tacit
 from tacit.algorithms import ConsensusADMM, DualPerturbedADMM
 from tacit.core.losses import Squared
-from tacit.privacy.audit import epsilon_lower_bound
+from tacit.lab.audit import epsilon_lower_bound
+from tacit.lab.audit.named import audit_named
 from tacit.privacy.events import Pure
-from tacit.workflows.audits import audit_named
 
 ETA, C = 0.7, 3.0
 

@@ -14,8 +14,8 @@ import tacit
 from tacit.algorithms import Geometric, RandomAggregationADMM, RandomAggregationGD, RandomCoordinateDescent
 from tacit.algorithms.aggregation import require_stable
 from tacit.core.losses import Squared
+from tacit.lab.audit import epsilon_lower_bound
 from tacit.privacy.accounting import totals
-from tacit.privacy.audit import epsilon_lower_bound
 from tacit.privacy.events import Free, Gaussian, Laplace, LaplaceVector, Pure, Unprotected
 from tacit.privacy.laws import TwoSided
 from tacit.privacy.mechanisms import step_perturbed

@@ -160,7 +160,7 @@ def test_one_agent_alone(tacit, patients):
 
 @pytest.mark.slow
 def test_demo(tacit, tmp_path, monkeypatch, short_recipes):
-    demo = import_module("tacit.cli.demo")
+    demo = import_module("tacit.lab.cli.demo")
     compare = demo.compare_all
     monkeypatch.setattr(
         demo,

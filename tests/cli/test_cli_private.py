@@ -9,9 +9,9 @@ import pytest
 from patients import SCHEMA
 
 from tacit.core.graph import Graph
+from tacit.lab.theory import samples
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES
-from tacit.theory import samples
 
 
 @pytest.fixture

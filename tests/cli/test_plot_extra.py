@@ -11,6 +11,7 @@ import pytest
 
 from tacit.run.model import Model
 
+DRAWING = ("tacit.report.canvas", "tacit.report.plots", "tacit.lab.charts", "tacit.lab.papers.drawing")
 MODULES = [("matplotlib", "matplotlib"), ("PIL", "Pillow")]
 
 
@@ -18,10 +19,11 @@ MODULES = [("matplotlib", "matplotlib"), ("PIL", "Pillow")]
 def missing(request, monkeypatch):
     """The name of a package that cannot be imported; the other one can."""
     module, name = request.param
-    for loaded in [m for m in sys.modules if m == "tacit.report.plots" or m.split(".")[0] == module]:
+    for loaded in [m for m in sys.modules if m in DRAWING or m.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delattr("tacit.report.plots", raising=False)
+    for drawing in DRAWING:
+        monkeypatch.delattr(drawing, raising=False)
     return name
 
 
@@ -56,7 +58,7 @@ def test_a_comparison_saves_its_numbers(missing, tacit, patients, tmp_path, shor
 
 
 def test_the_demo_saves_its_model(missing, tacit, tmp_path, monkeypatch):
-    module = importlib.import_module("tacit.cli.demo")
+    module = importlib.import_module("tacit.lab.cli.demo")
     train = module.run
     few = lambda setting: replace(setting, spec=replace(setting.spec, rounds=5))  # noqa: E731
     monkeypatch.setattr(module, "run", lambda setting, *args, **settings: train(few(setting), *args, **settings))
@@ -92,5 +94,5 @@ def test_an_attack_without_a_picture_needs_no_extra(missing, tacit):
 
 
 def test_the_module_says_what_it_needs(missing):
-    with pytest.raises(ImportError, match=r"^tacit.report.plots needs matplotlib and Pillow: .*'tacit-learn\[plot\]'$"):
+    with pytest.raises(ImportError, match=r"^plots need matplotlib and Pillow: .*'tacit-learn\[plot\]'$"):
         importlib.import_module("tacit.report.plots")

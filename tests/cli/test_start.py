@@ -9,7 +9,7 @@ import pytest
 import tacit
 from tacit import cli
 
-LABORATORY = ("tacit.papers", "tacit.attacks", "tacit.theory", "tacit.composite.theory", "tacit.workflows")
+LABORATORY = ("tacit.lab",)
 HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint", "narwhals", "pyarrow")
 
 
@@ -50,7 +50,7 @@ def test_training_loads_nothing_of_the_laboratory(args, tmp_path):
 
 
 def test_the_watch_for_the_laboratory_can_fail():
-    assert "tacit.workflows" in imported_by("compare", "--help", among=LABORATORY)
+    assert "tacit.lab" in imported_by("compare", "--help", among=LABORATORY)
 
 
 def test_training_imports_few_modules():

@@ -12,10 +12,10 @@ from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset, Number, Schema, partition
 from tacit.engines import Local, Ray
 from tacit.errors import EngineError, InputError, NotConverged
-from tacit.papers.experiment import Lab, ProblemSpec, Size
+from tacit.lab.audit.named import audit_named
+from tacit.lab.comparison.trials import compare, trial
+from tacit.lab.papers.experiment import Lab, ProblemSpec, Size
 from tacit.run.limits import Budget
-from tacit.workflows.audits import audit_named
-from tacit.workflows.comparison import compare, trial
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from tacit.core.graph import Graph
 from tacit.core.release import Inbox
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.errors import TacitError
+from tacit.lab.audit.named import recipe_case
 from tacit.privacy import filters
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Free
@@ -27,7 +28,6 @@ from tacit.run.request import Request
 from tacit.run.share import share_event
 from tacit.run.training import train_privately
 from tacit.run.trust import LOCAL, Trust
-from tacit.workflows.audits import recipe_case
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 

@@ -13,14 +13,14 @@ import pytest
 from scipy.stats import binom, f
 
 import tacit
+from tacit.lab.audit.named import recipe_case
+from tacit.lab.audit.shared import Runs, _calibrated
 from tacit.privacy import mechanisms
-from tacit.privacy.audit.shared import Runs, _calibrated
 from tacit.privacy.events import Gaussian
 from tacit.privacy.laws import Normal, Spherical, TwoSided
 from tacit.privacy.noise import SecureNoise, SeededNoise
 from tacit.privacy.plan import plan
 from tacit.run.recipes import RECIPES
-from tacit.workflows.audits import recipe_case
 
 AGENTS, D, TICKS, ALARM = 40, 50, 3, 1e-6
 NOTHING = tacit.Problem([(np.zeros((4, D)), np.ones(4))] * AGENTS, l2=0.5)

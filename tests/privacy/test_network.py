@@ -15,8 +15,8 @@ import tacit
 from tacit.algorithms import ConsensusADMM, IncrementalADMM, TokenGradientDescent, WalkADMM
 from tacit.core.graph import View
 from tacit.core.schedule import RandomWalk
+from tacit.lab.audit import audit
 from tacit.privacy import network
-from tacit.privacy.audit import audit
 from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.network import learnt, pairwise
 from tacit.privacy.plan import Facts, plan

@@ -10,7 +10,7 @@ from planted_privacy_bugs import BUGS, SOURCES, plant, run_audit
 
 
 def test_every_bug_changes_exactly_one_line_and_names_an_audit_or_a_test():
-    from tacit.workflows.audits import AUDITS
+    from tacit.lab.audit.named import AUDITS
 
     for bug in (*BUGS, *BOOK_BUGS):
         text = (SOURCES / "tacit" / bug.file).read_text(encoding="utf-8")

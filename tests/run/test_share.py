@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.attacks.poisoning import Hostile
 from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
@@ -18,6 +17,7 @@ from tacit.run.request import Request
 from tacit.run.share import noisy_share
 from tacit.run.training import train_privately
 from tacit.run.trust import Trust
+from tacit.simulation.hostile import Hostile
 
 TWO = Classes("y", positive=("yes",), negative=("no",))
 SIZES = (400, 1500, 900)

@@ -62,8 +62,8 @@ class DPADMM:
 
     u_0 = 0. The paper's u_0 = -(A^T)^+ grad f(x_0)/rho looks at the data without noise; `as_printed` does so, and
     charges every release as unprotected. Theorem 2 bounds the mean of the x_t, the algorithm returns the last one;
-    `average` chooses the mean. The state also has that of the y_t, for R of `tacit.composite.criterion`. If the term
-    has a cost, a first round pays for it and does nothing else.
+    `average` chooses the mean. The state also has that of the y_t, for R of
+    `tacit.lab.theory.dp_admm.criterion`. If the term has a cost, a first round pays for it and does nothing else.
 
     `exact` has (4) in place of (7), without noise: x_t minimises f(x) + rho/2 ||A x - y_t - c + u_{t-1}||^2. It
     converges for every penalty, but slowly for a large one. With A = I and g = strength ||y||_1, once the signs of y

@@ -94,7 +94,7 @@ class IncrementalADMM:
 
     Only the last is differentially private: a Gaussian mechanism on the minimiser, for losses of bounded slope and
     rows of norm at most `row_norm`; otherwise its cost is infinite, and charged so. The others keep the eavesdropper
-    from an exact solution of its equations, not from a good one (`tacit.attacks`), and are charged as unprotected.
+    from an exact solution of its equations, not from a good one (`tacit.lab.attacks`), and are charged as unprotected.
     Beyond the paper, a secret `offset` on S_i^0 hides y_i behind rho S_i^0: before the first visit each agent sends
     its neighbours, over links that the eavesdropper does not hear, r_i uniform on (-`offset`, `offset`)^d, and
     S_i^0 = V_i r_i - sum_j r_j, which sums up to zero.

@@ -17,25 +17,34 @@ from tacit import __version__
 from tacit.cli import old
 from tacit.errors import NotNow, TacitError
 
-# `tacit --help` shows these: the first paragraph of the help of each command. A test compares them.
-COMMANDS = {
-    "demo": "Train one classifier for five organisations on the embedded census data (UCI Adult), without pooling it.",
-    "schema": "Draft a schema: the file that says how records become numbers, the same for all organisations.",
-    "validate": "List everything in a file of records that a schema does not allow, with places and suggestions.",
-    "train": "Train one model for several organisations without pooling their data.",
-    "predict": "Apply a model to a file of records, and write one line for each record, in the order of the file.",
-    "plan": "Show what a private run will cost every agent, before any data is read.",
-    "coalition": "Show what some agents learn about the others if they put together what they hear.",
-    "compare": "Compare all private methods at one total budget, on the same records.",
-    "reproduce": "Reproduce the figures of a paper, and check its claims.",
-    "audit": "Test whether a private method reveals more than it claims.",
-    "attack": "Attack a method without privacy, and show what its messages reveal: gradients, then records.",
-    "ledger": "Keep the privacy ledger of a population: create it, set its cap, check a run, see what was spent.",
-    "identity": "Create the key and the certificate of an organisation.",
-    "federation": "Write, show and check the file that all members of a federation agree on.",
-    "certificate": "Collect the signed reports of a finished run in one document, and check such a document.",
-    "agent": "Take part in a federation, with your own records.",
+# `tacit --help` shows these in three groups: the first paragraph of the help of each command. A test compares them.
+GROUPS = {
+    "Everyday": {
+        "demo": "Train one classifier for five organisations on the embedded census data (UCI Adult), not pooled.",
+        "schema": "Draft a schema: the file that says how records become numbers, the same for all organisations.",
+        "validate": "List everything in a file of records that a schema does not allow, with places and suggestions.",
+        "plan": "Show what a private run will cost every agent, before any data is read.",
+        "train": "Train one model for several organisations without pooling their data.",
+        "predict": "Apply a model to a file of records, and write one line for each record, in the order of the file.",
+    },
+    "Organisations": {
+        "ledger": "Keep the privacy ledger of a population: create it, set its cap, check a run, see what was spent.",
+        "identity": "Create the key and the certificate of an organisation.",
+        "federation": "Write, show and check the file that all members of a federation agree on.",
+        "agent": "Take part in a federation, with your own records.",
+        "certificate": "Collect the signed reports of a finished run in one document, and check such a document.",
+    },
+    "Laboratory": {
+        "compare": "Compare all private methods at one total budget, on the same records.",
+        "coalition": "Show what some agents learn about the others if they put together what they hear.",
+        "reproduce": "Reproduce the figures of a paper, and check its claims.",
+        "audit": "Test whether a private method reveals more than it claims.",
+        "attack": "Attack a method without privacy, and show what its messages reveal: gradients, then records.",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+# The product imports nothing of the laboratory: what is there is found by its name. The demo ends with a comparison.
+_IN_THE_LABORATORY = {*GROUPS["Laboratory"], "demo"}
 
 
 class _Commands(TyperGroup):
@@ -60,7 +69,7 @@ def load(name: str) -> Any:
     """The command of that name: a group, if its module has an `app`; else the module's function of that name."""
     gc.disable()  # what is imported stays: to look for garbage in it takes a tenth of the time
     try:
-        module = import_module(f"tacit.cli.{name}")
+        module = import_module(f"tacit.{'lab.cli' if name in _IN_THE_LABORATORY else 'cli'}.{name}")
     finally:
         gc.enable()
     if not (called := getattr(module, "app", None)):
@@ -79,8 +88,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for _name, _summary in COMMANDS.items():
-    app.command(_name, help=_summary)(lambda: None)
+for _group, _commands in GROUPS.items():
+    for _name, _summary in _commands.items():
+        app.command(_name, help=_summary, rich_help_panel=_group)(lambda: None)
 
 
 @app.callback(invoke_without_command=True)

@@ -15,11 +15,11 @@ from tacit.files import writable
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
 
 if TYPE_CHECKING:
-    from tacit.attacks.poisoning import Hostile
     from tacit.cli.records import Division
     from tacit.engines import Engine, Ray
     from tacit.run.request import Request
     from tacit.run.trust import Reserve, Trust
+    from tacit.simulation.hostile import Hostile
 
 # How an event is written, and how its numbers are read.
 EVENTS: dict[str, tuple[Callable[..., Event], tuple[type, ...], str]] = {
@@ -117,7 +117,7 @@ def hostile(text: str | None, agents: int, seed: int = 0) -> Hostile | None:
     """The members that lie, from KIND:COUNT; None if no attack is asked for."""
     if text is None:
         return None
-    from tacit.attacks.poisoning import Hostile  # slow to import
+    from tacit.simulation.hostile import Hostile  # slow to import
 
     return Hostile.parse(text, agents, seed)
 
@@ -176,7 +176,7 @@ def check_topology(text: str, hostile: str | None) -> None:
     elif text != "auto" and not (text.startswith("random:") and text.removeprefix("random:").isdecimal()):
         graph(text, 3, [], 0)
     if hostile is not None:
-        from tacit.attacks.poisoning import kind_and_count  # slow to import
+        from tacit.simulation.hostile import kind_and_count  # slow to import
 
         kind_and_count(hostile)
 

@@ -33,9 +33,9 @@ from tacit.run.training import Trained, as_json, hold_out, one_sided, train_priv
 from tacit.run.training import train as train_together
 
 if TYPE_CHECKING:
-    from tacit.attacks.poisoning import Hostile
     from tacit.engines import Ray
     from tacit.privacy.ledger import Ledger
+    from tacit.simulation.hostile import Hostile
 
 _FEW = 10  # records of a member whose own noise is far larger than what they say, at any epsilon of use
 _SHOWN = 3  # names in a warning

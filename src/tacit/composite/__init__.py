@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tacit.composite.problem import Composite
     from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2, Stacked
     from tacit.composite.term import Term, constrained, generalised_lasso, graph_guided, lasso
-    from tacit.composite.theory import Optimum, criterion, criterion_bound, paper_sigma, suggested_rounds
     from tacit.data.clipping import clipped
 
 __all__ = [
@@ -42,25 +41,20 @@ __all__ = [
     "FeatureGraph",
     "GroupL1",
     "Nothing",
-    "Optimum",
     "Proximable",
     "SquaredL2",
     "Stacked",
     "Term",
     "clipped",
     "constrained",
-    "criterion",
-    "criterion_bound",
     "generalised_lasso",
     "graph_as_printed",
     "graph_from_public_sample",
     "graph_guided",
     "lasso",
-    "paper_sigma",
     "private_graph",
     "public_graph",
     "require_visible",
-    "suggested_rounds",
 ]
 
 if not TYPE_CHECKING:
@@ -76,7 +70,6 @@ if not TYPE_CHECKING:
         "tacit.composite.problem": ("Composite",),
         "tacit.composite.prox": ("L1", "Box", "ElasticNet", "GroupL1", "Nothing", "Proximable", "SquaredL2", "Stacked"),
         "tacit.composite.term": ("Term", "constrained", "generalised_lasso", "graph_guided", "lasso"),
-        "tacit.composite.theory": ("Optimum", "criterion", "criterion_bound", "paper_sigma", "suggested_rounds"),
         "tacit.data.clipping": ("clipped",),
     }
     __getattr__ = lazily(__name__, _names)

@@ -22,9 +22,9 @@ from tacit.run.setting import Setting
 from tacit.simulation.run import Run
 
 if TYPE_CHECKING:
-    from tacit.attacks.poisoning import Hostile
     from tacit.engines import Ray
     from tacit.privacy.ledger import About, Ledger
+    from tacit.simulation.hostile import Hostile
 
 USUAL_DELTA = 1e-5  # at which a run without a budget says what it costs
 

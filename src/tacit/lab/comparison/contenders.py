@@ -1,0 +1,176 @@
+"""Lines of a comparison that are no recipes: your own methods, runs as data, and exact values."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.core.algorithm import Algorithm
+from tacit.core.graph import Graph
+from tacit.core.problem import Problem
+from tacit.data import Label, Schema
+from tacit.errors import InputError, whole
+from tacit.lab.comparison.trials import Outcome, Trial, run_setting
+from tacit.privacy.events import Gaussian
+from tacit.privacy.plan import Facts, calibrate, plan
+from tacit.run.exact import ALGORITHMS, L2
+from tacit.run.label_losses import exact_loss
+from tacit.run.limits import Budget
+from tacit.run.recipes import RECIPES
+from tacit.run.request import Request, specified
+from tacit.run.setting import Setting
+from tacit.run.spec import RunSpec
+from tacit.run.trust import LOCAL, Reserve, Trust
+
+_PRIVATE_L2 = 1e-5  # of private methods; their noise asks for no more
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method for `tacit.compare`: an instance of any algorithm, or a function that makes one.
+
+        name       what the table calls it
+        algorithm  an instance, which runs as it is, and the table says what that costs; or what `tacit.calibrate`
+                   takes, a function from the budget of a noisy step to an instance: then it gets the noise with which
+                   it costs as much as the comparison allows
+        rounds     how many ticks of its schedule the run has, as in `tacit.simulate`
+
+    >>> from tacit.algorithms import PrimalPerturbedADMM
+    >>> mine = Contender("mine", lambda budget: PrimalPerturbedADMM(penalty=1.0, budget=budget), rounds=20)
+    """
+
+    name: str
+    algorithm: Algorithm | Callable[[Gaussian], Algorithm]
+    rounds: int
+
+    def __post_init__(self) -> None:
+        whole("rounds", self.rounds, 1)
+        if not (hasattr(self.algorithm, "speak") or callable(self.algorithm)) or isinstance(self.algorithm, type):
+            raise InputError(
+                f"{self.name}: algorithm is an instance of a method, or a function from a budget to one; not "
+                f"{self.algorithm!r}"
+            )
+
+    def made(self, facts: Problem, graph: Graph, budget: Budget | None) -> Algorithm:
+        """The instance that runs on such a problem."""
+        made: Any = self.algorithm
+        if hasattr(made, "speak"):
+            return made
+        if budget is None:
+            raise InputError(f"{self.name} is made for a budget: give epsilon, or give an instance as it is")
+        return calibrate(made, facts, graph, self.rounds, epsilon=budget.epsilon, delta=budget.delta)
+
+
+@dataclass(frozen=True)
+class _Here:
+    """What lines on records have in common that are no recipes: the graph, and the members' manners."""
+
+    graph: Graph
+    budget: Budget | None
+    delta: float  # at which epsilon is stated
+    trust: Trust = LOCAL
+    hostile: str | None = None
+    pooled: bool = False
+
+    @property
+    def reserve(self) -> Reserve | None:
+        """Whose noise cannot be counted on."""
+        return self.trust.reserve
+
+    def suits(self, label: Label) -> bool:
+        """It says itself what it refuses."""
+        return True
+
+    def sizes(self, trial: Trial) -> tuple[int, ...]:
+        """How many rows each agent has."""
+        return trial.sizes
+
+    def run(self, trial: Trial, setting: Setting | None) -> Outcome:
+        """One run."""
+        assert setting is not None
+        with as_usual():
+            return run_setting(trial, setting, delta=self.delta, hostile=self.hostile)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(_Here):
+    """A contender as a line of a comparison on records."""
+
+    contender: Contender
+
+    @property
+    def title(self) -> str:
+        """Which class it is of, if that is known before a budget is."""
+        made = self.contender.algorithm
+        return type(made).__name__ if hasattr(made, "speak") else "made for the budget"
+
+    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
+        """It minimises what the built-in methods of its kind do, private or exact."""
+        loss, rounds, dimension = RECIPES["pvp"].loss_for(schema.label), self.contender.rounds, schema.model_dimension
+        private = Facts(sizes=sizes, dimension=dimension, loss=loss, scale=_even(sizes), l2=_PRIVATE_L2)
+        made = self.contender.made(private, self.graph, self.budget)
+        spec = RunSpec(made, rounds, loss, self.graph, _PRIVATE_L2, trust=self.trust)
+        if not math.isfinite(plan(made, private, self.graph, rounds).epsilon(self.delta)):
+            spec = replace(spec, loss=exact_loss(None, schema.label), l2=L2)
+        return Setting(spec, spec.facts(sizes, dimension))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(_Here):
+    """A method that exchanges exact values, with the settings of `tacit train`, on records."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        return f"{ALGORITHMS[self.name].title}, no privacy"
+
+    def suits(self, label: Label) -> bool:
+        """Members that listen robustly need more than one message."""
+        return not (self.trust.robust and ALGORITHMS[self.name].traits.token)
+
+    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
+        """Until the agents agree, or for the usual number of rounds."""
+        asked, norm = Request(method=self.name, trust=self.trust), schema.longest_row
+        return asked.resolved(schema.label, sizes, schema.model_dimension, self.graph, row_norm=norm)
+
+
+def run_name(spec: RunSpec) -> str:
+    """Of a run as data: the kind of its method and the beginning of its digest."""
+    return f"{spec.name} {spec.digest[:8]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specified(_Here):
+    """A run that is given as data, on records."""
+
+    spec: RunSpec
+
+    @property
+    def title(self) -> str:
+        """The name of its method."""
+        return self.spec.name
+
+    def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
+        """As the spec says."""
+        return specified(self.spec, schema.label, sizes, schema.model_dimension, row_norm=schema.longest_row)
+
+
+@contextmanager
+def as_usual() -> Iterator[None]:
+    """Without warnings that a theorem's conditions do not hold: the default penalty works without them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _even(sizes: tuple[int, ...]) -> np.ndarray:
+    rows = np.array(sizes)
+    return np.asarray(rows / rows.mean())

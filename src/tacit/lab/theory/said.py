@@ -1,0 +1,45 @@
+"""What the papers prove about a plan, for `tacit plan --theory` and `--design`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.data import read_csv
+from tacit.errors import InputError
+from tacit.lab.theory.design import Measured, designed
+from tacit.lab.theory.paper_004 import DESIGN
+from tacit.lab.theory.theorems import Aim, Planned, statements, theorems
+from tacit.run.setting import Setting
+
+if TYPE_CHECKING:
+    from tacit.cli.plan import Theory
+
+
+def said_of(setting: Setting, asked: Theory) -> list[str]:
+    """What the theorems about the method say, a line each; with --design alone, the solution of problem (28)."""
+    method, budget, points = setting.algorithm, setting.spec.budget, None
+    said: list[str] = []
+    if asked.design is not None:
+        if DESIGN not in theorems(method):
+            raise InputError(f"--design is for dvp and pvp, which problem (28) is about, not for {setting.name}")
+        points = measured(asked.design, asked.largest_alpha, asked.worst_loss, asked.floor)
+        said.append(designed(points))  # refuses losses to which no curve fits
+    if not asked.theory:
+        return said
+    aim = Aim(asked.reference, asked.accuracy, asked.failure)
+    total = None if budget is None else (budget.epsilon, budget.delta)
+    return statements(Planned(method, setting.facts, setting.graph, setting.rounds, aim, total, points))  # with (28)
+
+
+def measured(file: Path, largest_alpha: float, worst_loss: float | None, floor: float | None) -> Measured:
+    """What problem (28) of paper 004 needs, from a CSV file with the columns alpha and loss."""
+    table = read_csv(file)
+    table.require(["alpha", "loss"])
+    try:
+        alphas, losses = (np.array([float(cell) for cell in table.columns[name]]) for name in ("alpha", "loss"))
+    except ValueError as error:
+        raise InputError(f"{file} must hold numbers in the columns alpha and loss: {error}") from None
+    return Measured(alphas, losses, largest_alpha, worst_loss, floor)
