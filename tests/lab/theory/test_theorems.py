@@ -28,8 +28,8 @@ from tacit.algorithms import (
     SummedDPADMM,
 )
 from tacit.composite import lasso
-from tacit.lab.theory import dp_admm as composite
 from tacit.lab.theory import convergence, descent, design, incremental, random_penalties, samples
+from tacit.lab.theory import dp_admm as composite
 from tacit.lab.theory.design import Measured
 from tacit.lab.theory.theorems import THEOREMS, Aim, Planned, statements, theorems
 from tacit.losses import HuberHinge, Multinomial, PseudoHuber
