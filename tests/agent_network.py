@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from agent_worker import NAMES, PROCESSES, SEED, SETTINGS, D
 from conftest import make_parts
+from frames import Line, Serving
 from patience import waited
 from ports import free_ports
 
@@ -310,46 +311,31 @@ class Meddler(Intermediary):
     def __init__(self, federation, name, hidden, identities, rng):
         self._federation, self._name, self._hidden, self._rng = federation, name, hidden, rng
         self._identities = {each: Identity.load(identities / each) for each in federation.names}
-        self._channels, self._before = {}, {}
+        self._before = {}
         self.repeated = self.replayed = 0
 
     async def _open(self):
-        import grpc
-
-        own = self._identities[self._name]
-        self._server = grpc.aio.server()
-        handlers = {
-            method: grpc.unary_unary_rpc_method_handler(partial(self._passed, method))
-            for method in ("Greet", "Ask", "Leave")
-        }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
-        roots = "".join(identity.certificate for identity in self._identities.values()).encode()
-        pair = [(own.key, own.certificate.encode())]
         address = self._federation.members[self._federation.names.index(self._name)].address
-        self._server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
-        await self._server.start()
-        for each, identity in self._identities.items():
-            credentials = grpc.ssl_channel_credentials(
-                own.certificate.encode(), identity.key, identity.certificate.encode()
-            )
-            options = [("grpc.ssl_target_name_override", self._name)]
-            self._channels[each] = grpc.aio.secure_channel(self._hidden, credentials, options=options)
+        certificates = [identity.certificate for identity in self._identities.values()]
+        self._server = await Serving(address, self._identities[self._name], certificates, self._passed).open()
 
-    async def _passed(self, method, raw, context):
-        import grpc
-
-        (caller,) = (name.decode() for name in context.auth_context()["x509_common_name"])
-
+    async def _passed(self, method, caller, raw):
         async def pass_on():
             await asyncio.sleep(self._rng.uniform(0.0, 0.05))
-            return await self._channels[caller].unary_unary(f"/tacit.Agent/{method}")(raw, wait_for_ready=True)
+            while True:
+                try:
+                    line = await Line.to(self._hidden, self._identities[caller])
+                except ConnectionError:  # it is not up yet
+                    await asyncio.sleep(0.05)
+                    continue
+                try:
+                    return await line.asks(method, raw)
+                finally:
+                    line.close()
 
-        try:
-            if method == "Leave":  # an agent that has left does not answer twice
-                return await pass_on()
-            answer, again = await asyncio.gather(pass_on(), pass_on())
-        except grpc.aio.AioRpcError as error:
-            await context.abort(error.code(), error.details())
+        if method == "Leave":  # an agent that has left does not answer twice
+            return await pass_on()
+        answer, again = await asyncio.gather(pass_on(), pass_on())
         if method == "Greet":
             return answer
         assert bare(Message.FromString(answer)) == bare(Message.FromString(again))
@@ -362,9 +348,7 @@ class Meddler(Intermediary):
         return answer
 
     async def _close(self):
-        await self._server.stop(0)
-        for channel in self._channels.values():
-            await channel.close()
+        await self._server.close()
 
 
 @pytest.fixture

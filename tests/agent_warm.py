@@ -1,5 +1,5 @@
-"""What the server that forks agents has ready: compiled kernels, the accountant, and all modules of an agent but those
-that import gRPC. That takes seconds; a fork none.
+"""What the server that forks agents has ready: compiled kernels, the accountant, and all modules of an
+agent. That takes seconds; a fork none.
 
 One agent at a time, so that no thread is started before the fork."""
 
@@ -10,6 +10,7 @@ from conftest import make_parts
 import tacit
 import tacit.agent.absence
 import tacit.agent.participant
+import tacit.agent.run
 import tacit.agent.store
 from tacit.privacy import filters
 from tacit.privacy.events import ObjectiveGaussian

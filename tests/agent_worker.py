@@ -1,5 +1,5 @@
-"""Agents in processes of their own, for tests/agent. They are forked from a server that has tacit loaded but not gRPC
-(which does not survive a fork), so that starting one is cheap. Not a test."""
+"""Agents in processes of their own, for tests/agent. They are forked from a server that has tacit loaded, so that
+starting one is cheap. Not a test."""
 
 from __future__ import annotations
 
@@ -268,10 +268,6 @@ def agent(
     `slow` is the time that it takes to compute. Every number of a life has its own noise."""
     import agent_warm  # noqa: F401 (the server has it ready, unless another test has started the server first)
 
-    from tacit.agent import handshakes
-
-    assert "grpc" not in sys.modules  # it would not trace failed handshakes
-    handshakes.trace()
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
     from tacit.agent import report
@@ -281,7 +277,7 @@ def agent(
     from tacit.agent.store import Store
     from tacit.agent.transport import Peer, Server
     from tacit.agent.wire import bare
-    from tacit.agent.wire_pb2 import Message, Question
+    from tacit.agent.wire_pb2 import Message
 
     logging.basicConfig(format="tacit: %(message)s")
     recipes._CALIBRATED.update(pickle.loads((folder / "calibrated").read_bytes()))
@@ -291,10 +287,9 @@ def agent(
     uncommitted: dict[int, bytes] = {}
     answers, sent, given = itertools.count(), itertools.count(), itertools.count()
 
-    async def witnessed(self: Any, stream: Any, context: Any) -> bytes:
+    async def witnessed(self: Any, name: str, question: Any) -> bytes:
         """What the world sees: lines in a plain file, on the disk before the answer is."""
-        asked = [raw async for raw in stream]
-        answer, question = await answered(self, _streamed(asked), context), Question.FromString(*asked)
+        answer = await answered(self, name, question)
         if fault == ({1: "gave its sum", 2: "gave the total"}.get(question.phase), question.tick):
             if next(given):  # only the first that asks gets it
                 await asyncio.sleep(60)
@@ -395,8 +390,7 @@ def agent(
         if kind != "silent":  # of a method of the test's own no report can be checked
             report.write(participant, model, folder / f"{NAMES[me]}.report.json")
 
-    with handshakes.watched():
-        model = asyncio.run(take_part(taken, listen=listen, linger=60.0, finished=finished))
+    model = asyncio.run(take_part(taken, listen=listen, linger=60.0, finished=finished))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
 
 
@@ -452,11 +446,6 @@ def _two_faced(first: int) -> None:
         return message.SerializeToString()
 
     AgentLoop.find = two_faced  # type: ignore[method-assign]
-
-
-async def _streamed(messages: list[bytes]) -> Any:
-    for message in messages:
-        yield message
 
 
 def _fatal(owner: Any, method: str, at: int) -> None:

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -134,23 +133,19 @@ def _watched(way: Way, sent: Path) -> None:
 
     journal.os = Head()  # type: ignore[assignment]
     witness = os.open(sent, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    find, ask, asked = AgentLoop.find, Server._ask, ContextVar[Any]("asked")
+    ask = Server._ask
 
-    def found(self: Any, question: Any) -> bytes | None:
-        asked.set(question)
-        return find(self, question)
-
-    async def witnessed(self: Any, stream: Any, context: Any) -> bytes:
-        answer = await ask(self, stream, context)
+    async def witnessed(self: Any, name: str, question: Any) -> bytes:
+        answer = await ask(self, name, question)
         message = Message.FromString(answer)
         if message.run:  # otherwise it tells a process that it gets no answers, and is no release
-            question, digest = asked.get(), hashlib.sha256(bare(message)).hexdigest()
+            digest = hashlib.sha256(bare(message)).hexdigest()
             line = f"{question.tick} {question.phase} {question.sender} {digest}\n"
             os.write(witness, line.encode())  # one write: a process that is killed leaves a line or none
             way.at("answering")
         return answer
 
-    AgentLoop.find, Server._ask = found, witnessed  # type: ignore[method-assign]
+    Server._ask = witnessed  # type: ignore[method-assign]
 
 
 def _around(owner: Any, name: str, before: Any = None, after: Any = None) -> None:
@@ -238,8 +233,8 @@ def _fill(log: Path, room: int) -> None:
 
 
 def _clock(days: float) -> list[float]:
-    """Moves the clock, as tacit sees it, by the last number of days in the list. C code and gRPC see the right one:
-    gRPC's deadlines are made in Python and kept in C, and both must have one clock, as they have on a real machine."""
+    """Moves the clock, as tacit sees it, by the last number of days in the list. C code, and so TLS,
+    sees the right one."""
     moved = [days]
 
     class Time:

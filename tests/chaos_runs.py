@@ -36,6 +36,7 @@ decides. `--only` runs one episode again. `--plant` puts a bug into the agents, 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import os
 import random
@@ -55,10 +56,10 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-import grpc
 from agent_network import Relay
 from chaos_agent import PLANTS, POINTS
 from chaos_network import FAULTS, METHODS, Agent, Copy, Run, Violation, code, require, send
+from frames import Line, Refused
 from mutated_messages import DAMAGE
 from patience import waited
 from ports import free_ports
@@ -328,30 +329,42 @@ def flooded(federation: Federation, identity: Identity, sender: int, to: int, rn
     """A member sends nonsense to a neighbour, half of it in the name of its newest process. What would harm nobody but
     the member itself is left out: that it leaves, that it has another process, and where messages are shared, that it
     asks for a tick before its time."""
-    member = federation.members[to]
-    credentials = grpc.ssl_channel_credentials(member.certificate.encode(), identity.key, identity.certificate.encode())
-    own = bytes.fromhex(federation.run)
-    options = [("grpc.ssl_target_name_override", member.name), ("grpc.enable_http_proxy", 0)]
-    with grpc.secure_channel(member.address, credentials, options) as channel:
-        standing = Standing()
-        with suppress(grpc.RpcError):
-            raw = Greeting(name=identity.name, parts=federation.parts).SerializeToString()
-            known = Greeting.FromString(channel.unary_unary("/tacit.Agent/Greet")(raw, timeout=0.5)).standing.known
-            standing = Standing(own=known[0]) if known else standing
-        for _ in range(count):
-            method = rng.choice(["Greet", "Ask", "Leave"])
-            asks = method == "Ask" and federation.exchange == ROWS
-            run = own if asks and rng.random() < 0.7 else rng.randbytes(32)
-            question = Question(run=run, sender=sender, tick=rng.choice([0, 1, 7, rng.getrandbits(32)]))
-            greeting = Greeting(name=identity.name, parts=federation.parts, heard=rng.getrandbits(16))
-            greeting.without.extend(rng.sample(federation.names, rng.randrange(3)))
-            message = greeting if method == "Greet" else question
-            if rng.random() < 0.5:
-                message.standing.CopyFrom(standing)
-            raw = message.SerializeToString()
-            damage = rng.choice([*DAMAGE.values(), lambda rng, raw: raw])
-            with suppress(grpc.RpcError):  # refused, or the agent is down
-                channel.unary_unary(f"/tacit.Agent/{method}")(damage(rng, raw), timeout=0.5)
+    own, address, rest = bytes.fromhex(federation.run), federation.members[to].address, count
+
+    async def asked(line: Line, method: str, raw: bytes) -> bytes:
+        async with asyncio.timeout(0.5):
+            return await line.asks(method, raw)
+
+    async def flood() -> None:
+        nonlocal rest
+        line, standing = await Line.to(address, identity), Standing()
+        try:
+            with suppress(Refused):
+                raw = Greeting(name=identity.name, parts=federation.parts).SerializeToString()
+                known = Greeting.FromString(await asked(line, "Greet", raw)).standing.known
+                standing = Standing(own=known[0]) if known else standing
+            while rest:
+                rest -= 1
+                method = rng.choice(["Greet", "Ask", "Leave"])
+                asks = method == "Ask" and federation.exchange == ROWS
+                run = own if asks and rng.random() < 0.7 else rng.randbytes(32)
+                question = Question(run=run, sender=sender, tick=rng.choice([0, 1, 7, rng.getrandbits(32)]))
+                greeting = Greeting(name=identity.name, parts=federation.parts, heard=rng.getrandbits(16))
+                greeting.without.extend(rng.sample(federation.names, rng.randrange(3)))
+                message = greeting if method == "Greet" else question
+                if rng.random() < 0.5:
+                    message.standing.CopyFrom(standing)
+                damage = rng.choice([*DAMAGE.values(), lambda rng, raw: raw])
+                with suppress(Refused):
+                    await asked(line, method, damage(rng, message.SerializeToString()))
+        finally:
+            line.close()
+
+    while rest:
+        try:
+            asyncio.run(flood())
+        except OSError:  # no answer in time, or hung up, or the agent is down
+            rest = max(0, rest - 1)
 
 
 class Chaos:

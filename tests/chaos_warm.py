@@ -1,6 +1,5 @@
-"""What the server that forks the agents of `chaos_runs.py` has ready: all that `agent_warm` has, gRPC, and the command.
-
-gRPC starts its threads with its first connection: until then it survives a fork. So a life costs no import.
+"""What the server that forks the agents of `chaos_runs.py` has ready: all that `agent_warm` has, and the command.
+So a life costs no import.
 """
 
 import os
@@ -8,9 +7,6 @@ from importlib import import_module
 
 import agent_warm  # noqa: F401 (compiled kernels, the accountant)
 
-from tacit.agent import handshakes
-
-handshakes.trace()  # before gRPC comes
 for name in ("agent.run", "cli.agent", "data.table", "report.document.run", "report.document.taken_part"):
     import_module(f"tacit.{name}")
 assert len(os.listdir("/proc/self/task")) == 1, "a thread does not survive a fork"

@@ -3,13 +3,15 @@
     python tests/door.py [OUTSIDERS] [SOFT] [HARD]
 
 starts the server of an agent in a process with these limits on open files, lets a member greet meanwhile, and prints
-what was measured, three times:
+what was measured:
 
 - held: so many connections of outsiders are open, of three kinds (idle; the beginning of a handshake and no more; byte
   by byte), all from the member's own address;
 - flood: two processes of outsiders begin handshakes without a certificate, one after the other, for ten seconds; first
   from another address, then from the member's own;
-- slow: another member has opened a hundred connections, with 32 calls on each, and sends nothing.
+- idle, half-open: 600 connections say nothing; 200 have begun a handshake and do not go on;
+- slow: another member opens a hundred connections, begins a question on each, and does not end it;
+- greedy: it asks for 8 MB on each, and reads nothing. All are closed in the end.
 """
 
 import asyncio
@@ -26,7 +28,12 @@ import threading
 import time
 from pathlib import Path
 
+from frames import Line, framed, tls
 from speaking import Quiet
+
+from tacit.agent.identity import Identity
+from tacit.agent.streams import ASK
+from tacit.agent.wire_pb2 import Question
 
 HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(100)  # the beginning of a ClientHello
 
@@ -34,17 +41,14 @@ HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(100)  # the beginning of
 def serve(folder, soft, hard):
     """In a process of its own: an agent's server, and nothing else."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    from tacit.agent import handshakes
-
-    handshakes.trace()
     import agent_worker as worker
 
-    from tacit.agent.identity import Identity
     from tacit.agent.transport import Server, Signal
     from tacit.agent.wire_pb2 import Greeting
 
     class Answers(Quiet):
         changed = Signal()
+        find = staticmethod(lambda question: bytes(8 << 20))
         greeting = staticmethod(lambda name: Greeting(name="alder"))
         greeted = staticmethod(lambda name, greeting: None)
 
@@ -56,14 +60,13 @@ def serve(folder, soft, hard):
         await asyncio.to_thread(sys.stdin.read)  # until the parent closes it
         await server.stop()
 
-    with handshakes.watched():
-        asyncio.run(main())
+    asyncio.run(main())
 
 
-def memory(pid):
-    """The most that a process has had, in MB."""
+def memory(pid, field="VmHWM"):
+    """The most that a process has had, in MB; or what it has (VmRSS)."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return int(lines["VmHWM"].split()[0]) / 1024
+    return int(lines[field].split()[0]) / 1024
 
 
 @contextlib.contextmanager
@@ -72,8 +75,6 @@ def served(folder, soft, hard):
     import agent_worker as worker
     from conftest import SIZES
     from ports import free_ports
-
-    from tacit.agent.identity import Identity
 
     for name in worker.NAMES:
         Identity.new(name, folder)
@@ -93,7 +94,6 @@ def served(folder, soft, hard):
 
 def greeted(federation, folder, name="birch"):
     """How many seconds a member waits until alder has answered its greeting; None if it waits for a minute in vain."""
-    from tacit.agent.identity import Identity
     from tacit.agent.transport import Peer
     from tacit.agent.wire_pb2 import Greeting
 
@@ -113,8 +113,16 @@ def greeted(federation, folder, name="birch"):
     return asyncio.run(greet())
 
 
-def measured(federation, server, folder, outsiders):
-    """What a member finds while outsiders hold connections."""
+def hello():
+    """A whole ClientHello."""
+    context, out = tls(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), out).do_handshake()
+    return out.read()
+
+
+def measured(federation, server, folder, outsiders, begin=(b"", HELLO[:60], HELLO[:1])):
+    """What a member finds while outsiders hold connections, on which they have sent one of these beginnings."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, max(limit, outsiders + 500)), most))
     before, over = memory(server.pid), threading.Event()
@@ -124,21 +132,29 @@ def measured(federation, server, folder, outsiders):
         held = []
         for k in range(outsiders):
             held.append(stack.enter_context(socket.create_connection((host, int(port)), timeout=10)))
-            if k % 3:
-                held[-1].sendall(HELLO[: 60 if k % 3 == 1 else 1])
-        threading.Thread(target=_drip, args=(held[2::3], over), daemon=True).start()
+            held[-1].sendall(begin[k % len(begin)])
+        threading.Thread(
+            target=_drip, args=(held[2 :: len(begin)] if len(begin) > 2 else [], over), daemon=True
+        ).start()
         waited = greeted(federation, folder)
         kept = sum(map(_open, held))
         peak = memory(server.pid)
-    return {"outsiders": outsiders, "still open": kept, "seconds": waited, "MB before": before, "MB": peak}
+    return {
+        "outsiders": outsiders, "still open": kept, "seconds": waited, "MB before": before, "MB": peak,
+        "MB after": _after(server, folder, federation),
+    }  # fmt: skip
+
+
+def _after(server, folder, federation):
+    """What the server has when its connections are closed."""
+    greeted(federation, folder)
+    return memory(server.pid, "VmRSS")
 
 
 def _flood(address, source, seconds):
     """Handshakes without a certificate, one after the other, for so long and until one was let in; how many, and how
     many of them were let in."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
+    context = tls()
     host, port = address.split(":")
     tried = let_in = 0
     until = time.monotonic() + seconds
@@ -171,38 +187,49 @@ def flooded(federation, server, folder, seconds, source, processes=2):
     }  # fmt: skip
 
 
-def slowed(federation, server, folder, connections, calls=32):
-    """What elm finds while birch has calls open on which it sends nothing."""
-    import grpc
-
-    from tacit.agent.identity import Identity
-
-    birch, alder = Identity.load(folder / "birch"), federation.members[0]
-    credentials = grpc.ssl_channel_credentials(alder.certificate.encode(), birch.key, birch.certificate.encode())
-    options = [("grpc.ssl_target_name_override", alder.name), ("grpc.use_local_subchannel_pool", 1)]
+def _held(federation, server, folder, connections, question, to_the_end):
+    """What elm finds while birch has sent this on each of its connections, and reads nothing; and how many of them are
+    closed then, or how long it takes until all are."""
+    birch, address = Identity.load(folder / "birch"), federation.members[0].address
 
     async def hold():
-        async with contextlib.AsyncExitStack() as stack:
-            held = []
-            for _ in range(connections):
-                channel = await stack.enter_async_context(
-                    grpc.aio.secure_channel(alder.address, credentials, options=options)
-                )
-                await asyncio.wait_for(channel.channel_ready(), 60)
-                held += [channel.stream_unary("/tacit.Agent/Greet")(timeout=30) for _ in range(calls)]
-            await asyncio.sleep(0.5)  # some calls are refused by now, others wait
-            waited = await asyncio.to_thread(greeted, federation, folder, "elm")
-            refused = sum(call.done() for call in held)
-            for call in held:
-                call.cancel()
-        return waited, refused
+        lines = []
+        for _ in range(connections):
+            lines.append(await Line.to(address, birch))
+            lines[-1].writer.transport.pause_reading()
+            lines[-1].writer.write(question)
+        await asyncio.sleep(0.5)  # some connections are closed by now
+        waited, began = await asyncio.to_thread(greeted, federation, folder, "elm"), time.monotonic()
+        sockets = [line.writer.get_extra_info("socket") for line in lines]
+        while (closed := sum(map(_ended, sockets))) < connections and to_the_end and time.monotonic() < began + 90:
+            await asyncio.sleep(0.5)
+        for line in lines:
+            line.close()
+        return waited, closed, time.monotonic() - began
 
     before = memory(server.pid)
-    waited, refused = asyncio.run(hold())
+    waited, closed, took = asyncio.run(hold())
     return {
-        "calls": connections * calls, "refused": refused, "seconds": waited, "MB before": before,
-        "MB": memory(server.pid),
+        "connections": connections, "closed": closed, "after": round(took, 1), "seconds": waited, "MB before": before,
+        "MB": memory(server.pid), "MB after": _after(server, folder, federation),
     }  # fmt: skip
+
+
+def _ended(connection):
+    """Whether the other side has ended a connection; what has arrived stays unread."""
+    state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+    return state != 1  # TCP_ESTABLISHED
+
+
+def slowed(federation, server, folder, connections):
+    """What elm finds while birch has begun questions that it does not end."""
+    return _held(federation, server, folder, connections, framed(ASK, bytes(100))[:50], to_the_end=False)
+
+
+def greedy(federation, server, folder, connections, to_the_end=True):
+    """What elm finds while birch asks for 8 MB on each connection, and reads nothing."""
+    question = Question(run=bytes.fromhex(federation.run), sender=1).SerializeToString()
+    return _held(federation, server, folder, connections, framed(ASK, question), to_the_end)
 
 
 def _open(held):
@@ -237,6 +264,9 @@ if __name__ == "__main__":
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
         with tempfile.TemporaryDirectory() as home, served(Path(home), soft, hard) as (federation, server):
             print(json.dumps(measured(federation, server, Path(home), outsiders)))
+            print(json.dumps(measured(federation, server, Path(home), 600, [b""])))
+            print(json.dumps(measured(federation, server, Path(home), 200, [hello()])))
             for source in ("127.0.0.2", "127.0.0.1"):
                 print(json.dumps(flooded(federation, server, Path(home), 10.0, source)))
             print(json.dumps(slowed(federation, server, Path(home), 100)))
+            print(json.dumps(greedy(federation, server, Path(home), 100)))

@@ -1,4 +1,4 @@
-"""Members of a federation that an attacker controls: they have real keys, speak gRPC, and send what they like.
+"""Members of a federation that an attacker controls: they have real keys, and send what they like.
 
 `Hostile` is one of them. `Swallower` is all neighbours of one agent together: they make the attack of `adversary.py`
 on a real agent, of which they see only the releases.
@@ -23,6 +23,7 @@ import adversary
 import numpy as np
 from adversary import GRAPH, ME, Said, neighbours_in_one_record, two_data_sets
 from agent_worker import PROCESSES
+from frames import Line, NotYet, Refused, Serving
 from patience import all_ended
 from ports import free_ports
 from speaking import Speaker
@@ -90,14 +91,6 @@ def elsewhere(federation: Any, title: str) -> Any:
     return moved
 
 
-class Refused(Exception):  # noqa: N818 (a state of affairs, not a mistake)
-    """A hostile member answers with an error of its choice."""
-
-    def __init__(self, code: Any, details: str) -> None:
-        super().__init__(details)
-        self.code, self.details = code, details
-
-
 class Hostile:
     """One hostile member. `answer` gets (method, caller, bytes) and gives bytes."""
 
@@ -106,7 +99,7 @@ class Hostile:
         self.name, self.place = identity.name, federation.names.index(identity.name)
         self.run = bytes.fromhex(federation.run)
         self.speaker = Speaker(federation, identity)
-        self._channels: dict[str, Any] = {}
+        self._lines: dict[str, list[Line]] = {}  # on which nothing is asked
 
     def met(self) -> Any:
         """A signed statement that it has met its neighbours."""
@@ -117,58 +110,45 @@ class Hostile:
 
     async def open(self) -> None:
         """Listens where the others expect it."""
-        import grpc
-
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        handlers = {
-            method: grpc.unary_unary_rpc_method_handler(partial(self._answered, method))
-            for method in ("Greet", "Ask", "Leave")
-        }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
-        roots = "".join(member.certificate for member in self.federation.members).encode()
-        pair = [(self._identity.key, self._identity.certificate.encode())]
+        certificates = [member.certificate for member in self.federation.members]
         address = self.federation.members[self.place].address
-        self._server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
-        await self._server.start()
-
-    async def _answered(self, method: str, raw: bytes, context: Any) -> bytes:
-        (caller,) = (name.decode() for name in context.auth_context()["x509_common_name"])
-        try:
-            return await self._answer(method, caller, raw)
-        except Refused as error:
-            return bytes(await context.abort(error.code, error.details))
+        self._server = await Serving(address, self._identity, certificates, self._answer).open()
 
     async def call(self, to: str, method: str, raw: bytes, timeout: float = 60.0) -> bytes:
-        """What the agent answers."""
-        call = self._channel(to).unary_unary(f"/tacit.Agent/{method}")
-        return bytes(await call(raw, timeout=timeout, wait_for_ready=True))
-
-    def _channel(self, to: str) -> Any:
-        import grpc
-
-        if to not in self._channels:
-            member = self.federation.members[self.federation.names.index(to)]
-            credentials = grpc.ssl_channel_credentials(
-                member.certificate.encode(), self._identity.key, self._identity.certificate.encode()
-            )
-            options = [
-                ("grpc.ssl_target_name_override", to),
-                ("grpc.initial_reconnect_backoff_ms", 50),
-                ("grpc.min_reconnect_backoff_ms", 50),
-                ("grpc.max_reconnect_backoff_ms", 200),
-            ]
-            self._channels[to] = grpc.aio.secure_channel(member.address, credentials, options=options)
-        return self._channels[to]
+        """What the agent answers; a TimeoutError if it does not in time."""
+        lines = self._lines.setdefault(to, [])
+        async with asyncio.timeout(timeout):
+            while True:
+                line = lines.pop() if lines else None
+                try:
+                    line = line or await Line.to(
+                        self.federation.members[self.federation.names.index(to)].address, self._identity
+                    )
+                    found = await line.asks(method, raw)
+                except Refused:
+                    lines.append(line)
+                    raise
+                except OSError:
+                    if line is not None:
+                        line.close()
+                    await asyncio.sleep(0.05)  # it is not up yet, or the connection was old
+                    continue
+                except BaseException:
+                    if line is not None:
+                        line.close()
+                    raise
+                lines.append(line)
+                return found
 
     async def hang_up(self, to: str) -> None:
         """The next call takes another connection."""
-        if to in self._channels:
-            await self._channels.pop(to).close()
+        for line in self._lines.pop(to, []):
+            line.close()
 
     async def close(self) -> None:
-        for to in list(self._channels):
+        for to in list(self._lines):
             await self.hang_up(to)
-        await self._server.stop(0)
+        await self._server.close()
 
 
 # The attack that switched the noise off, on a real agent
@@ -240,8 +220,6 @@ class Swallower:
         return found
 
     async def _release(self, t: int, asker: int) -> np.ndarray:
-        import grpc
-
         from tacit.agent.wire import row_of, unpacked
 
         member, victim = self._members[asker], self.federation.names[ME]
@@ -251,9 +229,8 @@ class Swallower:
                 try:
                     raw = await member.call(victim, "Ask", question)
                     break
-                except grpc.aio.AioRpcError as error:  # the victim of a busy machine imports and compiles for minutes
-                    if error.code() not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DEADLINE_EXCEEDED):
-                        raise
+                except (NotYet, TimeoutError):  # the victim of a busy machine imports and compiles for minutes
+                    continue
         row = row_of(unpacked(raw, self.federation.run, ME, t), D)
         assert row is not None
         return row

@@ -34,11 +34,11 @@ from pathlib import Path
 from typing import Any
 
 import agent_worker as worker
-import grpc
 import hostile
 import numpy as np
 from agent_worker import PROCESSES
-from hostile import NAMES, Hostile, Identities, Refused, charged, new_ledger, plan_of
+from frames import NotYet, Refused
+from hostile import NAMES, Hostile, Identities, charged, new_ledger, plan_of
 from patience import all_ended
 from speaking import Speaker
 
@@ -246,7 +246,7 @@ class Enemy:
             try:
                 await self._me.call(to, method, message.SerializeToString(), timeout=5)
                 return
-            except grpc.aio.AioRpcError:  # it may have ended meanwhile, if it has got this before
+            except (Refused, TimeoutError):  # it may have ended meanwhile, if it has got this before
                 await asyncio.sleep(0.05)
                 if to in self._finished and method == "Leave":
                     return
@@ -263,10 +263,10 @@ class Enemy:
             self.got["answered"] += 1
             if method == "Greet" and len(self._seen) < 100:
                 self._seen.append(answer)
-        except grpc.aio.AioRpcError as error:
-            self.got[error.code().name] += 1
-        except (asyncio.CancelledError, grpc.aio.UsageError):  # it hung up on itself
-            self.got["CANCELLED"] += 1
+        except Refused as error:
+            self.got["not yet" if isinstance(error, NotYet) else "refused"] += 1
+        except TimeoutError:
+            self.got["no answer in time"] += 1
 
     def _made(self, method: str) -> tuple[str, bytes]:
         """A request, and of which kind it is."""
@@ -469,8 +469,8 @@ class Enemy:
         lot = rng.random()
         if lot < 0.15:
             self.sent[f"answer to {method}: an error"] += 1
-            code = rng.choice([each for each in grpc.StatusCode if each is not grpc.StatusCode.OK])
-            raise Refused(code, rng.choice(["", CONTROL, "{}", "x" * 3000]) + str(rng.getrandbits(64)))
+            kind = rng.choice([NotYet, Refused, Refused, Refused])
+            raise kind(rng.choice(["", CONTROL, "{}", "x" * 3000]) + str(rng.getrandbits(64)))
         if lot < 0.5:
             kind = rng.choice(list(DAMAGE))
             self.sent[f"answer to {method}: {kind}"] += 1
@@ -590,7 +590,7 @@ class Honest:
         me = self.federation.names.index(name)
         if charged(self.folder / f"{name}.ledger") != plan_of(self.federation, me):
             found.append(f"the ledger of {name} is not as planned")
-        # Handshakes that do not end in time, as on a busy machine, are the business of `tacit.agent.handshakes`.
+        # Handshakes that do not end in time, as on a busy machine, are the business of `tacit.agent.transport.Callers`.
         repeated = {kind: n for kind, n in self.kinds(name).items() if n > 1 and not kind.startswith("a caller at ")}
         found += [f"{name} says {n} times: {kind}" for kind, n in repeated.items()]
         if life.exitcode == 0:

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from agent_network import PARTS
 from agent_worker import NAMES, SEED
+from frames import call
 from speaking import Speaker
-from test_transport import call
 
 import tacit
 from tacit.agent import absence, liveness, loop, meeting, report
@@ -646,13 +646,9 @@ def test_a_member_that_has_left_without_proof_counts_as_away(network, identities
         agent = loop_of(participant_of(net, ALDER, identities))
         server = Server(net.federation, ALDER, agent.participant.identity, agent)
 
-        async def admitted(kind, stream, context):
-            return "elm", stream
-
-        server._admitted = admitted
-        await server._greet(by.greeting(ELM, without=[CEDAR]), None)
+        await server._greet("elm", by.greeting(ELM, without=[CEDAR]))
         assert "elm" not in agent.liveness._contacts
-        await server._greet(by.greeting(ELM), None)
+        await server._greet("elm", by.greeting(ELM))
         assert "elm" in agent.liveness._contacts
 
     asyncio.run(signs_of_life())

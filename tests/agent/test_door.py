@@ -4,22 +4,26 @@
 """
 
 import asyncio
-import os
-import re
 import ssl
-import sys
+import tempfile
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
-from threading import Thread
 
 import door
 import pytest
+from frames import Line, Serving
+from speaking import Quiet
 
 from tacit.agent import door as limits
-from tacit.agent import handshakes
-from tacit.agent.door import Door
+from tacit.agent import transport
+from tacit.agent.door import CONNECTIONS, Door
+from tacit.agent.identity import Identity
+from tacit.agent.network import Sockets, plain
+from tacit.agent.progress import Traffic
+from tacit.agent.streams import ASK, PROTOCOL, context
+from tacit.agent.transport import Callers, Peer, Server, Signal
 from tacit.errors import InputError
 
 SOFT, OUTSIDERS = 128, 300  # more outsiders than files that the process may have open when it starts, or than may stay
@@ -35,15 +39,15 @@ def served(tmp_path_factory):
 
 def version(federation, folder, wanted):
     """The TLS version that birch and alder agree on if birch speaks this one only."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.minimum_version = context.maximum_version = wanted
-    context.load_cert_chain(folder / "birch" / "certificate.pem", folder / "birch" / "key.pem")
-    context.set_alpn_protocols(["h2"])
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    made.minimum_version = made.maximum_version = wanted
+    made.load_cert_chain(folder / "birch" / "certificate.pem", folder / "birch" / "key.pem")
+    made.set_alpn_protocols([PROTOCOL])
     host, port = federation.members[0].address.split(":")
     with (
-        door.socket.create_connection((host, int(port)), timeout=30) as plain,
-        context.wrap_socket(plain) as connection,
+        door.socket.create_connection((host, int(port)), timeout=30) as there,
+        made.wrap_socket(there) as connection,
     ):
         assert connection.recv(1)  # with TLS 1.3 a server refuses after the client believes that it is in
         return connection.version()
@@ -76,52 +80,61 @@ def test_outsiders_that_flood_handshakes_keep_no_member_out(served):
     assert found["let in"] > 0
 
 
-def test_a_member_that_opens_calls_and_sends_nothing_holds_up_no_other(served):
+def test_a_member_that_begins_questions_and_does_not_end_them_holds_up_no_other(served):
     federation, server, folder = served
-    found = door.slowed(federation, server, folder, 2)
+    found = door.slowed(federation, server, folder, 2 * CONNECTIONS)
     assert found["seconds"] is not None
-    assert found["refused"] == 32  # of 64
+    assert found["closed"] == CONNECTIONS
 
 
-# The door by itself, with a server inside that sends back what it gets
+def test_a_member_that_asks_for_much_and_reads_nothing_holds_up_no_other(served):
+    federation, server, folder = served
+    found = door.greedy(federation, server, folder, 2 * CONNECTIONS, to_the_end=False)
+    assert found["seconds"] is not None
+    assert found["MB"] - found["MB before"] < 60  # an answer has 8
+
+
+# The door by itself
 
 
 @asynccontextmanager
-async def opened(inside=None, handshake=10.0, files=8192, kind=Door):
-    """A function that connects, and the callers that were refused."""
-    refused, writers = [], []
-    made = kind(handshake, files, lambda address, why: refused.append((address, why)))
+async def opened(files=8192, known=lambda caller: None):
+    """A function that connects, the callers that were refused, and the door: behind it, somebody who sends back what he
+    gets. `known` may say whose connection one is."""
+    refused, made, writers = [], Door(files), []
 
-    async def echo(reader, writer):
-        with suppress(ConnectionError):
-            while data := await reader.read(1 << 16):
-                writer.write(data)
-                await writer.drain()
-        writer.close()
+    class Caller(asyncio.Protocol):
+        def connection_made(self, transport):
+            self.transport, address = transport, plain(transport.get_extra_info("peername")[0])
+            if not made.admits(self, address):
+                refused.append(address)
+                transport.abort()
+            elif name := known(self):
+                made.known(self, name)
+
+        def data_received(self, data):
+            self.transport.write(data)
+
+        def connection_lost(self, error):
+            made.gone(self)
+
+        def end(self):
+            self.transport.abort()
 
     async def connect(source=NEIGHBOUR):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
         writers.append(writer)
         return reader, writer
 
-    server = await asyncio.start_unix_server(inside or echo, made.inside)
-    await made.open("127.0.0.1:0", [f"{NEIGHBOUR}:1"])
-    while made._tasks:  # names are being looked up
-        await asyncio.sleep(0)
-    port = made._server.sockets[0].getsockname()[1]
+    server = await Sockets().listen("127.0.0.1:0", Caller)
+    await made.expect(f"{NEIGHBOUR}:1", Sockets().look_up)
+    port = server.sockets[0].getsockname()[1]
     try:
-        yield connect, refused
+        yield connect, refused, made
     finally:
-        made.close()
-        await made.leave()
         server.close()
         for writer in writers:
-            writer.close()
-        for writer in writers:
-            with suppress(ConnectionError):
-                await writer.wait_closed()
-        while len(asyncio.all_tasks()) > 1:
-            await asyncio.sleep(0)
+            writer.transport.abort()
 
 
 def in_a_loop(test):
@@ -142,41 +155,14 @@ async def answers(connection):
         return False
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a socket cannot be reached without its name")
-@in_a_loop
-async def test_an_open_door_leaves_no_file_behind():
-    places = []
-
-    class Noted(Door):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            places.append(self.inside.parent)
-            assert places[0].exists()
-
-    async with opened(kind=Noted) as (connect, _):
-        assert not places[0].exists()
-        assert await answers(await connect())
-
-
-@in_a_loop
-async def test_bytes_pass_as_they_are():
-    data = bytes(range(256)) * 20_000  # more than all buffers on the way
-    async with opened() as (connect, _):
-        reader, writer = await connect()
-        writer.write(data)
-        assert await asyncio.wait_for(reader.readexactly(len(data)), 60) == data
-        writer.write_eof()
-        assert await asyncio.wait_for(reader.read(), 60) == b""
-
-
 @in_a_loop
 async def test_strangers_use_up_nothing_that_neighbours_need(monkeypatch):
     monkeypatch.setattr(limits, "_AT_ONCE", 2.0)
     monkeypatch.setattr(limits, "_RATE", 0.0)
-    async with opened() as (connect, refused):
+    async with opened() as (connect, refused, _):
         held = [await connect(STRANGER) for _ in range(4)]
         assert [await answers(each) for each in held] == [True, True, False, False]
-        assert refused == [(STRANGER, "comes too often")] * 2
+        assert refused == [STRANGER] * 2
         assert await answers(await connect())
 
 
@@ -184,7 +170,7 @@ async def test_strangers_use_up_nothing_that_neighbours_need(monkeypatch):
 async def test_whoever_comes_too_often_may_come_later(monkeypatch):
     monkeypatch.setattr(limits, "_AT_ONCE", 1.0)
     monkeypatch.setattr(limits, "_RATE", 50.0)
-    async with opened() as (connect, refused):
+    async with opened() as (connect, refused, _):
         until = time.monotonic() + 60
         let_in = 0
         while let_in < 5 or not refused:
@@ -195,7 +181,7 @@ async def test_whoever_comes_too_often_may_come_later(monkeypatch):
 @in_a_loop
 async def test_the_oldest_of_too_many_new_connections_makes_room(monkeypatch):
     monkeypatch.setattr(limits, "_NEW", 3)
-    async with opened() as (connect, _):
+    async with opened() as (connect, _, _):
         held = [await connect() for _ in range(2)]
         assert [await answers(each) for each in held] == [True, True]
         held += [await connect() for _ in range(3)]
@@ -204,105 +190,137 @@ async def test_the_oldest_of_too_many_new_connections_makes_room(monkeypatch):
 
 @in_a_loop
 async def test_fewer_may_be_new_where_there_are_few_files():
-    async with opened(files=24) as (connect, _):
+    async with opened(files=2 * limits._FILES) as (connect, _, _):
         held = [await connect() for _ in range(3)]
         assert [await answers(each) for each in held] == [False, True, True]
 
 
 @in_a_loop
-async def test_connections_that_outlive_a_handshake_stay(monkeypatch):
+async def test_connections_of_members_stay_up_to_a_number_for_each(monkeypatch):
     monkeypatch.setattr(limits, "_NEW", 2)
-    monkeypatch.setattr(limits, "_OPEN", 4)
-    async with opened(handshake=0.0) as (connect, refused):  # all are old at once
-        held = [await connect() for _ in range(5)]
-        assert [await answers(each) for each in held] == [True] * 4 + [False]
-        assert refused == [(NEIGHBOUR, "has too many connections open")]
-        held[0][1].close()
+    names = iter(["birch", "elm"] + ["birch"] * CONNECTIONS)
+    async with opened(known=lambda caller: next(names)) as (connect, refused, made):
+        held = [await connect() for _ in range(CONNECTIONS + 2)]
+        assert [await answers(each) for each in held] == [False] + [True] * (CONNECTIONS + 1)
+        assert not refused
+        made.ends("birch")
+        assert [await answers(each) for each in held[1:]] == [True] + [False] * CONNECTIONS
+        held[1][1].close()
         until = time.monotonic() + 60
-        while not await answers(await connect()):
+        while any(made._members.values()):  # who has gone does not count
             assert time.monotonic() < until
+            await asyncio.sleep(0.01)
 
 
 @in_a_loop
-async def test_a_server_that_hangs_up_ends_the_connection():
-    async def hang_up(reader, writer):
-        writer.close()
+async def test_a_name_with_many_addresses_has_few_shares():
+    made = Door(8192)
 
-    async with opened(hang_up) as (connect, _):
-        reader, _ = await connect()
-        assert await asyncio.wait_for(reader.read(), 60) == b""
+    async def looked_up(host):
+        return [f"192.0.2.{k}" for k in range(100)]
 
-
-@in_a_loop
-async def test_a_door_that_was_left_has_no_socket_open():
-    doors = []
-
-    def kept(*arguments):
-        doors.append(Door(*arguments))
-        return doors[0]
-
-    async with opened(kind=kept) as (connect, _):
-        for _ in range(3):
-            assert await answers(await connect())
-        sockets = [end.transport.get_extra_info("socket") for end in doors[0].ends]
-        assert len(sockets) == 6
-        await doors[0].leave()
-        assert {each.fileno() for each in sockets} == {-1}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a socket has no name without a file")
-@in_a_loop
-async def test_nobody_on_the_machine_can_guess_the_next_name():
-    async with opened() as (connect, _):
-        for _ in range(3):
-            assert await answers(await connect())
-        found = re.findall(r"@tacit-(\w+)-127", Path("/proc/net/unix").read_text())
-        assert len(set(found)) == len(found) >= 3
+    await made.expect("alder.example:7001", looked_up)
+    assert len(made._shares) == 1 + limits._ADDRESSES
 
 
 @in_a_loop
-async def test_a_name_with_many_addresses_has_few_shares(monkeypatch):
-    made = Door(10.0, 8192, lambda address, why: None)
-    many = [(None, None, None, "", (f"192.0.2.{k // 2}", 0)) for k in range(200)]
+async def test_a_name_is_looked_up_once_for_each_address_and_may_be_unknown(monkeypatch):
+    many = [(None, None, None, "", (f"192.0.2.{k // 2}", 0)) for k in range(6)]
 
     async def looked_up(*_, **__):
         return many
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up)
-    await made._expect("alder.example")
-    assert len(made._shares) == 1 + limits._ADDRESSES
-    await made.leave()
+    assert await Sockets().look_up("alder.example") == ["192.0.2.0", "192.0.2.1", "192.0.2.2"]
+
+    async def unknown(*_, **__):
+        raise OSError
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+    assert await Sockets().look_up("alder.example") == []
 
 
 def test_callers_from_many_addresses_fill_neither_log_nor_memory(caplog):
-    reading, writing = os.pipe()
-    line = "I1118 00:00:00.0 1 x.cc:1] CallNextHandshakerLocked: error=UNKNOWN endpoint_peer_address=unix-abstract:"
-    watching = Thread(target=handshakes._read, args=(reading, 2, lambda reason: None))
-    watching.start()
-    with open(writing, "w") as trace:
-        for k in range(2 * handshakes._MOST):
-            trace.write(f"{line}tacit-0a1b-2001:db8::{k:x}, server_credentials\n")
-    watching.join()
+    callers, traffic = Callers(made := Traffic()), made
+    for k in range(2 * transport._MOST_CALLERS):
+        callers.failed(f"2001:db8::{k:x}", "does not speak TLS correctly")
     told = [record.message for record in caplog.records]
-    assert handshakes._MOST < len(told) < handshakes._MOST + 20
+    assert transport._MOST_CALLERS < len(told) < transport._MOST_CALLERS + 20
+    assert len(callers._seen) <= transport._MOST_CALLERS + 1
+    assert traffic.refused == {"a caller does not speak TLS correctly": 2 * transport._MOST_CALLERS}
     assert told[0] == "a caller at 2001:db8::0 does not speak TLS correctly: refused"
     assert told[-1] == "a caller at one more address does not speak TLS correctly: refused (1000 times)"
 
 
 @in_a_loop
 async def test_a_port_in_use_and_a_strange_address():
-    async with opened() as (connect, _):
+    async with opened() as (connect, _, _):
         _, writer = await connect()
         port = writer.get_extra_info("peername")[1]
         for listen in (f"127.0.0.1:{port}", "127.0.0.1:99999", "192.0.2.1:0", "nonsense"):
             with pytest.raises(InputError, match=f"cannot listen at {listen}"):
-                await Door(1.0, 99, lambda address, why: None).open(listen, [])
+                await Sockets().listen(listen, asyncio.Protocol)
 
 
-def test_a_folder_too_deep_for_a_socket(tmp_path, monkeypatch):
-    deep = tmp_path / ("x" * 90)
-    deep.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(deep))
-    with pytest.raises(InputError, match="set TMPDIR to a shorter one"):
-        Door(1.0, 99, lambda address, why: None)
-    assert not list(deep.iterdir())
+# Behind the door
+
+
+def test_a_key_is_in_no_file_but_its_own(served, monkeypatch, tmp_path):
+    """Python reads keys from files only."""
+    _, _, folder = served
+    identity, read = Identity.load(folder / "alder"), []
+    load = ssl.SSLContext.load_cert_chain
+
+    def noted(self, file, **options):
+        read.append(Path(file).read_bytes())
+        load(self, file, **options)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", noted)
+    context(identity, [], called=True)
+    assert b"ENCRYPTED PRIVATE KEY" in read[0]
+    assert identity.key not in read[0]
+    assert not list(tmp_path.iterdir())
+
+
+class Echo(Quiet):
+    changed = Signal()
+
+    def find(self, question):
+        return b"".join(question.shares)
+
+
+@in_a_loop
+async def test_bytes_pass_as_they_are_and_a_server_that_has_stopped_has_no_socket_open(served, monkeypatch):
+    federation, _, folder = served
+    data = bytes(range(256)) * 20_000  # more than all buffers on the way
+    birch, elm = (Identity.load(folder / name) for name in ("birch", "elm"))
+
+    async def echo(method, caller, raw):
+        return raw
+
+    there = await Serving(federation.members[1].address, birch, [elm.certificate], echo).open()
+    peer = Peer(federation, 4, 1, elm, Quiet())
+    peer._most = 1 << 24
+    trusted = federation.accepted("birch")
+    assert (await peer._asked(trusted, ASK, data))[1] == data
+    assert (await peer._asked(trusted, ASK, b""))[1] == b""  # on the same connection
+    assert len(peer._streams) == 1
+    await peer.close()
+    await there.close()
+
+    server = Server(federation, 1, birch, Echo())
+    server._most = 1 << 24
+    await server.start(federation.members[1].address)
+    lines = [await Line.to(federation.members[1].address, elm) for _ in range(3)]
+    question = door.Question(run=bytes.fromhex(federation.run), sender=4, shares=[data]).SerializeToString()
+    assert await lines[0].asks("Ask", question) == data
+    sockets = [caller.transport.get_extra_info("socket") for caller in server._open]
+    assert len(sockets) == 3
+    for each in sockets:
+        assert each.getsockopt(door.socket.IPPROTO_TCP, door.socket.TCP_NODELAY)
+    await server.stop()
+    assert {each.fileno() for each in sockets} == {-1}
+    for line in lines:
+        assert await line.reader.read() == b""
+        line.close()

@@ -7,11 +7,11 @@ import time
 
 import agent_network
 import agent_worker as worker
-import grpc
 import numpy as np
 import pytest
 from agent_network import Intermediary, assert_as_simulated
 from agent_worker import NAMES, D
+from frames import Serving
 from speaking import Speaker
 
 import tacit
@@ -54,24 +54,17 @@ class Liar(Intermediary):
         self._said = self._speaker.greeting(**greeting).SerializeToString()
 
     async def _open(self):
-        self._server = grpc.aio.server()
-        answers = {"Greet": self._greet, "Ask": self._ask}
-        handlers = {name: grpc.unary_unary_rpc_method_handler(answer) for name, answer in answers.items()}
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
-        roots = "".join(member.certificate for member in self._federation.members).encode()
-        pair = [(self._identity.key, self._identity.certificate.encode())]
         address = self._federation.members[ELM].address
-        self._server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
-        await self._server.start()
+        certificates = [member.certificate for member in self._federation.members]
+        self._server = await Serving(address, self._identity, certificates, self._answer).open()
 
-    async def _greet(self, raw, context):
-        return self._said
-
-    async def _ask(self, raw, context):
+    async def _answer(self, method, caller, raw):
+        if method == "Greet":
+            return self._said
         return self._speaker.spoken(packed_row(self._federation.run, ELM, Question.FromString(raw).tick, np.zeros(D)))
 
     async def _close(self):
-        await self._server.stop(0)
+        await self._server.close()
 
 
 def test_one_liar_makes_nobody_pay(network, identities):

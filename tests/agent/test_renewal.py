@@ -12,7 +12,6 @@ from pathlib import Path
 
 import agent_network
 import finished_run
-import grpc
 import numpy as np
 import pytest
 from agent_worker import D
@@ -20,9 +19,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from finished_run import PRIVATE
+from frames import Refused, Serving, call
 from speaking import Quiet, Speaker
 from test_absence import Witnesses, loop_of, participant_of
-from test_transport import Rehearsed, call
+from test_transport import Rehearsed
 
 from tacit.agent import absence, federation, identity, meeting, renewal, verdict
 from tacit.agent.books import Heads
@@ -30,10 +30,12 @@ from tacit.agent.certificate import collected, examined
 from tacit.agent.delivery import _USE, Sums
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, fingerprint
+from tacit.agent.network import Sockets
 from tacit.agent.renewal import NEXT
 from tacit.agent.run_keys import signed_text
 from tacit.agent.said import MOST
 from tacit.agent.store import Store
+from tacit.agent.streams import ASK
 from tacit.agent.succession import changes
 from tacit.agent.transport import Peer, Server
 from tacit.agent.wire import BadMessage, packed_row
@@ -218,17 +220,39 @@ def test_a_certificate_that_has_expired_does_not_get_in(network, identities, mon
     agreed, alder = _with(net.federation, late), Identity.load(identities / "alder")
     ask = Question(run=bytes.fromhex(agreed.run), sender=BIRCH)
 
-    async def code(federation):
+    async def found(federation):
         server = Server(federation, ALDER, alder, Rehearsed())
         await server.start(agreed.members[ALDER].address)
         try:
-            return (await call(agreed, late, "Ask", ask)).code()
+            return await call(agreed, late, "Ask", ask)
         finally:
             await server.stop()
 
     for known in (agreed, agreed.as_of_now("alder")):  # TLS looks at the dates, too
-        assert asyncio.run(code(known)) == grpc.StatusCode.UNAVAILABLE
-    assert Peer(agreed.as_of_now("alder"), ALDER, BIRCH, alder, Quiet())._channel() is None
+        assert isinstance(asyncio.run(found(known)), ConnectionError)
+    assert calls(agreed, BIRCH, alder)
+    assert not calls(agreed.as_of_now("alder"), BIRCH, alder)
+
+
+def calls(federation, j, identity):
+    """Whether alder calls a member."""
+
+    class Noted(Sockets):
+        called = False
+
+        async def connect(self, address, made):
+            self.called = True
+            raise ConnectionRefusedError
+
+    async def asked():
+        noted = Noted()
+        leaving = asyncio.create_task(Peer(federation, ALDER, j, identity, Quiet(), network=noted).leave())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        leaving.cancel()
+        return noted.called
+
+    return asyncio.run(asked())
 
 
 def test_forged_statements(renewed, identities):
@@ -669,17 +693,19 @@ def test_the_door_lets_both_keys_in_until_the_time_is_over(network, identities, 
         try:
             clock.moved = timedelta(days)
             found = [await call(agreed, who, "Ask", ask) for who in (old, new, thief)]
-            return [each.code().name if isinstance(each, grpc.aio.AioRpcError) else "OK" for each in found]
+            return [
+                "OK" if isinstance(each, bytes) else "refused" if isinstance(each, Refused) else "out" for each in found
+            ]
         finally:
             clock.moved = timedelta(0)
             await server.stop()
 
-    assert asyncio.run(codes(agreed, 0)) == ["OK", "UNAVAILABLE", "UNAVAILABLE"]
-    assert asyncio.run(codes(after, 0)) == ["OK", "OK", "UNAVAILABLE"]
-    assert asyncio.run(codes(after, 6)) == ["UNAUTHENTICATED", "OK", "UNAVAILABLE"]
+    assert asyncio.run(codes(agreed, 0)) == ["OK", "out", "out"]
+    assert asyncio.run(codes(after, 0)) == ["OK", "OK", "out"]
+    assert asyncio.run(codes(after, 6)) == ["refused", "OK", "out"]
     birch, revoked = agreed.members[BIRCH].certificate, frozenset([fingerprint(made.old)])
     assert birch == made.old == fork.old
-    assert asyncio.run(codes(replace(after, revoked=revoked), 0)) == ["UNAVAILABLE"] * 3
+    assert asyncio.run(codes(replace(after, revoked=revoked), 0)) == ["out"] * 3
 
 
 def test_a_server_with_an_old_key_is_not_asked_any_longer(network, identities, renewed, clock):
@@ -688,31 +714,26 @@ def test_a_server_with_an_old_key_is_not_asked_any_longer(network, identities, r
     alder, old = (Identity.load(identities / name) for name in ("alder", "birch"))
 
     async def asked(who, days):
-        server = grpc.aio.server()
-
-        async def answer(raw, context):
+        async def answer(method, caller, raw):
             return b"an answer"
 
-        handlers = {"Ask": grpc.unary_unary_rpc_method_handler(answer)}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
-        pair = [(who.key, who.certificate.encode())]
-        address = agreed.members[BIRCH].address
-        server.add_secure_port(address, grpc.ssl_server_credentials(pair, alder.certificate.encode(), True))
-        await server.start()
-        peer = Peer(knowing(agreed, made), ALDER, BIRCH, alder, Quiet())
+        server = await Serving(agreed.members[BIRCH].address, who, [alder.certificate], answer).open()
+        federation = knowing(agreed, made)
+        peer = Peer(federation, ALDER, BIRCH, alder, Quiet())
         found = []
         for moved in (0, days):  # one process, while days pass
             clock.moved = timedelta(moved)
             try:
-                found.append((await peer._channel().unary_unary("/tacit.Agent/Ask")(b"", timeout=30)).decode())
-            except grpc.aio.AioRpcError as error:
-                found.append(error.code().name)
+                found.append((await peer._asked(federation.accepted("birch"), ASK, b""))[1].decode())
+            except ConnectionError as error:
+                found.append(str(error))
         clock.moved = timedelta(0)
         await peer.close()
-        await server.stop(0)
+        await server.close()
         return found
 
-    assert asyncio.run(asked(old, 6)) == ["an answer", "UNAVAILABLE"]
+    stranger = "showed a certificate that none of our neighbours has"
+    assert asyncio.run(asked(old, 6)) == ["an answer", stranger]
     assert asyncio.run(asked(new, 6)) == ["an answer", "an answer"]
 
 
@@ -734,8 +755,9 @@ def test_a_run_with_a_revoked_member_stops_or_goes_on_without_it(network, identi
     without.check()
     assert without.federation.refused == {}
     assert without.federation.run == net.federation.without(["elm"]).run  # the run of those who have only missed it
-    peer = Peer(participant.federation, ALDER, ELM, participant.identity, Quiet())
-    assert peer._channel() is None  # and so it is silent here, and alder signs in time that it is away
+    assert not calls(
+        participant.federation, ELM, participant.identity
+    )  # and so it is silent here, and alder signs in time that it is away
     # Another member decides for itself.
     assert participant_of(net, BIRCH, identities).federation.accepted("elm")
     both = frozenset(fingerprint(Identity.load(identities / name).certificate) for name in ("birch", "elm"))

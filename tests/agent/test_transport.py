@@ -5,14 +5,18 @@ import gc
 import logging
 import socket
 import time
+import weakref
 
 import agent_network
 import agent_worker as worker
-import grpc
 import numpy as np
 import pytest
 from agent_network import Relay, assert_as_simulated
 from agent_worker import D
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from frames import Line, NotYet, Refused, Serving, call, framed, tls
 from ports import free_ports
 from speaking import Quiet, Speaker
 
@@ -22,7 +26,8 @@ from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
 from tacit.agent.meeting import Meeting
 from tacit.agent.store import Store
-from tacit.agent.transport import Peer, Server, Signal, largest_answer
+from tacit.agent.streams import ASK, PROTOCOL
+from tacit.agent.transport import Peer, Server, Signal, _Caller, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.privacy import filters
@@ -30,23 +35,6 @@ from tacit.privacy.ledger import Ledger
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 ALDER, BIRCH, CEDAR, ELM = 0, 1, 2, 4
-
-
-async def call(federation, caller, method, message, to=ALDER):
-    """What a caller gets from an agent: an answer, or the error."""
-    key, certificate = (None, None) if caller is None else (caller.key, caller.certificate.encode())
-    credentials = grpc.ssl_channel_credentials(federation.members[to].certificate.encode(), key, certificate)
-    options = [("grpc.ssl_target_name_override", federation.names[to])]
-    async with grpc.aio.secure_channel(federation.members[to].address, credentials, options=options) as channel:
-        raw = message if isinstance(message, bytes) else message.SerializeToString()
-        for _ in range(600):  # until its server is up
-            try:
-                return await channel.unary_unary(f"/tacit.Agent/{method}")(raw, timeout=30)
-            except grpc.aio.AioRpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE or "refused" not in error.details():
-                    return error
-                await asyncio.sleep(0.2)
-    return None
 
 
 def test_attackers_while_an_agent_waits(network, identities, tmp_path):
@@ -58,29 +46,33 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
     speaker = Speaker(federation, elm)
     ask = speaker.question(tick=0)
     parts = {part: bytes(16) if part == "run.rounds" else value for part, value in federation.parts.items()}
-    unavailable, code = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode
 
     async def attacks():
         assert b"run.rounds" in await call(federation, elm, "Greet", Greeting(name="elm", parts=parts))
-        refused = {
-            unavailable: [(None, ask), (mallory, ask), (cedar, ask), (false_birch, Question(run=run, sender=BIRCH))],
-            code.PERMISSION_DENIED: [(elm, Question(run=run, sender=BIRCH)), (elm, Question(run=run, sender=99))],
-            code.FAILED_PRECONDITION: [(elm, Question(run=bytes(32), sender=ELM))],
-            code.INVALID_ARGUMENT: [(elm, speaker.question(tick=10**6)), (elm, b"\xff" * 50)],
-            code.RESOURCE_EXHAUSTED: [(elm, Question(run=bytes(10**6), sender=ELM))],
-        }
-        for expected, attempts in refused.items():
-            for caller, question in attempts:
-                found = await call(federation, caller, "Ask", question)
-                assert isinstance(found, grpc.aio.AioRpcError)
-                assert found.code() == expected, found
+        for caller, question in [
+            (None, ask),
+            (mallory, ask),
+            (cedar, ask),
+            (false_birch, Question(run=run, sender=BIRCH)),
+        ]:
+            assert isinstance(await call(federation, caller, "Ask", question), ConnectionError)
+        for question, why in [
+            (Question(run=run, sender=BIRCH), "elm claims to be birch: refused"),
+            (Question(run=run, sender=99), "elm claims to be member 99: refused"),
+            (Question(run=bytes(32), sender=ELM), "elm asks about another run: refused"),
+            (speaker.question(tick=10**6), "elm: there is no message for elm at tick 1000000"),
+            (b"\xff" * 50, "elm: it sent bytes that are not a Question: refused"),
+            (Question(run=bytes(10**5), sender=ELM), "elm: its Question is too long: refused"),
+        ]:
+            found = await call(federation, elm, "Ask", question)
+            assert isinstance(found, Refused)
+            assert str(found) == why
 
     asyncio.run(attacks())
     address = ("127.0.0.1", int(federation.members[ALDER].address.split(":")[1]))
     idle = [socket.create_connection(address) for _ in range(100)]
     with socket.create_connection(address) as browser:
         browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    # gRPC notices late, and an agent that has ended logs nothing.
     for text in ("does not speak TLS correctly", "showed no certificate", "did not finish the handshake"):
         net.says(ALDER, f"tacit: a caller at 127.0.0.1 {text}: refused")
     net.says(ALDER, "refused (100 times)")
@@ -111,16 +103,14 @@ def test_attackers_while_an_agent_waits(network, identities, tmp_path):
         assert lines.count(text) == count, (text, net.log(0))
 
 
-async def asked_by_alder(federation, identities, lie, enough=lambda: False, listen=None):
+async def asked_by_alder(federation, identities, lie, enough=lambda: False, listen=None, protocol=PROTOCOL):
     """What alder reads in the answers of birch's server, which an attacker runs; None if it is `enough` before that."""
-    birch, server = Identity.load(identities / "birch"), grpc.aio.server()
-    handlers = {"Ask": grpc.unary_unary_rpc_method_handler(lie)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tacit.Agent", handlers),))
-    roots = federation.members[ALDER].certificate.encode()
-    pair = [(birch.key, birch.certificate.encode())]
-    address = listen or federation.members[BIRCH].address
-    server.add_secure_port(address, grpc.ssl_server_credentials(pair, roots, True))
-    await server.start()
+
+    async def answer(method, caller, raw):
+        return await lie(raw)
+
+    birch, trusted = Identity.load(identities / "birch"), [federation.members[ALDER].certificate]
+    server = await Serving(listen or federation.members[BIRCH].address, birch, trusted, answer, protocol).open()
     peer = Peer(federation, ALDER, BIRCH, Identity.load(identities / "alder"), Quiet())
     asking = asyncio.create_task(peer.ask(5, lambda message: row_of(message, D)))
     try:
@@ -130,7 +120,7 @@ async def asked_by_alder(federation, identities, lie, enough=lambda: False, list
     finally:
         asking.cancel()
         await peer.close()
-        await server.stop(0)
+        await server.close()
 
 
 def test_a_connection_that_takes_seconds_to_open(network, identities):
@@ -139,7 +129,7 @@ def test_a_connection_that_takes_seconds_to_open(network, identities):
     federation, hidden = network("broadcast").federation, f"127.0.0.1:{free_ports(1)[0]}"
     row = np.arange(D) / 8
 
-    async def honest(question, context):
+    async def honest(question):
         return packed_row(federation.run, BIRCH, 5, row)
 
     with Relay(federation.members[BIRCH].address, hidden, pace=0.8):
@@ -147,24 +137,24 @@ def test_a_connection_that_takes_seconds_to_open(network, identities):
     np.testing.assert_array_equal(heard, row)
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DEADLINE_EXCEEDED])
-def test_a_neighbour_that_says_not_yet_at_once_keeps_nobody_busy(network, identities, code):
+@pytest.mark.parametrize("refusal", [NotYet, Refused, ConnectionError])
+def test_a_neighbour_that_says_not_yet_at_once_keeps_nobody_busy(network, identities, refusal):
     asked = []
 
-    async def not_yet(question, context):
+    async def not_yet(question):
         asked.append(time.monotonic())
-        await context.abort(code, "not yet")
+        raise refusal("not yet")
 
-    asyncio.run(asked_by_alder(network("broadcast").federation, identities, not_yet, lambda: len(asked) == 10))
+    asyncio.run(asked_by_alder(network("broadcast").federation, identities, not_yet, lambda: len(asked) == 5))
     assert np.diff(asked).min() > 0.09  # seconds, however long a busy machine takes
 
 
 def test_what_a_neighbour_says_does_not_command_the_terminal(network, identities, caplog):
     asked = []
 
-    async def rude(question, context):
+    async def rude(question):
         asked.append(question)
-        await context.abort(grpc.StatusCode.INTERNAL, "\x1b[2J\nwarning: all is well" + "x" * 1000)
+        raise Refused("\x1b[2J\nwarning: all is well" + "x" * 1000)
 
     with caplog.at_level(logging.WARNING, "tacit.agent"):
         asyncio.run(asked_by_alder(network("broadcast").federation, identities, rude, lambda: len(asked) == 3))
@@ -181,11 +171,11 @@ def test_a_neighbour_that_says_something_else_each_time_has_one_line_of_the_log(
     monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
     federation, asked = network("broadcast").federation, []
 
-    async def inventive(question, context):
+    async def inventive(question):
         asked.append(question)
         n = len(asked) - 1
         if rude:
-            await context.abort(grpc.StatusCode.INTERNAL, f"excuse {n}: {'x' * n}")
+            raise Refused(f"excuse {n}: {'x' * n}")
         return packed_row(federation.run, n, n, np.ones(n))
 
     with caplog.at_level(logging.WARNING, "tacit.agent"):
@@ -211,35 +201,45 @@ class Rehearsed(Quiet):
         return False
 
 
-def test_an_answered_question_leaves_nothing_behind(network, identities, monkeypatch):
-    """Also without the garbage collector: before gRPC 1.81 a server refuses questions when too much is left."""
+def test_a_connection_leaves_nothing_behind(network, identities, monkeypatch):
+    """Also without the garbage collector, whether it was let in or not (cpython#109534)."""
     federation = network("broadcast").federation
-    alder, birch = (Identity.load(identities / name) for name in ("alder", "birch"))
-    run, kinds, admitted = bytes.fromhex(federation.run), set(), Server._admitted
+    alder, birch, cedar = (Identity.load(identities / name) for name in ("alder", "birch", "cedar"))
+    run = bytes.fromhex(federation.run)
     monkeypatch.setattr(transport, "_HOLD", 0.01)
-    asked = {
-        grpc.StatusCode.OK: ("Ask", Question(run=run, sender=BIRCH)),
-        grpc.StatusCode.NOT_FOUND: ("Ask", Question(run=run, sender=BIRCH, tick=1)),
-        grpc.StatusCode.FAILED_PRECONDITION: ("Leave", Question(run=bytes(32), sender=BIRCH)),
-        grpc.StatusCode.PERMISSION_DENIED: ("Greet", Greeting(name="elm")),
-        grpc.StatusCode.INVALID_ARGUMENT: ("Greet", b"\xff"),
-        grpc.StatusCode.RESOURCE_EXHAUSTED: ("Ask", bytes(10**6)),
-    }
+    asked = [
+        (birch, "Ask", Question(run=run, sender=BIRCH), bytes),
+        (birch, "Ask", Question(run=run, sender=BIRCH, tick=1), NotYet),
+        (birch, "Leave", Question(run=bytes(32), sender=BIRCH), Refused),
+        (birch, "Greet", Greeting(name="elm"), Refused),
+        (birch, "Greet", b"\xff", Refused),
+        (birch, "Ask", bytes(10**5), Refused),
+        (cedar, "Ask", Question(run=run, sender=CEDAR), ConnectionError),
+        (None, "Ask", Question(run=run, sender=BIRCH), ConnectionError),
+    ]
+    made = []
 
-    async def noted(self, kind, stream, context):
-        kinds.update((type(stream), type(context)))
-        return await admitted(self, kind, stream, context)
+    class Noted(_Caller):
+        def __init__(self, server):
+            super().__init__(server)
+            made.append(weakref.ref(self))
 
-    monkeypatch.setattr(Server, "_admitted", noted)
+    monkeypatch.setattr(transport, "_Caller", Noted)
 
     async def questions():
         server = Server(federation, ALDER, alder, Rehearsed())
         await server.start(federation.members[ALDER].address)
         try:
-            for code, (method, message) in asked.items():
+            for who, method, message, expected in asked:
                 for _ in range(3):
-                    found = await call(federation, birch, method, message)
-                    assert (found.code() if isinstance(found, grpc.aio.AioRpcError) else grpc.StatusCode.OK) == code
+                    assert isinstance(await call(federation, who, method, message), expected)
+            until = time.monotonic() + 60
+            while any(each() is not None for each in made) and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+            assert len(made) == 3 * len(asked)
+            assert [each() for each in made] == [None] * len(made)
+            assert not server._open
+            assert not server._tasks
         finally:
             await server.stop()
 
@@ -247,8 +247,6 @@ def test_an_answered_question_leaves_nothing_behind(network, identities, monkeyp
     gc.disable()
     try:
         asyncio.run(questions())
-        assert kinds
-        assert [each for each in gc.get_objects() if type(each) in kinds] == []
     finally:
         gc.enable()
 
@@ -264,13 +262,129 @@ def test_a_server_that_is_stopped_while_it_starts_says_nothing(network, identiti
         await asyncio.sleep(0)
         starting.cancel()
         await asyncio.wait([starting])
-        assert starting.cancelled()
-        await server._server.stop(None)
-        await server._door.leave()
+        await server.stop()
         gc.collect()  # a task whose error nobody reads says so when it goes
 
     asyncio.run(stopped())
     assert not failed
+
+
+def test_agents_of_another_version_are_told_apart(network, identities, caplog):
+    """Both sides of an agent that speaks gRPC: it names h2 in the handshake."""
+    federation, alder, birch = (
+        network("broadcast").federation,
+        *(Identity.load(identities / n) for n in ("alder", "birch")),
+    )
+    line = "speaks to agents of another version of tacit: all members need the same one"
+
+    async def called():
+        server = Server(federation, ALDER, alder, Rehearsed())
+        await server.start(address := federation.members[ALDER].address)
+        host, port = address.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=tls(birch, protocol="h2"))
+        assert await reader.read() == b""
+        writer.close()
+        await server.stop()
+
+    async def never(question):
+        raise AssertionError("it was asked")
+
+    def told():
+        return [each.getMessage() for each in caplog.records if each.name == "tacit.agent"]
+
+    with caplog.at_level(logging.WARNING, "tacit.agent"):
+        asyncio.run(called())
+        asyncio.run(asked_by_alder(federation, identities, never, lambda: len(told()) == 2, protocol="h2"))
+    address = federation.members[BIRCH].address
+    assert told() == [f"a caller at 127.0.0.1 {line}: refused", f"birch at {address} {line}; asking again"]
+
+
+@pytest.mark.parametrize("usage", [True, False])
+def test_a_certificate_that_a_member_has_signed_is_refused(network, identities, usage):
+    """At both ends: a server does not let it in, and a caller does not believe it; whatever the certificate says that
+    it may be used for."""
+    federation = network("broadcast").federation
+    alder, birch = (Identity.load(identities / name) for name in ("alder", "birch"))
+    signed = Identity("birch", *_signed_by(birch, usage))
+
+    async def answer(method, caller, raw):
+        return b"an answer"
+
+    async def both():
+        server = Server(federation, ALDER, alder, Rehearsed())
+        await server.start(federation.members[ALDER].address)
+        asked = Question(run=bytes.fromhex(federation.run), sender=BIRCH)
+        found = [await call(federation, who, "Ask", asked) for who in (birch, signed)]
+        await server.stop()
+        for who in (birch, signed):
+            there = await Serving(federation.members[BIRCH].address, who, [alder.certificate], answer).open()
+            peer = Peer(federation, ALDER, BIRCH, alder, Quiet())
+            try:
+                found.append((await peer._asked(federation.accepted("birch"), ASK, b""))[1])
+            except ConnectionError as error:
+                found.append(error)
+            await peer.close()
+            await there.close()
+        return [isinstance(each, bytes) for each in found]
+
+    assert asyncio.run(both()) == [True, False, True, False]
+
+
+def _signed_by(issuer, usage):
+    """A key, and a certificate for it with the issuer's signature, followed by the issuer's own."""
+    of = x509.load_pem_x509_certificate(issuer.certificate.encode())
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = x509.CertificateBuilder(of.subject, of.subject, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(of.not_valid_before_utc).not_valid_after(of.not_valid_after_utc)
+    for each in of.extensions if usage else ():
+        made = made.add_extension(each.value, each.critical)
+    signed = made.sign(serialization.load_pem_private_key(issuer.key, None), hashes.SHA256())
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return private, signed.public_bytes(pem).decode() + issuer.certificate
+
+
+class Huge(Rehearsed):
+    """Every answer is long, and a new one."""
+
+    def find(self, question):
+        return bytes(8 << 20)
+
+
+def test_a_neighbour_that_does_not_read_has_one_answer_at_a_time_and_is_ended(network, identities, monkeypatch, caplog):
+    monkeypatch.setattr(transport, "_DEADLINE", 2.0)
+    federation = network("broadcast").federation
+    alder, birch, elm = (Identity.load(identities / name) for name in ("alder", "birch", "elm"))
+
+    async def greedy():
+        server, made = Server(federation, ALDER, alder, huge := Huge()), []
+        monkeypatch.setattr(huge, "find", lambda question: made.append(question) or bytes(8 << 20))
+        await server.start(address := federation.members[ALDER].address)
+        ask = framed(ASK, Question(run=bytes.fromhex(federation.run), sender=BIRCH).SerializeToString())
+        lines, most = [], 0
+        for _ in range(40):
+            lines.append(await Line.to(address, birch))
+            lines[-1].writer.transport.pause_reading()
+            lines[-1].writer.write(ask)
+            most = max(most, server._unwritten["birch"])
+        assert isinstance(await call(federation, elm, "Greet", Greeting(name="elm")), bytes)
+        until = time.monotonic() + 120
+        while server._open and time.monotonic() < until:
+            most = max(most, server._unwritten["birch"])
+            await asyncio.sleep(0.01)
+        assert not server._open
+        assert not server._unwritten["birch"]
+        assert most == 8 << 20
+        await server.stop()
+        for line in lines:
+            line.close()
+
+    with caplog.at_level(logging.WARNING, "tacit.agent"):
+        asyncio.run(greedy())
+    assert {each.getMessage() for each in caplog.records if each.name == "tacit.agent"} == {
+        "birch has too many connections open: the oldest is closed",
+        "birch does not read what it asks for: its connections are closed",
+    }
 
 
 def test_a_neighbour_that_leaves_again_and_again_writes_to_the_disk_once(network, identities, monkeypatch):
@@ -310,7 +424,7 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
 
     given = iter(answers)
 
-    async def lie(question, context):
+    async def lie(question):
         return next(given)
 
     with caplog.at_level(logging.WARNING, "tacit.agent"):
@@ -322,7 +436,7 @@ def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, ide
     assert "number 3 of its row is not finite" in number
     assert "its shape is (14,) with 112 bytes; 15 numbers were expected" in shape
     assert "it answers another question: sender 1, tick 6, phase 0" in question
-    assert "larger than max" in size
+    assert "its answer is too long" in size
     assert "it sent bytes that are not a Message" in garbage
 
 

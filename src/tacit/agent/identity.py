@@ -1,8 +1,7 @@
 """The identity of an agent: a private key that stays with it, and a certificate that every member holds.
 
 The certificate is signed by its own key. It is trusted because the federation file contains it: TLS trusts exactly
-these certificates. None of them may sign others, so a certificate signed by a member's key is worth nothing. (The TLS
-of gRPC does not look at CA:FALSE, but at the usage of the key: a certificate that says nothing about it is refused.)
+these certificates. None of them may sign others, so a certificate signed by a member's key is worth nothing.
 `tacit.agent.renewal` says how a member gets a new key.
 """
 
@@ -65,7 +64,7 @@ class Identity:
         check_name(name)
         if days < 1:
             raise InputError(f"a certificate is valid for 1 day or more, not {days}")
-        key = ec.generate_private_key(ec.SECP256R1())  # gRPC's TLS does not support Ed25519
+        key = ec.generate_private_key(ec.SECP256R1())
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )

@@ -23,10 +23,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from io import UnsupportedOperation
 from pathlib import Path
-from typing import Any
 
 from tacit.agent.progress import Progress
 from tacit.errors import TacitError
@@ -107,7 +105,7 @@ class Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Puts one line in the queue, if it is news."""
-        if record.exc_info and record.exc_info[0] and _is_no_news(record.exc_info[0]):
+        if record.exc_info and record.exc_info[0] and issubclass(record.exc_info[0], CancelledError):
             return
         try:
             self._waiting.put_nowait(self.format(record))
@@ -145,12 +143,11 @@ def kept(
     lines.setFormatter(Formatter(form, progress, folders))
     root.addHandler(lines)
     log.setLevel(level.upper())
-    hooks = threading.excepthook, sys.unraisablehook
-    threading.excepthook, sys.unraisablehook = _failed_thread, partial(_failed_end, hooks[1])
+    hook, threading.excepthook = threading.excepthook, _failed_thread
     try:
         yield lines
     finally:
-        threading.excepthook, sys.unraisablehook = hooks
+        threading.excepthook = hook
         root.removeHandler(lines)
         log.setLevel(before)
         lines.close()
@@ -159,17 +156,6 @@ def kept(
 def _failed_thread(failed: threading.ExceptHookArgs) -> None:
     """Python would print the traceback of a thread, with the text of the error."""
     log.critical("", exc_info=(failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback))
-
-
-def _is_no_news(kind: type[BaseException]) -> bool:
-    """A task that was cancelled; or a caller that was gone before gRPC could answer (gRPC is not imported here)."""
-    return issubclass(kind, CancelledError) or kind.__name__ == "ExecuteBatchError"
-
-
-def _failed_end(usual: Callable[[Any], object], failed: Any) -> None:
-    """A call of gRPC that is dropped when the agent ends was cancelled."""
-    if not _is_no_news(failed.exc_type):
-        usual(failed)
 
 
 def to_errors() -> Callable[[str], None]:

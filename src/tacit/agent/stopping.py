@@ -84,7 +84,7 @@ def run(work: Coroutine[Any, Any, T], where: Callable[[], str], end: Callable[[s
 async def _done(task: asyncio.Task[T], where: Callable[[], str], why: list[str]) -> T:
     try:
         return await task
-    except asyncio.CancelledError:  # by a signal; or gRPC has cancelled a call, and with it what waited for the call
+    except asyncio.CancelledError:  # by a signal; or a call was cancelled, and with it what waited for the call
         if not why:
             why.append(f"a connection was broken off {where()}; nothing is lost: the same command goes on")
         raise NotNow(why[0]) from None

@@ -1,23 +1,23 @@
-"""How agents talk: gRPC over TLS in which both sides show the certificates of the federation file.
+"""How agents talk: frames over TLS in which both sides show the certificates of the federation file.
 
 **Pull.** Agents do not send; they ask. An agent asks each neighbour for what it said at a tick, and the neighbour
 answers when it has said it. So there is nothing to acknowledge, no inbox that must survive a crash, nothing to buffer,
 and a question that is repeated, late or out of order gets the same answer. An agent that is behind asks for old ticks;
 one that is ahead waits. A server receives only questions of a few bytes: nobody can push anything to it.
 
-**Authentication.** The server trusts exactly its neighbours' certificates: for all others the TLS handshake fails
-before any byte of the protocol. Then every question is checked. The certificate of its connection must be that of the
-member that it says it is from, the run must be this one, and the tick must be one at which this agent speaks to that
-member. A client trusts exactly the certificate of the neighbour that it calls. Every kind of refusal is logged once;
-`tacit.agent.handshakes` logs callers that fail in the handshake. A member that renews its certificate has two for a
-while (`tacit.agent.renewal`): whether one still counts is checked at every question, from both ends.
+**One question at a time.** A connection carries one question, then its answer, then the next question. Who asks several
+things at once has several connections. An agent that does not want an answer any more closes the connection.
 
-**TLS 1.3 only.** gRPC for Python has no setting for that; `tacit.agent` takes TLS 1.2 away by its suites. Where
-somebody else has imported gRPC before, a question that came over another version is refused.
+**Authentication.** The server pins exactly its neighbours' certificates: for all others the TLS handshake fails before
+any byte of the protocol (`tacit.agent.streams`). Then every question is checked. The certificate of its connection must
+be that of the member that it says it is from, the run must be this one, and the tick must be one at which this agent
+speaks to that member. A client pins exactly the certificate of the neighbour that it calls. Every kind of refusal is
+logged once. A member that renews its certificate has two for a while (`tacit.agent.renewal`): whether one still counts
+is checked at every question, from both ends.
 
-**Outsiders** cannot use up what neighbours need: gRPC listens behind a door that limits connections and handshakes
-(`tacit.agent.door`). Each connection takes file descriptors until the handshake times out, so the server raises the
-limit of its process as far as it may, and says so if that is not far.
+**Nobody uses up what others need.** Connections are limited before TLS, for each address, and after it, for each member
+(`tacit.agent.door`). Answers to a member count until they are written: who does not read gets no more of them, and is
+closed when nobody would wait any longer.
 """
 
 from __future__ import annotations
@@ -25,42 +25,53 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import resource
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing, suppress
-from functools import lru_cache
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
-
-import grpc
 
 from tacit.agent.able import carried
 from tacit.agent.absence import most_absences
 from tacit.agent.books import HEAD_SIZE
 from tacit.agent.door import Door
 from tacit.agent.federation import Federation
-from tacit.agent.identity import Identity, canonical_certificate, read_certificate
+from tacit.agent.identity import Identity
 from tacit.agent.incarnation import STANDING_SIZE
+from tacit.agent.network import Listening, Network, Sockets, plain
 from tacit.agent.progress import Traffic
 from tacit.agent.said import MOST, SAID_SIZE
+from tacit.agent.streams import (
+    ANSWER,
+    ASK,
+    GREET,
+    LEAVE,
+    NOT_YET,
+    READY,
+    REFUSED,
+    UNFINISHED,
+    Calling,
+    Stranger,
+    Stream,
+    closed,
+    context,
+    fingerprints,
+)
 from tacit.agent.wire import ENVELOPE, BadMessage, answering, parsed
-from tacit.agent.wire_pb2 import Greeting, Message, Nothing, Question, Standing
-from tacit.errors import ExchangeError, InputError, TacitError
+from tacit.agent.wire_pb2 import Greeting, Message, Question, Standing
+from tacit.errors import ExchangeError, TacitError
 
 Answer = TypeVar("Answer")
 
-_SERVICE = "tacit.Agent"
-_NOT_YET = grpc.StatusCode.NOT_FOUND
-_HANDSHAKE = 10_000  # milliseconds in which a caller must authenticate
+_HANDSHAKE = 10.0  # seconds in which a caller must authenticate, and a question that has begun must end
 _KEY_SIZE = 160  # bytes: more than a signed key, a sealed share or a statement can take
 _HOLD = 20.0  # seconds that a server keeps a question that it cannot answer yet; then the client asks again
 _DEADLINE = 30.0  # seconds that a client waits for an answer
-_WAITING = 8  # questions of one neighbour that may wait at the same time
-_UNREAD = 4 * _WAITING  # calls of one neighbour, over all its connections, whose question has not come yet
+_GRACE = 1.0  # seconds for what is being written when a server stops
+_UNWRITTEN = 1 << 23  # bytes of answers: a member that has not taken so many gets no other answer
 _LOGGED = 400  # characters of a refusal
-_BACK_OFF = (0.1, 5.0)  # seconds before a question is asked again: the first time, and at most
-_FILES, _FEW_FILES = 8192, 4096  # file descriptors: as many as a server asks for, and fewer than it should have
-_KEEPALIVE = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 10_000)]
+_MOST_CALLERS = 1000  # kinds of lines about callers: a caller may have any number of addresses
+_BACK_OFF = (0.1, 2.0)  # seconds before a question is asked again: the first time, and at most
+_FEW_FILES = 4096  # file descriptors: fewer than a server should have
 
 log = logging.getLogger("tacit.agent")
 
@@ -160,138 +171,218 @@ class Asks(Protocol):
 
 
 class _Refused(Exception):  # noqa: N818 (an answer, not a mistake)
-    """A question is answered with this status in place of a message."""
+    """A question is answered with this kind of frame, and a text, in place of a message."""
 
-    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+    def __init__(self, text: str, kind: int = REFUSED) -> None:
         super().__init__(text)
-        self.code = code
+        self.kind = kind
+
+
+class Callers:
+    """Logs callers that fail in the handshake: each line nine times, then the tenth time, the hundredth, ... A caller
+    that comes again and again, from any number of addresses, must not fill the disk or the memory."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._seen, self._traffic = Counter[str](), traffic
+
+    def failed(self, address: str, why: str) -> None:
+        """Counts a caller; logs it, if that is due."""
+        self._traffic.refuse(f"a caller {why}")
+        text = f"a caller at {address} {why}: refused"
+        if text not in self._seen and len(self._seen) >= _MOST_CALLERS:
+            text = f"a caller at one more address {why}: refused"
+        self._seen[text] += 1
+        if self._seen[text] < 10:
+            log.warning(text)
+        elif str(self._seen[text]).strip("0") == "1":
+            log.warning(f"{text} ({self._seen[text]} times)")
+
+
+class _Caller(Stream):
+    """A connection to our server."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(lambda: server.context, server.pinned, called=True)
+        self._server, self._address = server, ""
+        self.task: asyncio.Task[None] | None = None  # that answers on it
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._late = self._loop.call_later(_HANDSHAKE, self._fail, UNFINISHED)
+        self._address = plain(str(transport.get_extra_info("peername", ("",))[0]))
+        self.over = not self._server.came(self, self._address)
+        if self.over:
+            self.end()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self._late.cancel()
+        self._server.gone(self)
+
+    def secured(self) -> None:
+        self._late.cancel()
+        self._server.secured(self)
+
+    def failed(self, why: str) -> None:
+        self._server.callers.failed(self._address, why)
 
 
 class Server:
     """Answers the neighbours' questions."""
 
     def __init__(
-        self, federation: Federation, me: int, identity: Identity, answers: Answers, traffic: Traffic | None = None
+        self,
+        federation: Federation,
+        me: int,
+        identity: Identity,
+        answers: Answers,
+        traffic: Traffic | None = None,
+        network: Network | None = None,
     ) -> None:
-        self._federation, self._identity, self._answers = federation, identity, answers
+        self._federation, self._answers, self._network = federation, answers, network or Sockets()
         # Also members without whom the others go on: if they come back, they learn that, and nothing else.
         agreed, own = federation.agreed or federation, federation.names[me]
         near = [agreed.members[j] for j in agreed.graph.neighbours(agreed.names.index(own))]
-        self._neighbours = {certificate: m.name for m in near for certificate in federation.accepted(m.name)}
+        self._holders = {certificate: m.name for m in near for certificate in federation.accepted(m.name)}
         self._addresses = [m.address for m in near]
-        self._run = bytes.fromhex(federation.run)
-        self._waiting: Counter[int] = Counter()
-        self._unread: Counter[str] = Counter()
+        self._run, self._most = bytes.fromhex(federation.run), largest_question(federation)
+        self.context, self.pinned = context(identity, self._holders, called=True), fingerprints(self._holders)
         self._traffic = traffic or Traffic()
-        self._refusals = Refusals(self._traffic)
+        self.callers, self._refusals = Callers(self._traffic), Refusals(self._traffic)
+        self._listening: Listening | None = None
+        self._open: set[_Caller] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unwritten: Counter[str] = Counter()  # bytes of answers to a member
 
     async def start(self, listen: str) -> None:
         """Listens at HOST:PORT."""
-        if (files := _raised_limit()) < _FEW_FILES:
+        if (files := self._network.room()) < _FEW_FILES:
             log.warning(
                 f"this process may have {files} files open: connections of outsiders may take all of them. Raise "
                 f"the limit to {_FEW_FILES} or more (ulimit -n, LimitNOFILE=)"
             )
-        options = [
-            ("grpc.max_receive_message_length", largest_question(self._federation)),
-            ("grpc.max_concurrent_streams", 4 * _WAITING),
-            ("grpc.server_handshake_timeout_ms", _HANDSHAKE),
-            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-            *_KEEPALIVE,
-        ]
-        self._server = grpc.aio.server(options=options)
-        # Bytes in and out: `_admitted` parses them, so that an error can name the caller. As streams of one message: if
-        # a question is too long, gRPC does not read it, and reports that only to a handler that reads a stream.
-        answers = {"Greet": self._greet, "Ask": self._ask, "Leave": self._leave}
-        handlers = {
-            name: grpc.stream_unary_rpc_method_handler(self._answering(answer)) for name, answer in answers.items()
-        }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
-        credentials = grpc.ssl_server_credentials(
-            [(self._identity.key, self._identity.certificate.encode())],
-            root_certificates="".join(self._neighbours).encode(),
-            require_client_auth=True,
-        )
-        self._door = Door(_HANDSHAKE / 1000, files, self._turned_away)
-        self._server.add_secure_port(f"unix:{self._door.inside}", credentials)
-        # If an agent is told to stop in the middle of this, gRPC would fail in a task of its own, and log that.
-        await asyncio.shield(self._server.start())
-        try:
-            await self._door.open(listen, self._addresses)
-        except InputError:
-            await self._server.stop(grace=None)
-            raise
+        self._door = Door(files)
+        self._listening = await self._network.listen(listen, lambda: _Caller(self))
+        for address in self._addresses:
+            self._do(self._door.expect(address, self._network.look_up))
 
     async def stop(self) -> None:
-        """Stops listening."""
-        self._door.close()
+        """Stops listening, and ends all connections; what is being written may still leave."""
+        if self._listening is not None:
+            self._listening.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                while self._unwritten.total():
+                    await asyncio.sleep(0.01)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await closed(self._open)
+
+    # What happens to connections
+
+    def came(self, caller: _Caller, address: str) -> bool:
+        """Whether a caller is let in."""
+        self._open.add(caller)
+        if not (let_in := self._door.admits(caller, address)):
+            self._refusals.warn(f"a caller at {address} comes too often: refused", "a caller comes too often")
+        return let_in
+
+    def secured(self, caller: _Caller) -> None:
+        """A neighbour's connection is ready."""
+        certificate = self.pinned[caller.certificate]
+        name = self._holders[certificate]
+        if self._door.known(caller, name):
+            text = f"{name} has too many connections open: the oldest is closed"
+            self._refusals.warn(text, text)
+        caller.task = self._do(self._serve(caller, name, certificate))
+
+    def gone(self, caller: _Caller) -> None:
+        """A connection is closed: nobody waits for an answer any more."""
+        self._open.discard(caller)
+        self._door.gone(caller)
+        if caller.task is not None:
+            caller.task.cancel()
+            caller.task = None  # the two would keep each other until the garbage collector runs
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _serve(self, caller: _Caller, name: str, certificate: str) -> None:
+        """Answers one question after the other. While one is answered, the next is not read."""
         try:
-            await self._server.stop(grace=1.0)  # inside `asyncio.timeout` the process crashed, with gRPC 1.85
+            await caller.send(READY)
+            while not caller.over:
+                kind, answer = ANSWER, b""
+                try:
+                    answer = await self._answer(caller, name, certificate)
+                except _Refused as refused:
+                    kind, answer = refused.kind, str(refused).encode()
+                await self._write(caller, name, kind, answer)
+        except ConnectionError:
+            pass  # it has gone, or the door has closed it
         finally:
-            await self._door.leave()
+            caller.close() if caller.over else caller.end()
 
-    def _turned_away(self, address: str, why: str) -> None:
-        self._refusals.warn(f"a caller at {address} {why}: refused", f"a caller {why}")
+    async def _write(self, caller: _Caller, name: str, kind: int, answer: bytes) -> None:
+        """Sends an answer, which counts until the system has taken all of it."""
+        self._unwritten[name] += len(answer)
+        try:
+            async with asyncio.timeout(_DEADLINE):  # nobody waits longer for an answer
+                await caller.send(kind, answer)
+            self._traffic.sent += len(answer)
+        except TimeoutError:
+            text = f"{name} does not read what it asks for: its connections are closed"
+            self._refusals.warn(text, text)
+            self._door.ends(name)
+        finally:
+            full = self._unwritten[name] >= _UNWRITTEN
+            self._unwritten[name] -= len(answer)
+            if full:
+                self._answers.changed.notify()
 
-    def _answering(self, answer: Callable[[Any, Any], Awaitable[bytes]]) -> Callable[[Any, Any], Awaitable[bytes]]:
-        """A function that gives an answer, or its refusal, without the help of `context.abort`.
+    # Questions
 
-        Nothing may keep a question that has been answered. An abort does: gRPC's state of the call keeps the exception,
-        whose traceback keeps the state. Then only the garbage collector, at some time, frees the stream, and gRPC
-        before 1.81 refuses new streams as long as there are more than `max_concurrent_streams`, answered ones included.
-        """
+    async def _answer(self, caller: _Caller, name: str, certificate: str) -> bytes:
+        """What answers the next question."""
+        kind, question = await self._admitted(caller, name, certificate)
+        answer = {GREET: self._greet, ASK: self._ask, LEAVE: self._leave}[kind]
+        return await answer(name, question)
 
-        async def answered(stream: Any, context: Any) -> bytes:
-            try:
-                found = await answer(stream, context)
-                self._traffic.sent += len(found)
-                return found
-            except _Refused as refused:
-                context.set_code(refused.code)
-                context.set_details(str(refused))
-                return b""
-
-        return answered  # a plain function: gRPC looks for a long time at other things, in every call
-
-    async def _greet(self, stream: Any, context: Any) -> bytes:
-        name, greeting = await self._admitted(Greeting, stream, context)
+    async def _greet(self, name: str, greeting: Greeting) -> bytes:
         try:
             self._answers.greeted(name, greeting)
             self._answers.contact(name)
         except (BadMessage, ExchangeError) as error:
             self._refusals.warn(f"{name}: {error}", f"{name}: {kind_of(error)}")
         # Both sides compare: every greeting is answered with ours.
-        return bytes(self._answers.greeting(name).SerializeToString())
+        return self._answers.greeting(name).SerializeToString()
 
-    async def _ask(self, stream: Any, context: Any) -> bytes:
-        name, question = await self._admitted(Question, stream, context)
+    async def _ask(self, name: str, question: Question) -> bytes:
         if not self._meets(name, question):
-            return bytes(Message(standing=self._answers.standing(name)).SerializeToString())
-        if self._waiting[question.sender] >= _WAITING:
-            raise self._refused(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{name} has too many questions open: refused")
-        self._waiting[question.sender] += 1
+            return Message(standing=self._answers.standing(name)).SerializeToString()
         try:
             waited = False
             async with asyncio.timeout(_HOLD):
-                while (found := self._answers.find(question)) is None:
+                # A neighbour that does not read its answers gets no more of them.
+                while self._unwritten[name] >= _UNWRITTEN or (found := self._answers.find(question)) is None:
                     waited = True
                     await self._answers.changed.wait()
             if waited and not self._meets(name, question):  # a newer process may have come meanwhile
-                return bytes(Message(standing=self._answers.standing(name)).SerializeToString())
+                return Message(standing=self._answers.standing(name)).SerializeToString()
             return found
         except TimeoutError:
-            raise _Refused(_NOT_YET, "not yet") from None
+            raise _Refused("not yet", NOT_YET) from None
         except TacitError as error:
-            kind = f"{name}: {kind_of(error)}"
-            raise self._refused(grpc.StatusCode.INVALID_ARGUMENT, f"{name}: {error}", kind) from None
-        finally:
-            self._waiting[question.sender] -= 1
+            raise self._refused(f"{name}: {error}", f"{name}: {kind_of(error)}") from None
 
-    async def _leave(self, stream: Any, context: Any) -> bytes:
-        name, question = await self._admitted(Question, stream, context)
+    async def _leave(self, name: str, question: Question) -> bytes:
         if not (self._meets(name, question) and self._answers.may_leave(name)):
-            raise _Refused(_NOT_YET, "not yet")
-        return bytes(Nothing().SerializeToString())
+            raise _Refused("not yet", NOT_YET)
+        return b""
 
     def _meets(self, name: str, question: Question) -> bool:
         """Whether the process that asks is one that gets answers."""
@@ -303,52 +394,37 @@ class Server:
         self._answers.contact(name)
         return True
 
-    async def _admitted(self, kind: type[Any], stream: Any, context: Any) -> tuple[str, Any]:
-        """The name of the member that asks, and its question. Refuses a caller that claims to be another member."""
-        connection = context.auth_context()
-        (shown,) = connection["x509_pem_cert"]
-        names, code = self._federation.names, grpc.StatusCode
-        certificate = _canonical(shown)
-        if (holder := self._neighbours.get(certificate)) is None:  # others fail in TLS
-            raise self._refused(code.UNAUTHENTICATED, "a caller shows a certificate that no neighbour has: refused")
-        if certificate not in self._federation.accepted(holder):  # it counted when this agent started
-            raise self._refused(code.UNAUTHENTICATED, f"{holder} shows a certificate that it has renewed: refused")
-        if connection.get("ssl_tls_version", [b"TLSv1.3"]) != [b"TLSv1.3"]:  # older versions of gRPC do not tell
-            raise self._refused(code.UNAUTHENTICATED, f"{holder} does not speak TLS 1.3: refused")
-        if self._unread[holder] >= _UNREAD:
-            raise self._refused(code.RESOURCE_EXHAUSTED, f"{holder} has too many calls open and sends nothing: refused")
-        self._unread[holder] += 1
+    async def _admitted(self, caller: _Caller, name: str, certificate: str) -> tuple[int, Any]:
+        """The next question. Refuses one in the name of another member."""
         try:
-            # Closed, because a stream that was not read to its end keeps itself: see `_answering`.
-            async with asyncio.timeout(_HANDSHAKE / 1000), aclosing(aiter(stream)) as messages:
-                raw = await anext(messages, None)
-            if raw is None:
-                raise BadMessage(f"its {kind.DESCRIPTOR.name} is too long")
+            kind, raw = await caller.receive(self._most, _HANDSHAKE)
             self._traffic.received += len(raw)
-            question = parsed(kind, raw)
+            if kind not in (GREET, ASK, LEAVE):
+                raise BadMessage("it asks for something that an agent does not have")
+            question = parsed(Greeting if kind == GREET else Question, raw)
         except TimeoutError:
-            text = f"{holder} opened a call and sent nothing: refused"
-            raise self._refused(code.DEADLINE_EXCEEDED, text) from None
+            caller.over = True
+            raise self._refused(f"{name} began a question and did not end it: refused") from None
         except BadMessage as error:
-            text = f"{holder}: {error}: refused"
-            raise self._refused(code.INVALID_ARGUMENT, text, f"{holder}: {error.rule}") from None
-        finally:
-            self._unread[holder] -= 1
-        if kind is Question and question.run != self._run:
-            raise self._refused(code.FAILED_PRECONDITION, f"{holder} asks about another run: refused")
-        if kind is Question:
+            caller.over = error.rule.endswith("too long")  # nobody reads it, so nothing after it can be read
+            raise self._refused(f"{name}: {error}: refused", f"{name}: {error.rule}") from None
+        if certificate not in self._federation.accepted(name):  # it counted when this agent started
+            raise self._refused(f"{name} shows a certificate that it has renewed: refused")
+        if kind != GREET and question.run != self._run:
+            raise self._refused(f"{name} asks about another run: refused")
+        names = self._federation.names
+        if kind != GREET:
             claimed = names[question.sender] if question.sender < len(names) else f"member {question.sender}"
         else:
-            claimed = question.name if question.name in self._neighbours.values() else "somebody else"
-        if claimed != holder:
+            claimed = question.name if question.name in self._holders.values() else "somebody else"
+        if claimed != name:
             whom = "another" if claimed in names else "nobody"
-            text = f"{holder} claims to be {claimed}: refused"
-            raise self._refused(code.PERMISSION_DENIED, text, f"{holder} claims to be {whom}")
-        return holder, question
+            raise self._refused(f"{name} claims to be {claimed}: refused", f"{name} claims to be {whom}")
+        return kind, question
 
-    def _refused(self, code: grpc.StatusCode, text: str, kind: str | None = None) -> _Refused:
+    def _refused(self, text: str, kind: str | None = None) -> _Refused:
         self._refusals.warn(text, kind or text)
-        return _Refused(code, text)
+        return _Refused(text)
 
 
 class Peer:
@@ -362,38 +438,20 @@ class Peer:
         identity: Identity,
         asks: Asks,
         traffic: Traffic | None = None,
+        network: Network | None = None,
     ) -> None:
         member = federation.members[peer]
         self.name, self._me, self._peer = member.name, me, peer
         self._federation, self._asks, self._traffic = federation, asks, traffic or Traffic()
-        self._refusals = Refusals(self._traffic)
-        self._identity, self._address = identity, member.address
-        self._channels: dict[tuple[str, ...], grpc.aio.Channel] = {}  # by the certificates that they trust
-        self._options = [
-            ("grpc.ssl_target_name_override", member.name),
-            ("grpc.max_receive_message_length", largest_answer(federation)),
-            ("grpc.initial_reconnect_backoff_ms", 100),
-            # How long one attempt may take, whatever its name says. gRPC gives up an attempt that takes longer: with a
-            # short time, agents on a slow link or a busy machine would begin the handshake again and again.
-            ("grpc.min_reconnect_backoff_ms", _HANDSHAKE),
-            ("grpc.max_reconnect_backoff_ms", 2000),
-            ("grpc.enable_http_proxy", 0),
-            *_KEEPALIVE,
-        ]
-
-    def _channel(self) -> grpc.aio.Channel | None:
-        """A connection that trusts the certificates that count now; None if the neighbour is revoked. Calls on an older
-        connection end by themselves, within their deadline."""
-        trusted = self._federation.accepted(self.name)
-        if trusted and trusted not in self._channels:
-            own, roots = self._identity, "".join(trusted).encode()
-            credentials = grpc.ssl_channel_credentials(roots, own.key, own.certificate.encode())
-            self._channels[trusted] = grpc.aio.secure_channel(self._address, credentials, options=self._options)
-        return self._channels.get(trusted)
+        self._refusals, self._network = Refusals(self._traffic), network or Sockets()
+        self._identity, self._address, self._most = identity, member.address, largest_answer(federation)
+        self._trusted: tuple[str, ...] = ()  # the certificates of `_context`
+        self._streams: set[Calling] = set()
+        self._free: list[Calling] = []  # those on which nothing is asked
 
     async def greet(self, mine: Callable[[], Greeting], read: Callable[[Greeting], Answer]) -> Answer:
         """Waits until the neighbour is there, and `read` accepts its greeting. `mine` is asked anew each time."""
-        return await self._until("Greet", mine, lambda raw: read(parsed(Greeting, raw)))
+        return await self._until(GREET, mine, lambda raw: read(parsed(Greeting, raw)))
 
     async def ask(
         self, tick: int, read: Callable[[Message], Answer], *, phase: int = 0, shares: Sequence[bytes] = ()
@@ -409,58 +467,88 @@ class Peer:
                 self._asks.words(self.name, message)
             return read(message)
 
-        return await self._until("Ask", lambda: self._question(tick=tick, phase=phase, shares=shares), reading)
+        return await self._until(ASK, lambda: self._question(tick=tick, phase=phase, shares=shares), reading)
 
     async def leave(self) -> None:
         """Tells the neighbour that this agent needs no more from it."""
-        await self._until("Leave", self._question, lambda _: None)
+        await self._until(LEAVE, self._question, lambda _: None)
 
     def _question(self, **about: Any) -> Question:
         run, standing = bytes.fromhex(self._federation.run), self._asks.standing(self.name)
         return Question(run=run, sender=self._me, standing=standing, **about)
 
     async def close(self) -> None:
-        """Closes the connection."""
-        for channel in self._channels.values():
-            await channel.close()
+        """Closes all connections."""
+        await closed(self._streams)
 
-    async def _until(self, name: str, question: Callable[[], Any], read: Callable[[bytes], Answer]) -> Answer:
+    async def _until(self, kind: int, question: Callable[[], Any], read: Callable[[bytes], Answer]) -> Answer:
         pause, most = _BACK_OFF
         while True:
-            if (channel := self._channel()) is None:
+            if not (trusted := self._federation.accepted(self.name)):  # it is revoked
                 await asyncio.sleep(most)
                 continue
             raw = question().SerializeToString()
             try:
-                answer = await channel.unary_unary(f"/{_SERVICE}/{name}")(raw, timeout=_DEADLINE, wait_for_ready=True)
+                async with asyncio.timeout(_DEADLINE):
+                    became, answer = await self._asked(trusted, kind, raw)
                 self._traffic.sent += len(raw)
                 self._traffic.received += len(answer)
-                found = read(answer)
-                self._asks.contact(self.name)
-                return found
-            except (BadMessage, ExchangeError) as error:
-                self._refusals.warn(f"{self.name}: {error}; asking again", kind_of(error))
-            except grpc.aio.AioRpcError as error:
-                if error.code() == _NOT_YET:
+                if became == ANSWER:
+                    found = read(answer)
                     self._asks.contact(self.name)
-                if error.code() in (_NOT_YET, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    return found
+                if became == NOT_YET:
+                    self._asks.contact(self.name)
                     await asyncio.sleep(_BACK_OFF[0])  # the neighbour may answer "not yet" at once
                     continue
-                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
-                    self._refusals.warn(
-                        f"{self.name} answers: {error.details()}; asking again", "an error of its choice"
-                    )
+                details = answer[:_LOGGED].decode(errors="replace")
+                self._refusals.warn(f"{self.name} answers: {details}; asking again", "an error of its choice")
+            except (BadMessage, ExchangeError) as error:
+                self._refusals.warn(f"{self.name}: {error}; asking again", kind_of(error))
+            except TimeoutError:
+                await asyncio.sleep(_BACK_OFF[0])
+                continue
+            except Stranger as error:
+                text = f"{self.name} at {self._address} {error}; asking again"
+                self._refusals.warn(text, text)
+            except (OSError, UnicodeError):
+                pass  # it is not there, or has gone
             await asyncio.sleep(pause)
             pause = min(2 * pause, most)
 
+    async def _asked(self, trusted: tuple[str, ...], kind: int, raw: bytes) -> tuple[int, bytes]:
+        """The kind and the content of what answers a question; on a connection of its own until then."""
+        stream = await self._connected(trusted)
+        try:
+            await stream.send(kind, raw)
+            found = await stream.receive(self._most)
+        except BaseException:
+            stream.end()
+            raise
+        self._free.append(stream)
+        return found
 
-@lru_cache
-def _canonical(shown: bytes) -> str:
-    """A certificate as the federation file has it; cached, because every question shows one. Empty if it is not one
-    that a member can have."""
-    with suppress(InputError):
-        return canonical_certificate(read_certificate(shown.decode(), "a peer's certificate"))
-    return ""
+    async def _connected(self, trusted: tuple[str, ...]) -> Calling:
+        """A connection to a neighbour that has shown a certificate that counts now."""
+        if trusted != self._trusted:
+            self._trusted, self._context = trusted, context(self._identity, trusted, called=False)
+        pinned = fingerprints(trusted)
+        while self._free:
+            stream = self._free.pop()
+            if not stream.lost and stream.certificate in pinned:
+                return stream
+            stream.end()
+        self._streams = {each for each in self._streams if not each.lost}
+        stream = Calling(self._context, pinned)
+        self._streams.add(stream)
+        try:
+            async with asyncio.timeout(_HANDSHAKE):
+                await self._network.connect(self._address, lambda: stream)
+                await stream.let_in()
+        except BaseException:
+            stream.end()
+            raise
+        return stream
 
 
 def largest_question(federation: Federation) -> int:
@@ -482,12 +570,3 @@ def largest_answer(federation: Federation) -> int:
 def _added(federation: Federation) -> int:
     """The most bytes that are added to what is committed: a standing, statements, and two for each contradiction."""
     return STANDING_SIZE + SAID_SIZE * (MOST + 2 + 2 * len(federation.members))
-
-
-def _raised_limit() -> int:
-    """How many files this process may have open, after it has asked for as many as it may."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

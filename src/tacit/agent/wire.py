@@ -50,7 +50,7 @@ def packed_row(run: str, sender: int, tick: int, row: np.ndarray | None) -> byte
 
 
 def parsed(kind: type[Any], raw: bytes) -> Any:
-    """The bytes as a protobuf message of this kind. (gRPC itself would give None for garbage, and go on.)"""
+    """The bytes as a protobuf message of this kind."""
     try:
         return kind.FromString(raw)
     except DecodeError:

@@ -114,9 +114,7 @@ def run(
     """
     names.require_agent()
     page, metrics, log_format, log_level = watched.page, watched.metrics, watched.log_format, watched.log_level
-    from tacit.agent import handshakes, logs, notify, stopping
-
-    handshakes.trace()
+    from tacit.agent import logs, notify, stopping
     from tacit.agent.page import loopback
     from tacit.agent.run import take_part
 
@@ -160,7 +158,6 @@ def run(
         with (
             outside.watched(page, participant, ledger, lines),
             outside.measured(metrics, progress, ledger, lines),
-            handshakes.watched(progress.traffic.refuse, to_the_end=True),
             outside.bar(write is not None, participant.federation.rounds) as watch,
         ):
             stopping.run(

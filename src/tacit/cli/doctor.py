@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
 
-from tacit.agent.door import host_and_port
+from tacit.agent.network import host_and_port
 from tacit.cli.console import out as screen
 from tacit.cli.records import encoded_for_a_log, read_for_a_log, records_of
 from tacit.errors import Over, TacitError

@@ -65,9 +65,7 @@ def shards(name: str, shards: int | None, address: str | None) -> Ray | None:
 
 def require_agent() -> None:
     """Raises an error if a dependency of agents is not installed."""
-    if missing := [
-        name for name in ("cryptography", "grpc", "google.protobuf", "prometheus_client") if not _there(name)
-    ]:
+    if missing := [name for name in ("cryptography", "google.protobuf", "prometheus_client") if not _there(name)]:
         raise InputError(f"{missing[0]} is missing, which agents need; pip install 'tacit-learn[agent]'")
 
 

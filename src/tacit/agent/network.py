@@ -1,0 +1,134 @@
+"""The network as an agent sees it: to listen, to connect, and to look up a name.
+
+An agent gets it from outside, as it gets its store, its ledger and its noise. `Sockets` is the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import resource
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from tacit.errors import InputError
+
+_BACKLOG = 1024  # connections that wait for the event loop
+_FILES = 8192  # file descriptors that an agent asks for
+# Seconds after which a connection is over if nothing of what was sent has arrived, and between signs of life of one
+# that is idle: a link that swallows everything is noticed.
+_UNACKNOWLEDGED, _IDLE, _AGAIN = 20, 20, 10
+
+Made = Callable[[], asyncio.Protocol]
+
+
+class Listening(Protocol):
+    """What `listen` gives."""
+
+    def close(self) -> None:
+        """Lets nobody in any more."""
+        ...
+
+
+class Network(Protocol):
+    """What an agent needs of a network. All addresses are HOST:PORT."""
+
+    async def listen(self, address: str, made: Made, /) -> Listening:
+        """Every connection that comes in is one of what `made` gives; an InputError if that is impossible."""
+        ...
+
+    async def connect(self, address: str, made: Made, /) -> None:
+        """Connects what `made` gives; an OSError if that is impossible."""
+        ...
+
+    async def look_up(self, host: str, /) -> list[str]:
+        """The addresses of a host, without repetition; none if it is unknown."""
+        ...
+
+    def room(self) -> int:
+        """How many connections there may be at most, about: the files that this process may have open."""
+        ...
+
+
+class Sockets:
+    """TCP."""
+
+    async def listen(self, address: str, made: Made) -> asyncio.Server:
+        host, port = host_and_port(address)
+        try:
+            listening = _listening(host, int(port))
+            server = await asyncio.get_running_loop().create_server(made, sock=listening, start_serving=False)
+            try:
+                await server.start_serving()
+            except BaseException:  # an agent may be told to stop in the middle of this
+                server.close()
+                raise
+            listening.listen(_BACKLOG)  # asyncio has made it 100: so many it accepts at once, and should
+        except (OSError, ValueError):
+            raise InputError(
+                f"cannot listen at {address}: the port is in use, or this machine does not have the address"
+            ) from None
+        return server
+
+    async def connect(self, address: str, made: Made) -> None:
+        host, port = host_and_port(address)
+        await asyncio.get_running_loop().create_connection(made, host, int(port))
+
+    async def look_up(self, host: str) -> list[str]:
+        with suppress(OSError, UnicodeError):
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            return list(dict.fromkeys(plain(str(each[0])) for *_, each in found))
+        return []
+
+    def room(self) -> int:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def tuned(transport: asyncio.Transport) -> None:
+    """Small messages leave at once, and a dead link is noticed. (asyncio does not set TCP_NODELAY for a socket of
+    `socket.create_server`, whose protocol is 0.) A transport without a socket is left as it is."""
+    if (connection := transport.get_extra_info("socket")) is None:
+        return
+    wanted = {"TCP_NODELAY": 1, "TCP_USER_TIMEOUT": 1000 * _UNACKNOWLEDGED, "TCP_KEEPIDLE": _IDLE}
+    with suppress(OSError):  # the caller has gone
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (wanted | {"TCP_KEEPINTVL": _AGAIN}).items():
+            if hasattr(socket, name):  # other systems have fewer
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def host_and_port(address: str) -> tuple[str, str]:
+    """Both parts of HOST:PORT, as text; an IPv6 address without its brackets.
+
+    >>> host_and_port("[::1]:7001")
+    ('::1', '7001')
+    """
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), port
+
+
+def plain(address: str) -> str:
+    """An address as text; an IPv4 address that came through IPv6 as what it is.
+
+    >>> plain("::ffff:192.0.2.1")
+    '192.0.2.1'
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    if not 0 <= port < 2**16:
+        raise ValueError(port)
+    family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+    both = family == socket.AF_INET6 and host in ("", "::") and socket.has_dualstack_ipv6()
+    return socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)

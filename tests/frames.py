@@ -1,0 +1,180 @@
+"""What agents say on the wire, by asyncio's own TLS: members and servers of which a test decides every byte.
+
+docs/reference/wire.md has the format. Nothing here is shared with `tacit.agent.streams` but the numbers of the kinds.
+Not a test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import struct
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tacit.agent.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, PROTOCOL, READY, REFUSED
+
+METHODS = {"Greet": GREET, "Ask": ASK, "Leave": LEAVE}
+_MOST = 1 << 26  # bytes of a frame that is read
+
+
+class Refused(Exception):  # noqa: N818 (a state of affairs, not a mistake)
+    """In place of an answer: what an agent gives, or what a hostile member gives it."""
+
+    kind = REFUSED
+
+
+class NotYet(Refused):
+    """There is no answer yet."""
+
+    kind = NOT_YET
+
+
+def tls(
+    identity: Any = None, trusted: Iterable[str] = (), *, called: bool = False, protocol: str = PROTOCOL
+) -> ssl.SSLContext:
+    """A caller without an identity shows none; a caller trusts everybody."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if called else ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_REQUIRED if called else ssl.CERT_NONE
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.set_alpn_protocols([protocol])
+    if pinned := "".join(trusted):
+        context.load_verify_locations(cadata=pinned)
+    if identity is not None:
+        with tempfile.NamedTemporaryFile(suffix=".pem") as pair:
+            Path(pair.name).write_bytes(identity.certificate.encode() + identity.key)
+            context.load_cert_chain(pair.name)
+    return context
+
+
+def framed(kind: int, content: bytes = b"") -> bytes:
+    """A frame."""
+    return struct.pack(">IB", len(content), kind) + content
+
+
+async def read(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """The kind and the content of a frame."""
+    size, kind = struct.unpack(">IB", await reader.readexactly(5))
+    assert size < _MOST
+    return kind, await reader.readexactly(size)
+
+
+class Line:
+    """A connection to an agent."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def to(cls, address: str, identity: Any, **options: Any) -> Line:
+        """Connects; a ConnectionError if the agent does not let this identity in."""
+        host, port = address.split(":")
+        try:
+            line = cls(*await asyncio.open_connection(host, int(port), ssl=tls(identity, **options)))
+        except ssl.SSLError as error:
+            raise ConnectionAbortedError(str(error)) from None
+        try:
+            assert await line.heard() == (READY, b"")
+        except BaseException:
+            line.close()
+            raise
+        return line
+
+    async def heard(self) -> tuple[int, bytes]:
+        """The next frame; a ConnectionError if there is none."""
+        try:
+            return await read(self.reader)
+        except (ssl.SSLError, asyncio.IncompleteReadError) as error:
+            raise ConnectionAbortedError(str(error)) from None
+
+    async def asks(self, method: str, raw: bytes) -> bytes:
+        """What the agent answers; `Refused` if it refuses."""
+        self.writer.write(framed(METHODS[method], raw))
+        kind, content = await self.heard()
+        if kind == NOT_YET:
+            raise NotYet
+        if kind != ANSWER:
+            raise Refused(content.decode())
+        return content
+
+    def close(self) -> None:
+        """At once."""
+        self.writer.transport.abort()
+
+
+async def call(federation: Any, caller: Any, method: str, message: Any, to: int = 0) -> bytes | Exception | None:
+    """What a caller gets from an agent: an answer, or `Refused`, or a ConnectionError if it is not let in."""
+    raw = message if isinstance(message, bytes) else message.SerializeToString()
+    for _ in range(600):  # until its server is up
+        try:
+            line = await Line.to(federation.members[to].address, caller)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.2)
+            continue
+        except ConnectionError as error:
+            return error
+        try:
+            async with asyncio.timeout(30):
+                return await line.asks(method, raw)
+        except (Refused, ConnectionError) as error:
+            return error
+        finally:
+            line.close()
+    return None
+
+
+class Serving:
+    """A server of which a test decides what it says: `answer` gets (method, caller, bytes), and gives bytes or raises
+    `Refused`."""
+
+    def __init__(
+        self,
+        address: str,
+        identity: Any,
+        trusted: Iterable[str],
+        answer: Callable[[str, str, bytes], Awaitable[bytes]],
+        protocol: str = PROTOCOL,
+    ) -> None:
+        self._address, self._answer = address.split(":"), answer
+        self._tls = tls(identity, trusted, called=True, protocol=protocol)
+        self._tasks: set[Any] = set()
+
+    async def open(self) -> Serving:
+        """Listens."""
+        host, port = self._address
+        self._server = await asyncio.start_server(self._connected, host, int(port), ssl=self._tls)
+        return self
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from cryptography import x509
+
+        from tacit.agent.identity import common_name
+
+        self._tasks.add(task := asyncio.current_task())
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        caller, methods = common_name(x509.load_der_x509_certificate(shown)), {v: k for k, v in METHODS.items()}
+        try:
+            writer.write(framed(READY))
+            while True:
+                kind, raw = await read(reader)
+                try:
+                    writer.write(framed(ANSWER, await self._answer(methods[kind], caller, raw)))
+                except Refused as refused:
+                    writer.write(framed(refused.kind, str(refused).encode()))
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+    async def close(self) -> None:
+        """At once."""
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._tasks, return_exceptions=True)
