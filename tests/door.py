@@ -200,8 +200,7 @@ def _held(federation, server, folder, connections, question, to_the_end):
             lines[-1].writer.write(question)
         await asyncio.sleep(0.5)  # some connections are closed by now
         waited, began = await asyncio.to_thread(greeted, federation, folder, "elm"), time.monotonic()
-        sockets = [line.writer.get_extra_info("socket") for line in lines]
-        while (closed := sum(map(_ended, sockets))) < connections and to_the_end and time.monotonic() < began + 90:
+        while (closed := sum(map(_ended, lines))) < connections and to_the_end and time.monotonic() < began + 90:
             await asyncio.sleep(0.5)
         for line in lines:
             line.close()
@@ -215,10 +214,11 @@ def _held(federation, server, folder, connections, question, to_the_end):
     }  # fmt: skip
 
 
-def _ended(connection):
+def _ended(line):
     """Whether the other side has ended a connection; what has arrived stays unread."""
-    state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-    return state != 1  # TCP_ESTABLISHED
+    if line.writer.transport.is_closing() or (connection := line.writer.get_extra_info("socket")) is None:
+        return True
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != 1  # TCP_ESTABLISHED
 
 
 def slowed(federation, server, folder, connections):

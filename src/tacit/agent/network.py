@@ -9,6 +9,7 @@ import asyncio
 import ipaddress
 import resource
 import socket
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -20,6 +21,7 @@ _FILES = 8192  # file descriptors that an agent asks for
 # Seconds after which a connection is over if nothing of what was sent has arrived, and between signs of life of one
 # that is idle: a link that swallows everything is noticed.
 _UNACKNOWLEDGED, _IDLE, _AGAIN = 20, 20, 10
+_UNSENT = 1 << 17  # bytes that the system keeps of what the other side has no room for
 
 Made = Callable[[], asyncio.Protocol]
 
@@ -95,12 +97,19 @@ def tuned(transport: asyncio.Transport) -> None:
     `socket.create_server`, whose protocol is 0.) A transport without a socket is left as it is."""
     if (connection := transport.get_extra_info("socket")) is None:
         return
-    wanted = {"TCP_NODELAY": 1, "TCP_USER_TIMEOUT": 1000 * _UNACKNOWLEDGED, "TCP_KEEPIDLE": _IDLE}
+    wanted = {"TCP_NODELAY": 1, "TCP_USER_TIMEOUT": 1000 * _UNACKNOWLEDGED, "TCP_NOTSENT_LOWAT": _UNSENT}
     with suppress(OSError):  # the caller has gone
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (wanted | {"TCP_KEEPINTVL": _AGAIN}).items():
+        for name, value in (wanted | {"TCP_KEEPIDLE": _IDLE, "TCP_KEEPINTVL": _AGAIN}).items():
             if hasattr(socket, name):  # other systems have fewer
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def dropped(transport: asyncio.Transport) -> None:
+    """When this is closed, the system keeps nothing for somebody who does not read, and tells him."""
+    if (connection := transport.get_extra_info("socket")) is not None:
+        with suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def host_and_port(address: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from cryptography.hazmat.primitives import serialization
 
 from tacit.agent.identity import Identity
-from tacit.agent.network import tuned
+from tacit.agent.network import dropped, tuned
 from tacit.agent.wire import BadMessage
 
 GREET, ASK, LEAVE = 1, 2, 3  # kinds of questions
@@ -224,8 +224,9 @@ class Stream(asyncio.Protocol):
                     raise ConnectionResetError("the connection was closed")
 
     def end(self) -> None:
-        """Ends the connection at once."""
+        """Ends the connection at once; what is not on its way yet is lost."""
         if self.transport is not None:
+            dropped(self.transport)
             self.transport.abort()
 
     def close(self) -> None:
@@ -276,8 +277,9 @@ def fingerprints(certificates: Iterable[str]) -> dict[bytes, str]:
 
 async def closed(streams: Collection[Stream]) -> None:
     """Ends connections, and returns when their sockets are closed: asyncio does that in a later turn of its loop."""
-    for stream in list(streams):
-        stream.end()
+    for stream in streams:
+        if stream.transport is not None:
+            stream.transport.abort()
     with suppress(TimeoutError):
         while any(stream.transport is not None for stream in streams):
             await asyncio.sleep(0)

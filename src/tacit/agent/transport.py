@@ -325,7 +325,7 @@ class Server:
         except ConnectionError:
             pass  # it has gone, or the door has closed it
         finally:
-            caller.close() if caller.over else caller.end()
+            caller.close()
 
     async def _write(self, caller: _Caller, name: str, kind: int, answer: bytes) -> None:
         """Sends an answer, which counts until the system has taken all of it."""
