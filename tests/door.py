@@ -195,7 +195,7 @@ def _held(federation, server, folder, connections, question, to_the_end):
     async def hold():
         lines = []
         for _ in range(connections):
-            lines.append(await Line.to(address, birch))
+            lines.append(await Line.to(address, birch, room=1 << 16))
             lines[-1].writer.transport.pause_reading()
             lines[-1].writer.write(question)
         await asyncio.sleep(0.5)  # some connections are closed by now

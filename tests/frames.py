@@ -7,6 +7,7 @@ Not a test.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import struct
 import tempfile
@@ -69,12 +70,21 @@ class Line:
         self.reader, self.writer = reader, writer
 
     @classmethod
-    async def to(cls, address: str, identity: Any, **options: Any) -> Line:
-        """Connects; a ConnectionError if the agent does not let this identity in."""
+    async def to(cls, address: str, identity: Any, room: int | None = None) -> Line:
+        """Connects; a ConnectionError if the agent does not let this identity in. The system keeps no more than `room`
+        bytes for somebody who does not read."""
         host, port = address.split(":")
+        plain = socket.socket()
+        plain.setblocking(False)
+        if room is not None:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
         try:
-            line = cls(*await asyncio.open_connection(host, int(port), ssl=tls(identity, **options)))
-        except ssl.SSLError as error:
+            await asyncio.get_running_loop().sock_connect(plain, (host, int(port)))
+            line = cls(*await asyncio.open_connection(sock=plain, ssl=tls(identity), server_hostname=""))
+        except BaseException as error:
+            plain.close()
+            if not isinstance(error, ssl.SSLError):
+                raise
             raise ConnectionAbortedError(str(error)) from None
         try:
             assert await line.heard() == (READY, b"")

@@ -19,6 +19,7 @@ from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.participant import reserved
 from tacit.agent.store import Store
+from tacit.agent.streams import PROTOCOL
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 
@@ -137,9 +138,10 @@ def test_a_port_in_use(look):
 
 
 @contextmanager
-def answering(address, name):
+def answering(address, name, protocol=PROTOCOL):
     """A server with this certificate that asks for one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols([protocol])
     context.load_cert_chain(f"{name}/certificate.pem", f"{name}/key.pem")
     host, port = address.split(":")
     with socket.create_server((host, int(port))) as listening:
@@ -165,6 +167,11 @@ def test_neighbours_are_known_by_their_certificates(look):
     assert code == 1
     assert [level for level, _ in found["peers"]] == ["ok", "fail"]
     assert "cedar" in found["peers"][1][1]
+    with answering(birch.address, "birch", "h2"):
+        code, found = look()
+    assert code == 1
+    assert found["peers"][0][0] == "fail"
+    assert "another version of tacit" in found["peers"][0][1]
 
 
 def test_a_store_is_looked_at_and_put_back(look, tacit):

@@ -1,4 +1,4 @@
-"""What an agent has loaded when its run begins, all but gRPC, which does not survive a fork.
+"""What an agent has loaded when its run begins.
 
 The server that forks the agents of `tacit federation demo` imports this module. So an agent starts in a fraction of a
 second, and shares most of its memory with the others.
@@ -17,6 +17,7 @@ for _module in (
     "tacit.cli.agent",
     "tacit.cli.federation_demo",
     "tacit.agent.participant",
+    "tacit.agent.run",
     "tacit.agent.trained",
     "tacit.privacy.fast_noise",
     "scipy.sparse.csgraph",

@@ -293,17 +293,17 @@ def _peers(agreed: Federation, near: list[Member], home: Path) -> Iterator[Findi
 
 def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     """Whether a neighbour, whose certificate is checked, goes on after it has seen the one in this folder."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the certificate itself is what is trusted
-    context.load_verify_locations(cadata="".join(agreed.accepted(member.name)))
-    context.load_cert_chain(home / "certificate.pem", home / "key.pem")
-    context.set_alpn_protocols(["h2"])
+    from tacit.agent.identity import Identity
+    from tacit.agent.streams import OTHER_VERSION, PROTOCOL, context
+
+    tls = context(Identity.load(home), agreed.accepted(member.name), called=False)
     host, port = host_and_port(member.address)
     with (
         socket.create_connection((host, int(port)), timeout=_TIMEOUT) as plain,
-        context.wrap_socket(plain, server_hostname=member.name) as connection,
+        tls.wrap_socket(plain) as connection,
     ):
+        if connection.selected_alpn_protocol() != PROTOCOL:
+            raise ssl.SSLError(f"it {OTHER_VERSION}")
         return connection.recv(1) != b""
 
 
