@@ -22,6 +22,7 @@ import numpy as np
 
 from tacit.agent.federation import ROWS, TOTALS, Federation, Member, agreement
 from tacit.agent.identity import Identity
+from tacit.agent.streams import PROTOCOL
 from tacit.core.graph import Graph
 from tacit.data import Classes, Number, Schema
 from tacit.privacy.filters import epsilon
@@ -75,7 +76,7 @@ def answers(federation: Federation, home: Path) -> bool:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=alder.certificate)
     context.load_cert_chain(home / "birch" / "certificate.pem", home / "birch" / "key.pem")
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols([PROTOCOL])
     host, port = alder.address.split(":")
     try:
         with (

@@ -1,13 +1,13 @@
-"""The cost of communication: a round without computation against a bare gRPC ping-pong over the same TLS.
+"""The cost of communication: a round without computation against a bare ping-pong over the same TLS.
 
     python benchmarks/speed.py agents
 
 The processes are on a ring, on one machine and one disk. A round is what `tacit agent run` does at a tick: speak, one
 commit that reaches the disk, ask both neighbours, listen. In the bare ping-pong the same processes ask the same
-neighbours for as many bytes, without a store, a schedule or an algorithm: gRPC's own cost for this traffic. Both times
+neighbours for as many bytes, without a store, a schedule or an algorithm: by asyncio's streams and TLS, two lines for a frame. Both times
 are medians over rounds of the slowest process, in the same processes one after the other. A commit is the time of one
 synchronous SQLite transaction alone. A relay in front of one agent counts bytes in a separate run, from its tenth round
-on: everything in both directions, including TLS, HTTP/2 and the questions.
+on: everything in both directions, including TLS, frames and the questions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import asyncio
 import multiprocessing
 import os
 import socket
+import struct
 import tempfile
 import time
 from collections import Counter
@@ -95,9 +96,6 @@ def made(folder: Path, agents: int) -> Federation:
 
 def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: str | None = None) -> list[float]:
     """One agent; the times of its rounds."""
-    from tacit.agent import handshakes
-
-    handshakes.trace()
     from tacit.agent.participant import Participant
     from tacit.agent.run import take_part
     from tacit.agent.store import Store
@@ -114,48 +112,62 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
     def watch(doing: str, t: int, rounds: int) -> None:
         begun.setdefault(t, time.perf_counter())
 
-    with handshakes.watched():  # as the command does it
-        asyncio.run(take_part(participant, listen=listen, watch=watch))
+    asyncio.run(take_part(participant, listen=listen, watch=watch))
     return list(np.diff([begun[t] for t in range(10, ROUNDS)]))
 
 
 def ping(federation: Federation, folder: Path, me: int, together: Any) -> list[float]:
-    """The same traffic by gRPC alone; the times of its rounds."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # no log line for each connection that ends
-    import grpc
+    """The same traffic by asyncio alone; the times of its rounds."""
+    from tacit.agent.streams import context
 
     identity, members = Identity.load(folder / federation.names[me]), federation.members
     near = federation.graph.neighbours(me).tolist()
-    payload, pair = bytes(8 * DIMENSION), [(identity.key, identity.certificate.encode())]
+    payload, trusted = bytes(8 * DIMENSION), [members[j].certificate for j in near]
+
+    async def said(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, raw: bytes) -> None:
+        writer.write(struct.pack(">I", len(raw)) + raw)
+        await writer.drain()
+
+    async def heard(reader: asyncio.StreamReader) -> bytes:
+        return await reader.readexactly(struct.unpack(">I", await reader.readexactly(4))[0])
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while await heard(reader):
+                await said(reader, writer, payload)
+        writer.close()
+
+    async def connected(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = address.split(":")
+        tls = context(identity, trusted, called=False)
+        while True:
+            with suppress(ConnectionRefusedError):  # it is not up yet
+                reader, writer = await asyncio.open_connection(host, int(port), ssl=tls, server_hostname="")
+                return reader, writer
+            await asyncio.sleep(0.05)
 
     async def go() -> list[float]:
-        server = grpc.aio.server()
+        host, port = members[me].address.split(":")
+        tls = context(identity, trusted, called=True)
+        server = await asyncio.start_server(answer, host, int(port), ssl=tls)
+        lines = [await connected(members[j].address) for j in near]
+        for _, writer in lines:
+            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-        async def answer(raw: bytes, context: Any) -> bytes:
-            return payload
+        async def call(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await said(reader, writer, b"x" * 40)
+            await heard(reader)
 
-        handlers = {"Ping": grpc.unary_unary_rpc_method_handler(answer)}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare", handlers),))
-        roots = "".join(members[j].certificate for j in near).encode()
-        server.add_secure_port(members[me].address, grpc.ssl_server_credentials(pair, roots, True))
-        await server.start()
-        channels = []
-        for j in near:
-            credentials = grpc.ssl_channel_credentials(members[j].certificate.encode(), *pair[0])
-            options = [("grpc.ssl_target_name_override", members[j].name)]
-            channels.append(grpc.aio.secure_channel(members[j].address, credentials, options=options))
-        calls = [channel.unary_unary("/bare/Ping") for channel in channels]
-        await asyncio.gather(*(call(b"", wait_for_ready=True) for call in calls))
         await asyncio.to_thread(together.wait)
         times = []
         for _ in range(ROUNDS):
             begin = time.perf_counter()
-            await asyncio.gather(*(call(b"x" * 40) for call in calls))
+            await asyncio.gather(*(call(*line) for line in lines))
             times.append(time.perf_counter() - begin)
         await asyncio.to_thread(together.wait)  # the neighbours may still be asking
-        for channel in channels:
-            await channel.close()
-        await server.stop(0)
+        for _, writer in lines:
+            writer.transport.abort()
+        server.close()
         return times[10:]
 
     return asyncio.run(go())
@@ -268,7 +280,7 @@ def figures() -> Iterator[Figure]:
             turns = [turn(context, federation, folder, folder / f"turn-{k}") for k in range(TURNS)]
             took, bare = (1e3 * float(np.median(each)) for each in zip(*turns, strict=True))
             commit, disk = (1e3 * seconds for seconds in commit_alone(folder))
-            bound = "the same traffic by bare gRPC over the same TLS, and one synchronous write"
+            bound = "the same traffic by bare streams over the same TLS, and one synchronous write"
             yield Figure(f"{agents} agents, d = {DIMENSION}: a round", "ms", took, bare + disk, bound)
             (folder / "shared").mkdir()
             arguments = [(folder, i, folder / "shared", None) for i in range(agents)]

@@ -20,7 +20,7 @@ from tacit.agent import door as limits
 from tacit.agent import transport
 from tacit.agent.door import CONNECTIONS, Door
 from tacit.agent.identity import Identity
-from tacit.agent.network import Sockets, plain
+from tacit.agent.network import Network, plain
 from tacit.agent.progress import Traffic
 from tacit.agent.streams import ASK, PROTOCOL, context
 from tacit.agent.transport import Callers, Peer, Server, Signal
@@ -126,8 +126,8 @@ async def opened(files=8192, known=lambda caller: None):
         writers.append(writer)
         return reader, writer
 
-    server = await Sockets().listen("127.0.0.1:0", Caller)
-    await made.expect(f"{NEIGHBOUR}:1", Sockets().look_up)
+    server = await Network().listen("127.0.0.1:0", Caller)
+    await made.expect(f"{NEIGHBOUR}:1", Network().look_up)
     port = server.sockets[0].getsockname()[1]
     try:
         yield connect, refused, made
@@ -231,13 +231,13 @@ async def test_a_name_is_looked_up_once_for_each_address_and_may_be_unknown(monk
         return many
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", looked_up)
-    assert await Sockets().look_up("alder.example") == ["192.0.2.0", "192.0.2.1", "192.0.2.2"]
+    assert await Network().look_up("alder.example") == ["192.0.2.0", "192.0.2.1", "192.0.2.2"]
 
     async def unknown(*_, **__):
         raise OSError
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
-    assert await Sockets().look_up("alder.example") == []
+    assert await Network().look_up("alder.example") == []
 
 
 def test_callers_from_many_addresses_fill_neither_log_nor_memory(caplog):
@@ -259,7 +259,7 @@ async def test_a_port_in_use_and_a_strange_address():
         port = writer.get_extra_info("peername")[1]
         for listen in (f"127.0.0.1:{port}", "127.0.0.1:99999", "192.0.2.1:0", "nonsense"):
             with pytest.raises(InputError, match=f"cannot listen at {listen}"):
-                await Sockets().listen(listen, asyncio.Protocol)
+                await Network().listen(listen, asyncio.Protocol)
 
 
 # Behind the door
@@ -284,7 +284,8 @@ def test_a_key_is_in_no_file_but_its_own(served, monkeypatch, tmp_path):
 
 
 class Echo(Quiet):
-    changed = Signal()
+    def __init__(self):
+        self.changed = Signal()
 
     def find(self, question):
         return b"".join(question.shares)

@@ -30,7 +30,7 @@ from tacit.agent.certificate import collected, examined
 from tacit.agent.delivery import _USE, Sums
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, fingerprint
-from tacit.agent.network import Sockets
+from tacit.agent.network import Network
 from tacit.agent.renewal import NEXT
 from tacit.agent.run_keys import signed_text
 from tacit.agent.said import MOST
@@ -237,7 +237,7 @@ def test_a_certificate_that_has_expired_does_not_get_in(network, identities, mon
 def calls(federation, j, identity):
     """Whether alder calls a member."""
 
-    class Noted(Sockets):
+    class Noted(Network):
         called = False
 
         async def connect(self, address, made):

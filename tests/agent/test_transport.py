@@ -186,7 +186,8 @@ def test_a_neighbour_that_says_something_else_each_time_has_one_line_of_the_log(
 class Rehearsed(Quiet):
     """What the agent behind a server says: the same to everybody."""
 
-    changed = Signal()
+    def __init__(self):
+        self.changed = Signal()
 
     def find(self, question):
         return b"" if question.tick == 0 else None

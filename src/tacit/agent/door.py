@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from tacit.agent.network import host_and_port
+from tacit.agent.streams import Stream
 
 CONNECTIONS = 16  # of one member; an agent needs three or four, and twice as many while it is replaced
 _RATE, _AT_ONCE = 100.0, 200.0  # connections a second, and at once
@@ -30,28 +30,20 @@ _ADDRESSES = 4  # of one host that have shares: who owns a name may give it thou
 _STRANGERS = ""  # the share of all who are no neighbours
 
 
-class Ends(Protocol):
-    """A connection, for the door."""
-
-    def end(self) -> None:
-        """Ends it at once."""
-        ...
-
-
 class Door:
     """Who is in, and who may come. The process may have `files` files open."""
 
     def __init__(self, files: int) -> None:
         self._most = max(1, min(_NEW, files // _FILES))
         self._shares = {_STRANGERS: _Share()}
-        self._members: dict[str, dict[Ends, None]] = {}  # the connections of each, the oldest first
+        self._members: dict[str, dict[Stream, None]] = {}  # the connections of each, the oldest first
 
     async def expect(self, address: str, look_up: Callable[[str], Awaitable[list[str]]]) -> None:
         """Gives the addresses of a neighbour shares of their own. A host without an address is a stranger."""
         for found in (await look_up(host_and_port(address)[0]))[:_ADDRESSES]:
             self._shares.setdefault(found, _Share())
 
-    def admits(self, caller: Ends, address: str) -> bool:
+    def admits(self, caller: Stream, address: str) -> bool:
         """Whether a caller may come in; it is then new until it is `known` or `gone`."""
         share = self._shares.get(address, self._shares[_STRANGERS])
         if not share.lets_in(asyncio.get_running_loop().time()):
@@ -63,7 +55,7 @@ class Door:
         share.new[caller] = None
         return True
 
-    def known(self, caller: Ends, name: str) -> bool:
+    def known(self, caller: Stream, name: str) -> bool:
         """Notes whose connection it is; whether the member's oldest connection had to make room."""
         self._forget(caller)
         own = self._members.setdefault(name, {})
@@ -75,17 +67,17 @@ class Door:
         return full
 
     def ends(self, name: str) -> None:
-        """Ends all connections of a member."""
+        """Stream all connections of a member."""
         for caller in self._members.pop(name, {}):
             caller.end()
 
-    def gone(self, caller: Ends) -> None:
+    def gone(self, caller: Stream) -> None:
         """Notes that a connection is over."""
         self._forget(caller)
         for own in self._members.values():
             own.pop(caller, None)
 
-    def _forget(self, caller: Ends) -> None:
+    def _forget(self, caller: Stream) -> None:
         for share in self._shares.values():
             share.new.pop(caller, None)
 
@@ -94,7 +86,7 @@ class _Share:
     """What some addresses may have: who is new, and how many more may come now."""
 
     def __init__(self) -> None:
-        self.new: dict[Ends, None] = {}  # the oldest first
+        self.new: dict[Stream, None] = {}  # the oldest first
         self._left, self._since = _AT_ONCE, 0.0
 
     def lets_in(self, now: float) -> bool:

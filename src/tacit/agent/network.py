@@ -1,6 +1,6 @@
 """The network as an agent sees it: to listen, to connect, and to look up a name.
 
-An agent gets it from outside, as it gets its store, its ledger and its noise. `Sockets` is the real one.
+An agent gets it from outside, as it gets its store, its ledger and its noise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from tacit.errors import InputError
 
@@ -26,38 +25,11 @@ _UNSENT = 1 << 17  # bytes that the system keeps of what the other side has no r
 Made = Callable[[], asyncio.Protocol]
 
 
-class Listening(Protocol):
-    """What `listen` gives."""
+class Network:
+    """What an agent needs of a network: TCP, or whatever has these methods. All addresses are HOST:PORT."""
 
-    def close(self) -> None:
-        """Lets nobody in any more."""
-        ...
-
-
-class Network(Protocol):
-    """What an agent needs of a network. All addresses are HOST:PORT."""
-
-    async def listen(self, address: str, made: Made, /) -> Listening:
+    async def listen(self, address: str, made: Made) -> asyncio.AbstractServer:
         """Every connection that comes in is one of what `made` gives; an InputError if that is impossible."""
-        ...
-
-    async def connect(self, address: str, made: Made, /) -> None:
-        """Connects what `made` gives; an OSError if that is impossible."""
-        ...
-
-    async def look_up(self, host: str, /) -> list[str]:
-        """The addresses of a host, without repetition; none if it is unknown."""
-        ...
-
-    def room(self) -> int:
-        """How many connections there may be at most, about: the files that this process may have open."""
-        ...
-
-
-class Sockets:
-    """TCP."""
-
-    async def listen(self, address: str, made: Made) -> asyncio.Server:
         host, port = host_and_port(address)
         try:
             listening = _listening(host, int(port))
@@ -75,16 +47,19 @@ class Sockets:
         return server
 
     async def connect(self, address: str, made: Made) -> None:
+        """Connects what `made` gives; an OSError if that is impossible."""
         host, port = host_and_port(address)
         await asyncio.get_running_loop().create_connection(made, host, int(port))
 
     async def look_up(self, host: str) -> list[str]:
+        """The addresses of a host, without repetition; none if it is unknown."""
         with suppress(OSError, UnicodeError):
             found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
             return list(dict.fromkeys(plain(str(each[0])) for *_, each in found))
         return []
 
     def room(self) -> int:
+        """How many files this process may have open, after it has asked for as many as it may."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -18,6 +18,7 @@ import numpy as np
 from tacit.agent.dropout import goes_on
 from tacit.agent.liveness import MembersAway
 from tacit.agent.loop import AgentLoop, Watch
+from tacit.agent.network import Network
 from tacit.agent.participant import Participant
 from tacit.agent.progress import Progress
 from tacit.agent.transport import Peer, Server, log
@@ -35,6 +36,7 @@ async def take_part(
     watch: Watch = lambda doing, done, rounds: None,
     finished: Finished = lambda participant, model: None,
     progress: Progress | None = None,
+    network: Network | None = None,
 ) -> np.ndarray:
     """Runs this member's part to the end, from wherever an earlier process left it; gives its model, (d,).
 
@@ -45,11 +47,12 @@ async def take_part(
     - `watch` is called with what the agent is doing, the number of ticks done, and the number of all.
     - `finished` is called with the participant in the run that was finished, and the model.
     - `progress` is kept up to date, for whoever looks from outside.
+    - `network` is where it talks, if that is not TCP.
     """
-    participant, progress = participant.present(), progress or Progress()
+    participant, progress, network = participant.present(), progress or Progress(), network or Network()
     while True:
         try:
-            return await _take_part(participant, listen, patience, linger, watch, finished, progress)
+            return await _take_part(participant, listen, patience, linger, watch, finished, progress, network)
         except MembersAway as away:
             reduced = _reduced(participant, away.names, str(away))
             participant.store.go_on(away.names, away.tick, away.statements)
@@ -79,6 +82,7 @@ async def _take_part(
     watch: Watch,
     finished: Finished,
     progress: Progress,
+    network: Network,
 ) -> np.ndarray:
     """In this run, until it is finished or left."""
     participant.check()
@@ -91,11 +95,11 @@ async def _take_part(
         )
     loop = AgentLoop(participant, watch, progress)
     async with AsyncExitStack() as stack:
-        server = Server(federation, me, identity, loop, progress.traffic)
+        server = Server(federation, me, identity, loop, progress.traffic, network)
         await server.start(listen or federation.members[me].address)
         stack.push_async_callback(server.stop)
         for j in loop.neighbours:
-            loop.peers[j] = Peer(federation, me, j, identity, loop, progress.traffic)
+            loop.peers[j] = Peer(federation, me, j, identity, loop, progress.traffic, network)
             stack.push_async_callback(loop.peers[j].close)
         endless = [
             asyncio.create_task(task) for task in (loop.heartbeat(), *map(loop.watch_neighbour, loop.neighbours))

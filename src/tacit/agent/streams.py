@@ -18,8 +18,7 @@ import asyncio
 import os
 import ssl
 import struct
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -74,27 +73,25 @@ class Stranger(ConnectionError):  # noqa: N818 (an answer, not a mistake)
 
 
 class Stream(asyncio.Protocol):
-    """One connection, from either side."""
+    """One connection, from either side. One task at a time may wait for it."""
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext], pinned: Collection[bytes], *, called: bool) -> None:
+    def __init__(self, tls: ssl.SSLContext, pinned: Collection[bytes], *, called: bool = False) -> None:
         self._context, self._pinned, self._called = tls, pinned, called
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
-        self._loop = asyncio.get_running_loop()
-        self._reader: asyncio.Future[None] | None = None  # of somebody who waits for bytes
-        self._writer: asyncio.Future[None] | None = None  # of somebody who waits until they are written
+        self._waiter: asyncio.Future[None] | None = None
         self._full = False  # the transport has not written everything yet
         self.transport: asyncio.Transport | None = None
         self.certificate = b""  # of the other side, DER, once it is known
-        self.over = self.lost = False  # nothing more is said; the connection is gone
+        self.over = ""  # why nothing more is said
 
     # What a side does when something happens
 
     def secured(self) -> None:
         """The handshake is done, and the other side has shown a certificate that is pinned."""
 
-    def failed(self, why: str) -> None:
-        """The handshake has failed, or the other side has gone before its end."""
+    def failed(self) -> None:
+        """The handshake has failed, or the other side has gone before its end: `over` says why."""
 
     # What asyncio calls
 
@@ -108,59 +105,81 @@ class Stream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._in.write(data)
-        if not self.certificate:
+        if not (self.certificate or self.over):
             self._advance()
         elif self._in.pending > _AHEAD and self.transport is not None:
             self.transport.pause_reading()
         self._wake()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.lost = True
         if not self.certificate:
-            self._fail(UNFINISHED)
+            self.fail(UNFINISHED)
+        self.over = self.over or "the connection was closed"
+        self.transport, self._full = None, False  # what has arrived can still be read
         self._wake()
-        self._written()
-        self.transport = None  # what has arrived can still be read
 
     def pause_writing(self) -> None:
         self._full = True
 
     def resume_writing(self) -> None:
         self._full = False
-        self._written()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _changed(self) -> None:
+        """Waits until something has arrived, or was written; or the connection is over."""
+        if self.transport is None or self.transport.is_closing():
+            raise ConnectionResetError(self.over)
+        self.transport.resume_reading()
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     # The handshake
 
     def _advance(self) -> None:
-        if self.over:
-            return
         try:
             if self._tls is None:
-                self._tls = self._context().wrap_bio(self._in, self._out, server_side=self._called)
+                self._tls = self._context.wrap_bio(self._in, self._out, server_side=self._called)
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             self._flush()
             return
         except ssl.SSLError as error:
-            self._fail(_REASONS.get(str(error.reason), "does not speak TLS correctly"))
+            self.fail(_REASONS.get(str(error.reason), "does not speak TLS correctly"))
             return
         self._flush()
         # TLS is content with a certificate that a pinned one has signed, if it may sign: none of ours may.
         shown = self._tls.getpeercert(binary_form=True) or b""
         if shown not in self._pinned:
-            self._fail(_REASONS["CERTIFICATE_VERIFY_FAILED"])
+            self.fail(_REASONS["CERTIFICATE_VERIFY_FAILED"])
         elif self._tls.selected_alpn_protocol() != PROTOCOL:
-            self._fail(OTHER_VERSION)
+            self.fail(OTHER_VERSION)
         else:
             self.certificate = shown
             self.secured()
 
-    def _fail(self, why: str) -> None:
+    def fail(self, why: str) -> None:
+        """There will be no handshake."""
         if not self.over:
-            self.over = True
-            self._flush()  # the alert says why
-            self.failed(why)
+            self.over = why
+            self._flush()  # the alert tells the other side
+            self.failed()
             self.close()
+
+    async def let_in(self) -> None:
+        """Waits until the other side has let us in."""
+        while not self.certificate:
+            if self.over not in ("", UNFINISHED):
+                raise Stranger(self.over)
+            await self._changed()
+        if await self.receive(0) != (READY, b""):
+            raise Stranger(OTHER_VERSION)
 
     # Frames
 
@@ -179,49 +198,34 @@ class Stream(asyncio.Protocol):
         while len(found) < size:
             assert self._tls is not None
             try:
-                piece = self._tls.read(min(size - len(found), _PIECE))
+                if not (piece := self._tls.read(min(size - len(found), _PIECE))):
+                    raise ConnectionResetError("the other side has said its last word")
+                found += piece
             except ssl.SSLWantReadError:
-                await self._more()
-                continue
+                await self._changed()
             except ssl.SSLError as error:  # an alert: the other side does not let us in
-                self.end()
                 raise ConnectionAbortedError(str(error.reason)) from None
-            if not piece:
-                raise ConnectionResetError("the connection was closed")
-            found += piece
         return found
-
-    async def _more(self) -> None:
-        if self.transport is None:
-            raise ConnectionResetError("the connection was closed")
-        self.transport.resume_reading()
-        self._reader = self._loop.create_future()
-        try:
-            await self._reader
-        finally:
-            self._reader = None
 
     async def send(self, kind: int, content: bytes = b"") -> None:
         """Sends one frame; returns when all of it is written."""
+        assert self._tls is not None
         rest = memoryview(content)
         piece: bytes | memoryview = _HEAD.pack(len(content), kind) + bytes(rest[:_PIECE])
         rest = rest[_PIECE:]
         while piece:
-            if self.transport is None or self.transport.is_closing():
-                raise ConnectionResetError("the connection was closed")
-            assert self._tls is not None
             piece = piece[self._tls.write(piece) :]
             self._flush()
+            while self._full:
+                await self._changed()
+            if self.transport is None or self.transport.is_closing():
+                raise ConnectionResetError(self.over)
             if not piece:
                 piece, rest = rest[:_PIECE], rest[_PIECE:]
-            if self._full:
-                self._writer = self._loop.create_future()
-                try:
-                    await self._writer
-                finally:
-                    self._writer = None
-                if self.lost:
-                    raise ConnectionResetError("the connection was closed")
+
+    def _flush(self) -> None:
+        if self._out.pending and self.transport is not None and not self.transport.is_closing():
+            self.transport.write(self._out.read())
 
     def end(self) -> None:
         """Ends the connection at once; what is not on its way yet is lost."""
@@ -234,41 +238,6 @@ class Stream(asyncio.Protocol):
         if self.transport is not None:
             self.transport.close()
 
-    def _flush(self) -> None:
-        if self._out.pending and self.transport is not None and not self.transport.is_closing():
-            self.transport.write(self._out.read())
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-    def _written(self) -> None:
-        if self._writer is not None and not self._writer.done():
-            self._writer.set_result(None)
-
-
-class Calling(Stream):
-    """A connection from the side of the caller."""
-
-    def __init__(self, tls: ssl.SSLContext, pinned: Collection[bytes]) -> None:
-        super().__init__(lambda: tls, pinned, called=False)
-        self._secured: asyncio.Future[None] = self._loop.create_future()
-
-    def secured(self) -> None:
-        if not self._secured.done():
-            self._secured.set_result(None)
-
-    def failed(self, why: str) -> None:
-        if not self._secured.done():
-            self._secured.set_exception(ConnectionAbortedError(why) if why == UNFINISHED else Stranger(why))
-
-    async def let_in(self) -> None:
-        """Waits until the other side has let us in; a ConnectionError says why it does not."""
-        await self._secured
-        kind, _ = await self.receive(0)
-        if kind != READY:
-            raise Stranger(OTHER_VERSION)
-
 
 def fingerprints(certificates: Iterable[str]) -> dict[bytes, str]:
     """Certificates by what TLS shows of them."""
@@ -280,6 +249,5 @@ async def closed(streams: Collection[Stream]) -> None:
     for stream in streams:
         if stream.transport is not None:
             stream.transport.abort()
-    with suppress(TimeoutError):
-        while any(stream.transport is not None for stream in streams):
-            await asyncio.sleep(0)
+    while any(stream.transport is not None for stream in streams):
+        await asyncio.sleep(0)

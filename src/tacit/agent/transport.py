@@ -37,7 +37,7 @@ from tacit.agent.door import Door
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import STANDING_SIZE
-from tacit.agent.network import Listening, Network, Sockets, plain
+from tacit.agent.network import Network, plain
 from tacit.agent.progress import Traffic
 from tacit.agent.said import MOST, SAID_SIZE
 from tacit.agent.streams import (
@@ -49,7 +49,6 @@ from tacit.agent.streams import (
     READY,
     REFUSED,
     UNFINISHED,
-    Calling,
     Stranger,
     Stream,
     closed,
@@ -116,8 +115,28 @@ class Signal:
         await self._event.wait()
 
 
-class Answers(Protocol):
-    """What a server asks of the agent that it speaks for."""
+class Asks(Protocol):
+    """What a `Peer` asks of the agent that it speaks for."""
+
+    def contact(self, name: str, /) -> None:
+        """Notes that a neighbour has asked or answered something."""
+        ...
+
+    def met(self, name: str, standing: Standing, /) -> None:
+        """Takes in which process of a neighbour speaks; a BadMessage if it gets no answers, or is not believed."""
+        ...
+
+    def standing(self, name: str, /) -> Standing:
+        """Which process of ours speaks, and what it knows of the neighbour's."""
+        ...
+
+    def words(self, name: str, message: Message, /) -> None:
+        """Takes in what comes with a message of phase 0: what its sender and others have signed."""
+        ...
+
+
+class Answers(Asks, Protocol):
+    """What a server asks of it."""
 
     changed: Signal  # an answer that was not ready may be ready now
 
@@ -135,38 +154,6 @@ class Answers(Protocol):
 
     def may_leave(self, name: str, /) -> bool:
         """Notes that a neighbour needs no more from this agent; says whether it may leave."""
-        ...
-
-    def contact(self, name: str, /) -> None:
-        """Notes that a neighbour has asked something."""
-        ...
-
-    def met(self, name: str, standing: Standing, /) -> None:
-        """Takes in which process of a neighbour asks; a BadMessage if that one gets no answers."""
-        ...
-
-    def standing(self, name: str, /) -> Standing:
-        """Which process of ours answers, and what it knows of the neighbour's."""
-        ...
-
-
-class Asks(Protocol):
-    """What a `Peer` asks of the agent that it speaks for."""
-
-    def contact(self, name: str, /) -> None:
-        """Notes that a neighbour has answered."""
-        ...
-
-    def met(self, name: str, standing: Standing, /) -> None:
-        """Takes in which process of a neighbour answers; a BadMessage if that one is not believed."""
-        ...
-
-    def standing(self, name: str, /) -> Standing:
-        """Which process of ours asks, and what it knows of the neighbour's."""
-        ...
-
-    def words(self, name: str, message: Message, /) -> None:
-        """Takes in what comes with a message of phase 0: what its sender and others have signed."""
         ...
 
 
@@ -202,16 +189,16 @@ class _Caller(Stream):
     """A connection to our server."""
 
     def __init__(self, server: Server) -> None:
-        super().__init__(lambda: server.context, server.pinned, called=True)
+        super().__init__(server.context, server.pinned, called=True)
         self._server, self._address = server, ""
         self.task: asyncio.Task[None] | None = None  # that answers on it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._late = self._loop.call_later(_HANDSHAKE, self._fail, UNFINISHED)
+        self._late = asyncio.get_running_loop().call_later(_HANDSHAKE, self.fail, UNFINISHED)
         self._address = plain(str(transport.get_extra_info("peername", ("",))[0]))
-        self.over = not self._server.came(self, self._address)
-        if self.over:
+        if not self._server.came(self, self._address):
+            self.over = "it comes too often"
             self.end()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -223,8 +210,8 @@ class _Caller(Stream):
         self._late.cancel()
         self._server.secured(self)
 
-    def failed(self, why: str) -> None:
-        self._server.callers.failed(self._address, why)
+    def failed(self) -> None:
+        self._server.callers.failed(self._address, self.over)
 
 
 class Server:
@@ -239,7 +226,7 @@ class Server:
         traffic: Traffic | None = None,
         network: Network | None = None,
     ) -> None:
-        self._federation, self._answers, self._network = federation, answers, network or Sockets()
+        self._federation, self._answers, self._network = federation, answers, network or Network()
         # Also members without whom the others go on: if they come back, they learn that, and nothing else.
         agreed, own = federation.agreed or federation, federation.names[me]
         near = [agreed.members[j] for j in agreed.graph.neighbours(agreed.names.index(own))]
@@ -249,7 +236,7 @@ class Server:
         self.context, self.pinned = context(identity, self._holders, called=True), fingerprints(self._holders)
         self._traffic = traffic or Traffic()
         self.callers, self._refusals = Callers(self._traffic), Refusals(self._traffic)
-        self._listening: Listening | None = None
+        self._listening: asyncio.AbstractServer | None = None
         self._open: set[_Caller] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._unwritten: Counter[str] = Counter()  # bytes of answers to a member
@@ -403,10 +390,11 @@ class Server:
                 raise BadMessage("it asks for something that an agent does not have")
             question = parsed(Greeting if kind == GREET else Question, raw)
         except TimeoutError:
-            caller.over = True
+            caller.over = "it does not end its question"
             raise self._refused(f"{name} began a question and did not end it: refused") from None
         except BadMessage as error:
-            caller.over = error.rule.endswith("too long")  # nobody reads it, so nothing after it can be read
+            if error.rule.endswith("too long"):  # nobody reads it, so nothing after it can be read
+                caller.over = error.rule
             raise self._refused(f"{name}: {error}: refused", f"{name}: {error.rule}") from None
         if certificate not in self._federation.accepted(name):  # it counted when this agent started
             raise self._refused(f"{name} shows a certificate that it has renewed: refused")
@@ -443,11 +431,11 @@ class Peer:
         member = federation.members[peer]
         self.name, self._me, self._peer = member.name, me, peer
         self._federation, self._asks, self._traffic = federation, asks, traffic or Traffic()
-        self._refusals, self._network = Refusals(self._traffic), network or Sockets()
+        self._refusals, self._network = Refusals(self._traffic), network or Network()
         self._identity, self._address, self._most = identity, member.address, largest_answer(federation)
         self._trusted: tuple[str, ...] = ()  # the certificates of `_context`
-        self._streams: set[Calling] = set()
-        self._free: list[Calling] = []  # those on which nothing is asked
+        self._streams: set[Stream] = set()
+        self._free: list[Stream] = []  # those on which nothing is asked
 
     async def greet(self, mine: Callable[[], Greeting], read: Callable[[Greeting], Answer]) -> Answer:
         """Waits until the neighbour is there, and `read` accepts its greeting. `mine` is asked anew each time."""
@@ -528,18 +516,18 @@ class Peer:
         self._free.append(stream)
         return found
 
-    async def _connected(self, trusted: tuple[str, ...]) -> Calling:
+    async def _connected(self, trusted: tuple[str, ...]) -> Stream:
         """A connection to a neighbour that has shown a certificate that counts now."""
         if trusted != self._trusted:
             self._trusted, self._context = trusted, context(self._identity, trusted, called=False)
         pinned = fingerprints(trusted)
         while self._free:
             stream = self._free.pop()
-            if not stream.lost and stream.certificate in pinned:
+            if not stream.over and stream.certificate in pinned:
                 return stream
             stream.end()
-        self._streams = {each for each in self._streams if not each.lost}
-        stream = Calling(self._context, pinned)
+        self._streams = {each for each in self._streams if each.transport is not None}
+        stream = Stream(self._context, pinned)
         self._streams.add(stream)
         try:
             async with asyncio.timeout(_HANDSHAKE):
