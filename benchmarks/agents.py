@@ -4,8 +4,8 @@
 
 The processes are on a ring, on one machine and one disk. A round is what `tacit agent run` does at a tick: speak, one
 commit that reaches the disk, ask both neighbours, listen. In the bare ping-pong the same processes ask the same
-neighbours for as many bytes, without a store, a schedule or an algorithm: by asyncio's streams and TLS, two lines for a frame. Both times
-are medians over rounds of the slowest process, in the same processes one after the other. A commit is the time of one
+neighbours for as many bytes, by the streams and the TLS of asyncio, without a store, a schedule or an algorithm. Both
+times are medians over rounds of the slowest process, one after the other. A commit is the time of one
 synchronous SQLite transaction alone. A relay in front of one agent counts bytes in a separate run, from its tenth round
 on: everything in both directions, including TLS, frames and the questions.
 """

@@ -27,8 +27,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tacit.agent.able import carried
 from tacit.agent.absence import most_absences
@@ -56,8 +55,11 @@ from tacit.agent.streams import (
     fingerprints,
 )
 from tacit.agent.wire import ENVELOPE, BadMessage, answering, parsed
-from tacit.agent.wire_pb2 import Greeting, Message, Question, Standing
+from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.errors import ExchangeError, TacitError
+
+if TYPE_CHECKING:  # it speaks for an agent, and is a part of it
+    from tacit.agent.loop import AgentLoop
 
 Answer = TypeVar("Answer")
 
@@ -65,7 +67,6 @@ _HANDSHAKE = 10.0  # seconds in which a caller must authenticate, and a question
 _KEY_SIZE = 160  # bytes: more than a signed key, a sealed share or a statement can take
 _HOLD = 20.0  # seconds that a server keeps a question that it cannot answer yet; then the client asks again
 _DEADLINE = 30.0  # seconds that a client waits for an answer
-_GRACE = 1.0  # seconds for what is being written when a server stops
 _UNWRITTEN = 1 << 23  # bytes of answers: a member that has not taken so many gets no other answer
 _LOGGED = 400  # characters of a refusal
 _MOST_CALLERS = 1000  # kinds of lines about callers: a caller may have any number of addresses
@@ -86,8 +87,9 @@ class Refusals:
         self._logged: set[str] = set()
         self._traffic = traffic or Traffic()
 
-    def warn(self, text: str, kind: str) -> None:
+    def warn(self, text: str, kind: str = "") -> None:
         """Counts the refusal; logs the text, unless its kind is logged already."""
+        kind = kind or text
         self._traffic.refuse(kind)
         if kind not in self._logged:
             self._logged.add(kind)
@@ -113,48 +115,6 @@ class Signal:
     async def wait(self) -> None:
         """Waits for the next `notify`."""
         await self._event.wait()
-
-
-class Asks(Protocol):
-    """What a `Peer` asks of the agent that it speaks for."""
-
-    def contact(self, name: str, /) -> None:
-        """Notes that a neighbour has asked or answered something."""
-        ...
-
-    def met(self, name: str, standing: Standing, /) -> None:
-        """Takes in which process of a neighbour speaks; a BadMessage if it gets no answers, or is not believed."""
-        ...
-
-    def standing(self, name: str, /) -> Standing:
-        """Which process of ours speaks, and what it knows of the neighbour's."""
-        ...
-
-    def words(self, name: str, message: Message, /) -> None:
-        """Takes in what comes with a message of phase 0: what its sender and others have signed."""
-        ...
-
-
-class Answers(Asks, Protocol):
-    """What a server asks of it."""
-
-    changed: Signal  # an answer that was not ready may be ready now
-
-    def find(self, question: Question, /) -> bytes | None:
-        """The bytes that answer a question, None if they are not ready yet; a TacitError if there is no such answer."""
-        ...
-
-    def greeting(self, name: str, /) -> Greeting:
-        """Our greeting for this neighbour."""
-        ...
-
-    def greeted(self, name: str, greeting: Greeting, /) -> None:
-        """Takes in a neighbour's greeting."""
-        ...
-
-    def may_leave(self, name: str, /) -> bool:
-        """Notes that a neighbour needs no more from this agent; says whether it may leave."""
-        ...
 
 
 class _Refused(Exception):  # noqa: N818 (an answer, not a mistake)
@@ -222,7 +182,7 @@ class Server:
         federation: Federation,
         me: int,
         identity: Identity,
-        answers: Answers,
+        answers: AgentLoop,
         traffic: Traffic | None = None,
         network: Network | None = None,
     ) -> None:
@@ -254,13 +214,9 @@ class Server:
             self._do(self._door.expect(address, self._network.look_up))
 
     async def stop(self) -> None:
-        """Stops listening, and ends all connections; what is being written may still leave."""
+        """Stops listening, and ends all connections. What the system has taken still leaves."""
         if self._listening is not None:
             self._listening.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
-                while self._unwritten.total():
-                    await asyncio.sleep(0.01)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -280,8 +236,7 @@ class Server:
         certificate = self.pinned[caller.certificate]
         name = self._holders[certificate]
         if self._door.known(caller, name):
-            text = f"{name} has too many connections open: the oldest is closed"
-            self._refusals.warn(text, text)
+            self._refusals.warn(f"{name} has too many connections open: the oldest is closed")
         caller.task = self._do(self._serve(caller, name, certificate))
 
     def gone(self, caller: _Caller) -> None:
@@ -322,8 +277,7 @@ class Server:
                 await caller.send(kind, answer)
             self._traffic.sent += len(answer)
         except TimeoutError:
-            text = f"{name} does not read what it asks for: its connections are closed"
-            self._refusals.warn(text, text)
+            self._refusals.warn(f"{name} does not read what it asks for: its connections are closed")
             self._door.ends(name)
         finally:
             full = self._unwritten[name] >= _UNWRITTEN
@@ -410,8 +364,8 @@ class Server:
             raise self._refused(f"{name} claims to be {claimed}: refused", f"{name} claims to be {whom}")
         return kind, question
 
-    def _refused(self, text: str, kind: str | None = None) -> _Refused:
-        self._refusals.warn(text, kind or text)
+    def _refused(self, text: str, kind: str = "") -> _Refused:
+        self._refusals.warn(text, kind)
         return _Refused(text)
 
 
@@ -424,7 +378,7 @@ class Peer:
         me: int,
         peer: int,
         identity: Identity,
-        asks: Asks,
+        asks: AgentLoop,
         traffic: Traffic | None = None,
         network: Network | None = None,
     ) -> None:
@@ -497,8 +451,7 @@ class Peer:
                 await asyncio.sleep(_BACK_OFF[0])
                 continue
             except Stranger as error:
-                text = f"{self.name} at {self._address} {error}; asking again"
-                self._refusals.warn(text, text)
+                self._refusals.warn(f"{self.name} at {self._address} {error}; asking again")
             except (OSError, UnicodeError):
                 pass  # it is not there, or has gone
             await asyncio.sleep(pause)
