@@ -3,9 +3,13 @@
 import doctest
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+import words
 
 ROOT = Path(__file__).parent.parent
 
@@ -69,3 +73,16 @@ def test_the_page_of_a_paper_has_the_claims_as_they_were_measured(claims):
     for picture in (ROOT / "docs" / "papers").glob(f"{paper}-*.png"):
         assert picture.name in page
         assert picture.stat().st_size < 150_000
+
+
+def test_what_the_counter_of_words_leaves_out():
+    page = "# One\n\ntwo, three - four\n\n| not | me |\n\n```sh\nnor me\n```\n\n    nor me\n\n- five\n\n    six\n\n"
+    made = "<!-- exact: made by `x` -->\nnor me\n<!-- end -->\n\n<!-- nor me -->\nseven\n"
+    assert words.count(page + made) == 7
+    assert words.count("a\n<!-- start -->\nb\n") == 2
+
+
+def test_the_docs_are_short_enough_to_be_read():
+    found = {page: words.count(page.read_text(encoding="utf-8")) for page in words.pages()}
+    assert len(found) > 40
+    assert sum(found.values()) <= words.LIMIT
