@@ -73,7 +73,7 @@ def test_a_file_that_is_mounted_by_itself_is_refused(path, tmp_path, monkeypatch
     mounts.write_text(line.format(path.parent) + line.format(f"{path}-2"))
     Ledger(path, cost=cost).close()
     mounts.write_text(line.format(path))
-    with pytest.raises(LedgerError, match="mounted by itself.*mount its folder"):
+    with pytest.raises(LedgerError, match=r"mounted by itself.*mount its folder"):
         Ledger(path, cost=cost)
     spaced = tmp_path / "ward 7"
     path.rename(spaced)

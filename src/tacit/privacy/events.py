@@ -17,7 +17,6 @@ state is infinite. So this file is all that there is to read about an event, and
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
@@ -633,7 +632,10 @@ def _positive(event: Any, name: str) -> None:
 
 def _finite(value: Any) -> bool:
     """Whether it is a number, and no larger than a float can be."""
-    return isinstance(value, Real) and -sys.float_info.max <= value <= sys.float_info.max
+    try:
+        return isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _square(x: float) -> float:

@@ -135,8 +135,8 @@ class LedgerFile:
         self._settle()  # also if nothing was new: an earlier process may have died between commit and this
         if self._one_place() != self._place:
             raise LedgerError(
-                f"{self.path} was moved or replaced while it was in use: what was written has not reached the file that "
-                "is there now; nothing may leave. Put the newest ledger back, and start again"
+                f"{self.path} was moved or replaced while it was in use: the file that is there now does not have what "
+                "was just written, and nothing may leave. Put the newest ledger back, and start again"
             )
 
     @contextmanager
@@ -161,8 +161,8 @@ class LedgerFile:
                 break
             if time.monotonic() > end:
                 raise LedgerError(
-                    f"{self.path} has {found.st_nlink} names (hard links), and two processes that use different names do "
-                    f"not see what the other one spends: remove the other names (find / -inum {found.st_ino})"
+                    f"{self.path} has {found.st_nlink} names (hard links): processes that use different names do not "
+                    f"see what the others spend. Remove the other names (find / -inum {found.st_ino})"
                 )
             time.sleep(_AGAIN)
         return found.st_dev, found.st_ino
