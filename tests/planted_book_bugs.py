@@ -7,7 +7,8 @@ is planted in a copy of the sources, and its test runs there, in a process of it
     python tests/planted_book_bugs.py [NAME]
 
 tries all of them, or those with NAME in their names, says which test failed, and exits with 1 if one passed. `make
-audit` does the same and writes the table in docs/audits.md; `tests/privacy/test_planted_bugs.py` plants the quickest.
+audit` does the same and writes the table in docs/evidence/audits.md; `tests/privacy/test_planted_bugs.py` plants the
+quickest.
 
 To add a bug, add a row, with the shortest test that fails.
 """
