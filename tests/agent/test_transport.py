@@ -271,7 +271,7 @@ def test_a_server_that_is_stopped_while_it_starts_says_nothing(network, identiti
 
 
 def test_agents_of_another_version_are_told_apart(network, identities, caplog):
-    """Both sides of an agent that speaks gRPC: it names h2 in the handshake."""
+    """Both sides of an agent of an earlier version: it names h2 in the handshake."""
     federation, alder, birch = (
         network("broadcast").federation,
         *(Identity.load(identities / n) for n in ("alder", "birch")),

@@ -1,7 +1,7 @@
 """The door of an agent: which connections are let in, before TLS begins.
 
-A connection takes a few kilobytes, and 45 KB from its first byte on; a handshake takes a millisecond of CPU. So there
-are limits, and strangers never use up what neighbours need.
+A connection takes a few kilobytes, about 50 from its first byte on, and a handshake a millisecond of CPU. So there are
+limits, and strangers never use up what neighbours need.
 
 **Shares.** Every address of a neighbour (those in the federation file, `_ADDRESSES` of each host) has a share of its
 own, and all other addresses have one together. So only somebody at a neighbour's own address can use up what it needs.

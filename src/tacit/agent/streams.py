@@ -3,9 +3,9 @@
 A frame is its length (four bytes), its kind (one byte) and a protobuf message. Behind the handshake the side that was
 called sends one empty frame, READY: so the caller learns that it was let in, which TLS 1.3 does not tell it.
 
-TLS is an `ssl.SSLObject` between two buffers in memory, and a plain `asyncio.Protocol` carries the bytes. Beside the
-TLS of asyncio, a connection takes 45 KB in place of 290, a failed handshake is freed at once and not when the garbage
-collector runs (cpython#109534), reading and writing stop where they should, and any network that carries bytes will do.
+TLS is an `ssl.SSLObject` between two buffers in memory, and a plain `asyncio.Protocol` carries the bytes. The TLS of
+asyncio keeps a buffer of 256 KB for each connection, and a failed handshake until the garbage collector runs
+(cpython#109534). This one does not, and any network that carries bytes will do.
 
 - A caller that says nothing has no TLS: that begins with the first byte.
 - Nothing is decrypted before somebody waits for it, and little waits encrypted: a sender that is too fast is not read.
