@@ -80,11 +80,12 @@ class Line:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
         try:
             await asyncio.get_running_loop().sock_connect(plain, (host, int(port)))
-            line = cls(*await asyncio.open_connection(sock=plain, ssl=tls(identity), server_hostname=""))
-        except BaseException as error:
+        except BaseException:
             plain.close()
-            if not isinstance(error, ssl.SSLError):
-                raise
+            raise
+        try:
+            line = cls(*await asyncio.open_connection(sock=plain, ssl=tls(identity), server_hostname=""))
+        except ssl.SSLError as error:
             raise ConnectionAbortedError(str(error)) from None
         try:
             assert await line.heard() == (READY, b"")
