@@ -122,10 +122,10 @@ class LedgerFile:
             raise LedgerError(f"{self.path} is damaged: its tables are not described by text; {advice}") from None
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, the
-        file itself has all rows: what leaves after that is in every later copy of the file, also in one without the log
-        beside it."""
+    def writing(self, settle: bool = True) -> Iterator[None]:
+        """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, it is
+        on the disk. If it settles, the file itself has all rows: what leaves after that is paid for in every later copy
+        of the file, also in one without the log beside it."""
         self.rows("BEGIN IMMEDIATE")
         try:
             yield
@@ -133,7 +133,8 @@ class LedgerFile:
         finally:
             if self.db.in_transaction:  # something was raised before the commit, or by it
                 self.rows("ROLLBACK")
-        self._settle()  # also if nothing was new: an earlier process may have died between commit and this
+        if settle:
+            self._settle()  # also if nothing was new: an earlier process may have died between commit and this
         if self._one_place() != self._place:
             raise LedgerError(
                 f"{self.path} was moved or replaced while it was in use: the file that is there now does not have what "
