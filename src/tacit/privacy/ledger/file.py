@@ -107,7 +107,6 @@ class LedgerFile:
             raise
 
     def close(self) -> None:
-        """Closes the database."""
         self.db.close()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
