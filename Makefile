@@ -25,7 +25,7 @@ CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos integrity fuzz reproduce lock sbom security clean
+.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos integrity fuzz reproduce lock sbom security clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -67,6 +67,9 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 	$(BIN)/tacit demo --out out/demo
 	rm -rf out/federation
 	$(BIN)/tacit federation demo --out out/federation
+
+quick: $(READY)   ## the tests nearest to what you changed since the last commit, for 40 s; SINCE=main compares with main
+	$(BIN)/python tools/quick.py $(if $(SINCE),--since $(SINCE))
 
 test: $(READY)    ## the test suite, six tests at a time
 	$(BIN)/python -m pytest $(WORKERS)

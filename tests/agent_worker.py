@@ -263,7 +263,9 @@ def agent(
     - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour;
     - or it "keeps silent" about all that it remembers of others;
     - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too;
-    - or it "adds to its sum" of tick n: 2^62 to every entry.
+    - or it "adds to its sum" of tick n: 2^62 to every entry;
+    - or it "tells another total" of tick n to its first child in the tree than to the others;
+    - or it "has the nonce" of n, n, ...: as another process that does, of which it is a copy in memory.
 
     `slow` is the time that it takes to compute. Every number of a life has its own noise."""
     import agent_warm  # noqa: F401 (the server has it ready, unless another test has started the server first)
@@ -363,6 +365,13 @@ def agent(
             return partial(self) + np.uint64(2**62 if self.round == fault[1] else 0)
 
         NetworkSharer.partial = false  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "tells another total":
+        _another_total(fault[1])
+    elif fault is not None and fault[0] == "has the nonce":
+        from tacit.agent.incarnation import NONCE
+
+        drawn, same = os.urandom, bytes([fault[1]] * NONCE)
+        os.urandom = lambda n: same if n == NONCE else drawn(n)
     elif fault is not None and fault[0] == "calibrates for":
         reduced = Federation._without
 
@@ -452,6 +461,25 @@ def _two_faced(first: int) -> None:
         return message.SerializeToString()
 
     AgentLoop.find = two_faced  # type: ignore[method-assign]
+
+
+def _another_total(tick: int) -> None:
+    from tacit.agent.totals import TOTAL, Totals
+    from tacit.agent.wire import packed
+
+    answer = Totals.answer
+
+    def other(self: Any, question: Any, message: bytes) -> bytes | None:
+        raw, me = answer(self, question, message), self._participant.me
+        if raw is None or (question.phase, question.tick) != (TOTAL, tick):
+            return raw
+        if question.sender != self._tree(tick).children(me)[0]:
+            return raw
+        words = self._totals[tick] + np.uint64(2**20)  # well within the bounds
+        run = self._participant.federation.run
+        return packed(run, me, tick, words.astype("<u8").tobytes(), phase=TOTAL)
+
+    Totals.answer = other  # type: ignore[method-assign]
 
 
 async def _streamed(messages: list[bytes]) -> Any:

@@ -1,5 +1,6 @@
 """Marks: what may have left is known for good, whatever becomes of the file that has the bytes."""
 
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -41,6 +42,21 @@ def test_a_round_has_one_mark_for_good(ledger, tmp_path):
     with open_ledger(tmp_path) as again:
         assert again.marks(RUN) == {0: ONE}
         assert again.verify().released == 1
+
+
+def test_what_is_reserved_is_in_the_file_itself_and_a_mark_is_on_the_disk_with_the_log(ledger, tmp_path):
+    """A copy without the log beside it has paid for all that has left; one with the log has every mark, too."""
+    assert ledger._file.rows("PRAGMA synchronous") == [(2,)]  # FULL: a commit returns when the log is on the disk
+    start = paid(ledger)
+    ledger.mark(RUN, 0, ONE, start)
+    for name, parts in (("alone", ["ledger"]), ("with the log", ["ledger", "ledger-wal"])):
+        (tmp_path / name).mkdir()
+        for part in parts:
+            shutil.copy(tmp_path / part, tmp_path / name / part)
+    with open_ledger(tmp_path / "alone") as copy:
+        assert set(copy.reserved(RUN)) == {0, 1, 2}
+    with open_ledger(tmp_path / "with the log") as copy:
+        assert copy.marks(RUN) == {0: ONE}
 
 
 def test_payloads_are_marks_too(ledger):
@@ -163,6 +179,9 @@ def test_a_ledger_of_the_format_before_is_moved_on_and_keeps_its_heads(ledger, t
         start = moved.start(RUN, NONCE)
         with pytest.raises(AnotherVersion):
             moved.mark(RUN, 0, ONE, start)
+        moved.reserve(RUN, 5, ROUND)
+        moved.mark(RUN, 5, ONE, start)  # one mark does not show what else has left
+        assert moved.begun_without_marks(RUN)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT * FROM entries WHERE number <= ?", (len(before),)).fetchall() == before
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):  # the rules are there again
@@ -171,7 +190,7 @@ def test_a_ledger_of_the_format_before_is_moved_on_and_keeps_its_heads(ledger, t
             db.execute("INSERT OR REPLACE INTO entries VALUES (1, 'cap', '', 0, x'', '', '')")
     with Ledger(path, cost=cost) as again:
         assert again.contains(head)
-        assert again.verify(head.head).reservations == 5
+        assert again.verify(head.head).reservations == 6
 
 
 def test_many_processes_move_a_ledger_on_at_once(ledger, tmp_path):

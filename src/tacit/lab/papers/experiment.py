@@ -275,7 +275,13 @@ class Claim:
     def _by_choice(self) -> dict[str, list[bool | None]]:
         one = self.outcome is None or isinstance(self.outcome, bool | np.bool_)
         given = self.outcome if isinstance(self.outcome, Mapping) else {"": [self.outcome] if one else self.outcome}
-        return {choice: [None if a is None else bool(a) for a in answers] for choice, answers in given.items()}  # type: ignore[union-attr]
+        return {choice: [self._answer(a) for a in answers] for choice, answers in given.items()}  # type: ignore[union-attr]
+
+    def _answer(self, answer: object) -> bool | None:
+        """A number is no answer: `bool` would take NaN for a yes."""
+        if answer is not None and not isinstance(answer, bool | np.bool_):
+            raise TypeError(f"{self.where}: a seed answers True, False or None, not {answer!r}")
+        return None if answer is None else bool(answer)
 
 
 def _share(answers: Sequence[bool | None]) -> str:

@@ -100,6 +100,26 @@ class Theorem:
     of_a_run: tuple[Callable[..., Any], ...] = ()  # what it says of the states of a run, to be computed from Python
 
 
+def raised_in_words(planned: Planned, raised: Callable[..., float], *agents: dict[str, Any]) -> str:
+    """By how much the noise of one step raises the objective, in the unit of the loss, for the agent with the most.
+
+    planned, raised : the plan, and one of the lemmas of `tacit.lab.theory.excess`
+    agents : what it is told of each agent, with its C as `unit`
+    """
+    failure = planned.aim.failure
+    stated, exact = (
+        max(
+            raised(**{k: v for k, v in each.items() if k != "unit"}, delta=failure, exact=exact) / each["unit"]
+            for each in agents
+        )
+        for exact in (False, True)
+    )
+    return (
+        f"the noise of one step raises the objective by at most {stated:.4g} in the unit of the loss with probability "
+        f"{1 - failure:g}, and by at most {exact:.4g} by the exact law of its norm"
+    )
+
+
 def rows_in_words(rows: float, planned: Planned, what: str = "") -> str:
     """A sample size, with the promise that it keeps. The promise is about the limit of the iterations: Delta is not
     known before a run."""
