@@ -199,7 +199,6 @@ class Ledger:
         return self._file.created
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
     def __enter__(self) -> Ledger:
@@ -346,7 +345,7 @@ class Ledger:
         return self._file.last_of_run(run, "payload") >= 0
 
     def cap(self) -> Cap | None:
-        """The cap in force."""
+        """The cap that holds now; None if there is none."""
         self._catch_up()
         return self._account.cap
 
