@@ -108,7 +108,6 @@ class LedgerFile:
             raise
 
     def close(self) -> None:
-        """Closes the database."""
         self.db.close()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
