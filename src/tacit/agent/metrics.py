@@ -57,7 +57,6 @@ class Metrics:
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
     def close(self) -> None:
-        """Stops listening."""
         self._server.shutdown()
         self._server.server_close()
 

@@ -110,12 +110,12 @@ class Store:
         self.state()  # checked
 
     def close(self) -> None:
-        """Closes the file."""
         self._journal.close()
 
     def discard(self) -> None:
-        """Removes a store that was made by mistake and has nothing in it: it would hide one that is put back."""
-        if not (self._kept[_STATE] or self._kept["failure"] or self._kept["without"]):
+        """Removes a store that was made by mistake, just now: it would hide one that is put back. One that has met
+        others stays: they know the key that its secret gives, and would take no other."""
+        if {kind for kind, found in self._kept.items() if found} <= {"run", "secret"}:
             self._journal.discard()
 
     # Writing
@@ -232,7 +232,7 @@ class Store:
         return {name: list(map(bytes.fromhex, json.loads(raw))) for name, raw in self._bodies("processes").items()}
 
     def keys(self) -> dict[int, bytes]:
-        """The members' keys."""
+        """The public keys of the members that have sent one."""
         return {int(member): key for member, key in sorted(self._bodies("key").items(), key=lambda each: int(each[0]))}
 
     def met(self) -> dict[int, bytes]:

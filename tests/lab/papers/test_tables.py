@@ -133,7 +133,16 @@ def test_figures_attacks_and_audits_that_a_table_names_exist(tacit):
         _, _, told = tacit(kind, "nothing-of-the-kind")
         for words in named:
             assert words[0] != kind or words[1] in told, words
-    assert {words[0] for words in named} == {"attack", "audit", "coalition", "plan", "reproduce", "train"}
+    assert {words[0] for words in named} == {"attack", "audit", "coalition", "federation", "plan", "reproduce", "train"}
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not c.startswith("tacit plan") or "FILE" in c])
+def test_options_that_a_table_names_exist(command, tacit):
+    _, *words = command.split()
+    of = words[:2] if words[0] == "federation" else words[:1]
+    code, told, _ = tacit(*of, "--help")
+    assert code == 0
+    assert [word for word in words if word.startswith("--") and not re.search(re.escape(word) + r"\b", told)] == []
 
 
 @each_paper

@@ -279,7 +279,7 @@ def _privacy_claims(regression: Regression, attacked: dict[str, list[AttackedRun
         return f"{e[0]:.3g} -> {e[-1]:.3g}"
 
     def last(name: str, attack: str, of: str = "y") -> np.ndarray:
-        """Of each seed."""
+        """The last error of each seed."""
         return np.asarray(errors(name, attack, of)[:, -1])
 
     norms = {
@@ -369,12 +369,12 @@ def _price(regression: Regression) -> Claim:
 
 
 def fig3(lab: Lab) -> PaperFigure:
-    """Accuracy against communication, ridge."""
+    """Accuracy against communication, for ridge regression."""
     return comparison(lab, RIDGE, "Fig. 3")
 
 
 def fig4(lab: Lab) -> PaperFigure:
-    """The eavesdropper, ridge."""
+    """What an eavesdropper finds, for ridge regression."""
     return eavesdropping(lab, RIDGE, "Fig. 4")
 
 
@@ -384,12 +384,12 @@ def fig5(lab: Lab) -> PaperFigure:
 
 
 def fig6(lab: Lab) -> PaperFigure:
-    """The eavesdropper, logistic loss."""
+    """What an eavesdropper finds, for the logistic loss."""
     return eavesdropping(lab, LOGISTIC, "Fig. 6")
 
 
 def theorems(lab: Lab) -> PaperFigure:
-    """The Lagrangian, and (17)."""
+    """What the theorems say of the Lagrangian, and the bounds (17)."""
     return incremental_admm_theorems.theorems(lab, _agents(lab, 100), _seeds(lab))
 
 
@@ -402,7 +402,7 @@ def _agents(lab: Lab, agents: int) -> int:
 
 
 def _seeds(lab: Lab) -> int:
-    """Of the attacks."""
+    """How many seeds the attacks get."""
     return min(3, lab.size.runs)
 
 

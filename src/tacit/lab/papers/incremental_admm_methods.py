@@ -92,12 +92,12 @@ def i_admm(regression: Regression) -> IncrementalADMM:
 
 
 def random_start(regression: Regression) -> IncrementalADMM:
-    """Algorithm 2."""
+    """I-ADMM with random starts: Algorithm 2."""
     return replace(i_admm(regression), initial=regression.initial)
 
 
 def pi_admm1(regression: Regression) -> IncrementalADMM:
-    """Algorithm 3."""
+    """I-ADMM with random starts and step sizes: Algorithm 3."""
     return replace(random_start(regression), gamma=Between(1 - SPREAD, 1 + SPREAD))
 
 
@@ -112,7 +112,7 @@ def offset(regression: Regression) -> IncrementalADMM:
 
 
 def pi_admm1_offset(regression: Regression) -> IncrementalADMM:
-    """Beyond the paper: both."""
+    """PI-ADMM1 with a secret offset, beyond the paper."""
     return replace(pi_admm1(regression), offset=regression.initial / 10)
 
 
@@ -140,7 +140,7 @@ class Measured(NamedTuple):
 
 
 def methods(regression: Regression, seed: int) -> dict[str, Algorithm]:
-    """Those of the captions."""
+    """The methods that the captions name."""
     return {
         W: WalkADMM(penalty=regression.penalty, exact=regression.exact, order=RandomWalk(seed)),
         IPW: ParallelWalkADMM(
@@ -169,7 +169,8 @@ def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, se
     prepared = int(isinstance(algorithm, IncrementalADMM) and algorithm.initial > 0)
     rounds, every = prepared + limit, talk.agents
     if isinstance(algorithm, CensoredADMM):
-        rounds, every = 10 * math.ceil(limit / len(talk.indices)), 1  # many of them without a message
+        # Many of them without a message: at first the threshold lets none pass.
+        rounds, every = 100 + 10 * math.ceil(limit / len(talk.indices)), 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the paper's penalties are not always above L
         start = simulate(algorithm, problem, talk, rounds=prepared, noise=noise, record=True)

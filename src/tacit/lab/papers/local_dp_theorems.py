@@ -48,7 +48,7 @@ class Bounded(NamedTuple):
     bounds: dict[str, np.ndarray]
 
     def panel(self, title: str, y: str) -> Panel:
-        """Both, without the start."""
+        """The bound and what was measured, without the start."""
         series = [Series.over_rounds("measured", self.measured)]
         series += [Series.over_rounds(name, bound, "--") for name, bound in self.bounds.items()]
         return Panel(title, ITERATIONS, y, series, log_y=True)

@@ -96,7 +96,7 @@ def _noisy_centres(planned: Planned) -> str:
 
 
 def _noisy_output(planned: Planned) -> str:
-    """Lemma 20."""
+    """What Lemma 20 says of noise on the minimiser."""
     facts = planned.facts
     rest = {"d": facts.dimension, "rho": facts.l2, "c4": facts.loss.max_curvature}
     of_each = zip(facts.scale, _rate(planned), strict=True)

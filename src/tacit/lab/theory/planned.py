@@ -31,7 +31,7 @@ class Aim(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The promise."""
+        """The promise, as a sentence."""
         return (
             f"to be within {self.accuracy:g} of the loss of a reference of norm {self.reference:g} with probability "
             f"{1 - self.failure:g}"

@@ -85,7 +85,8 @@ class LedgerFile:
         self.path = path
         if not os.path.isfile(path):
             raise LedgerError(f"{path} does not exist, or is not a file; name a ledger that exists")
-        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        self._where = path.absolute()  # also if the process goes to another folder
+        uri = f"{self._where.as_uri()}?mode=rw"
         try:
             self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
         except sqlite3.Error as error:
@@ -107,7 +108,6 @@ class LedgerFile:
             raise
 
     def close(self) -> None:
-        """Closes the database."""
         self.db.close()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
@@ -155,7 +155,7 @@ class LedgerFile:
         end = time.monotonic() + _ONE_NAME
         while True:
             try:
-                found = self.path.stat()
+                found = os.stat(self._where)
             except OSError as error:
                 raise LedgerError(f"{self.path} is not there any more: {error.strerror}; nothing may leave") from None
             if found.st_nlink <= 1:
@@ -163,7 +163,8 @@ class LedgerFile:
             if time.monotonic() > end:
                 raise LedgerError(
                     f"{self.path} has {found.st_nlink} names (hard links): processes that use different names do not "
-                    f"see what the others spend. Remove the other names (find / -inum {found.st_ino})"
+                    f"see what the others spend. Remove the other names (find / -inum {found.st_ino}). If it is a "
+                    "backup, read a copy of it"
                 )
             time.sleep(_AGAIN)
         return found.st_dev, found.st_ino
