@@ -19,7 +19,7 @@ _BACKLOG = 1024  # connections that wait for the event loop
 _FILES = 8192  # file descriptors that an agent asks for
 # Seconds after which a connection is over if nothing of what was sent has arrived, and between signs of life of one
 # that is idle: a link that swallows everything is noticed.
-_UNACKNOWLEDGED, _IDLE, _AGAIN = 20, 20, 10
+_UNACKNOWLEDGED, _IDLE, _AGAIN = 40, 20, 10  # the first is longer than the deadline of an answer
 _UNSENT = 1 << 17  # bytes that the system keeps of what the other side has no room for
 
 Made = Callable[[], asyncio.Protocol]
