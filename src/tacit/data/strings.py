@@ -55,49 +55,6 @@ class Texts:
         return np.fromiter(map(wanted.__contains__, texts), dtype=bool, count=len(texts))
 
 
-class Packed:
-    """UTF-8 text k is raw[ends[k]:ends[k+1]]."""
-
-    def __init__(self, raw: np.ndarray, ends: np.ndarray) -> None:
-        self.raw, self.ends = raw, ends
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    def _spans(self, at: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        return (self.ends[:-1], self.ends[1:]) if at is None else (self.ends[at], self.ends[at + 1])
-
-    def texts(self, at: np.ndarray | None) -> np.ndarray:
-        start, stop = self._spans(at)
-        found = np.empty(len(start), dtype=object)
-        raw = memoryview(self.raw)  # type: ignore[arg-type]
-        found[:] = [str(raw[a:b], "utf-8") for a, b in zip(start.tolist(), stop.tolist(), strict=True)]
-        return found
-
-    def numbers(self, at: np.ndarray | None) -> np.ndarray:
-        from tacit.data.csv_kernels import ASK, parse  # compiled: not for small files
-
-        start, stop = self._spans(at)
-        numbers, known = np.full(len(start), np.nan), np.empty(len(start), dtype=np.uint8)
-        parse(self.raw, start, stop, numbers, known)
-        ask = np.flatnonzero(known == ASK)
-        if len(ask):
-            numbers[ask] = Texts(self.texts(ask if at is None else at[ask])).numbers(None)
-        return numbers
-
-    def is_one_of(self, wanted: frozenset[str], at: np.ndarray | None) -> np.ndarray:
-        start, stop = self._spans(at)
-        found = np.zeros(len(start), dtype=bool)
-        size = stop - start
-        for text in wanted:
-            letters = text.encode("utf-8", "surrogatepass")
-            equal = np.flatnonzero(size == len(letters))
-            for j, letter in enumerate(letters):
-                equal = equal[self.raw[start[equal] + j] == letter]
-            found[equal] = True
-        return found
-
-
 class Numbers:
     """Numbers of a typed column, whose texts are those that Python writes; "" where there is none."""
 
@@ -230,48 +187,3 @@ def as_number(text: str) -> float:
         return float(text)
     except ValueError:
         return np.nan
-
-
-def packed(raw: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Packed:
-    """The texts raw[start:stop], copied."""
-    from tacit.data.csv_kernels import pack
-
-    ends = np.zeros(len(start) + 1, dtype=np.int64)
-    copied = np.empty(int((stop - start).sum()), dtype=np.uint8)
-    pack(raw, start, stop, ends, copied)
-    return Packed(copied, ends)
-
-
-def joined(pieces: Sequence[Strings]) -> Strings:
-    """One behind the other.
-
-    >>> joined([Strings.of(["a"]), Strings.of(["b", "a"])]).tolist()
-    ['a', 'b', 'a']
-    """
-    if len(pieces) == 1:
-        return pieces[0]
-    if all(piece.codes is None and isinstance(piece.pool, Texts) for piece in pieces):
-        return Strings(Texts(np.concatenate([piece.pool.texts(None) for piece in pieces])))
-    if all(isinstance(piece.pool, Texts) for piece in pieces):
-        place: dict[str, int] = {}
-        maps = [np.array([place.setdefault(text, len(place)) for text in piece.pool.texts(None)]) for piece in pieces]
-        if len(place) <= MOST_DISTINCT:
-            kind = np.min_scalar_type(max(len(place) - 1, 0))
-            codes = [to.astype(kind)[piece.codes] for piece, to in zip(pieces, maps, strict=True)]
-            return Strings(Texts(np.array(list(place), dtype=object)), np.concatenate(codes))
-    pools = [_as_packed(piece) for piece in pieces]
-    ends, before = [np.zeros(1, dtype=np.int64)], 0
-    for pool in pools:
-        ends.append(pool.ends[1:] + before)
-        before += len(pool.raw)
-    return Strings(Packed(np.concatenate([pool.raw for pool in pools]), np.concatenate(ends)))
-
-
-def _as_packed(piece: Strings) -> Packed:
-    if isinstance(piece.pool, Packed) and piece.codes is None:
-        return piece.pool
-    letters = [text.encode() for text in piece.pool.texts(None)]
-    raw = np.frombuffer(b"".join(letters), dtype=np.uint8)
-    ends = np.cumsum([0, *map(len, letters)], dtype=np.int64)
-    codes = np.arange(len(letters)) if piece.codes is None else piece.codes
-    return packed(raw, ends[codes], ends[codes.astype(np.int64) + 1])
