@@ -25,7 +25,7 @@ CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos integrity fuzz reproduce lock sbom security clean
+.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos integrity fuzz reproduce lock sbom security clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -68,6 +68,9 @@ demo: $(READY)    ## five organisations train one classifier on the embedded Adu
 	rm -rf out/federation
 	$(BIN)/tacit federation demo --out out/federation
 
+quick: $(READY)   ## the tests nearest to what you changed since the last commit, for 40 s; SINCE=main compares with main
+	$(BIN)/python tools/quick.py $(if $(SINCE),--since $(SINCE))
+
 test: $(READY)    ## the test suite, six tests at a time
 	$(BIN)/python -m pytest $(WORKERS)
 	$(BIN)/python -m pytest -m cluster $(CLUSTERS)
@@ -79,7 +82,7 @@ test-lowest: $(LOWEST)/.ready  ## the same with the oldest dependencies that are
 	$(LOWEST)/bin/python -m pytest $(WORKERS)
 	$(LOWEST)/bin/python -m pytest -m cluster $(CLUSTERS)
 
-test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy machine: more than an hour; see docs/test-hard.md
+test-hard: $(HARD)/.ready  ## on other processors, in random order, on a busy machine: more than an hour; see docs/evidence/reliability.md
 	PYTEST_ADDOPTS='$(WORKERS)' $(HARD)/bin/python tools/test_hard.py $(CASES)
 
 test-flower: $(FLOWER)/.ready  ## agents in one environment with Flower
@@ -104,19 +107,19 @@ types: $(READY)   ## what a consumer's type checkers say, pyright among them: it
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pyright[nodejs]"
 	$(BIN)/python -m pytest tests/test_types.py
 
-bench: $(BENCH)/.ready  ## speed beside the best peers and what the machine allows: out/bench.json, docs/benchmarks.md
+bench: $(BENCH)/.ready  ## speed beside the best peers and what the machine allows: out/bench.json, docs/evidence/speed.md
 	$(BENCH)/bin/python benchmarks/speed.py
 
 statistics: $(READY)  ## the laws of the noise, from a million draws of each: some minutes
 	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/privacy/test_noise.py tests/privacy/test_fast_noise.py
 
-audit: $(READY)   ## every private method against its claim, and every planted bug: half an hour; docs/audits.md keeps the result
+audit: $(READY)   ## every private method against its claim, and every planted bug: half an hour; docs/evidence/audits.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/audit_runs.py
 
-adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/adversary.md keeps the result
+adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/evidence/audits.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py
 
-chaos: $(READY)   ## 1,000 faults of agents, kills and worse: half an hour; docs/reliability.md keeps the result
+chaos: $(READY)   ## 1,000 faults of agents, kills and worse: half an hour; docs/evidence/reliability.md keeps the result
 	$(BIN)/python tests/chaos_runs.py --plants --faults 200
 	$(BIN)/python tests/chaos_runs.py --faults 1000
 	TACIT_KILLS=200 $(BIN)/python -m pytest tests/privacy/test_ledger.py -k copy_of_the_file

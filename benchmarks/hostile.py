@@ -1,4 +1,6 @@
-"""What one lying member does to the models of the others, without and with robust listening (docs/results.md).
+"""What one lying member does to the models of the others, without and with robust listening.
+
+docs/evidence/accuracy.md keeps the table.
 
     python benchmarks/hostile.py [SEEDS]
 

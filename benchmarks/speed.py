@@ -3,7 +3,7 @@
     python benchmarks/speed.py [PART ...]        # all parts by default; `make bench` calls this
 
 Each program has one thread. What is compared runs in turns, and medians count. Writes out/bench.json, the tables of
-docs/benchmarks.md (between its markers) and the pictures beside them. Without some of its parts it leaves their
+docs/evidence/speed.md (between its markers) and the pictures beside them. Without some of its parts it leaves their
 figures in place.
 """
 
@@ -25,7 +25,7 @@ from timing import Figure
 from tacit.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "evidence" / "speed.md"
 PARTS = ("local_solver", "privacy", "files", "graphs", "composite", "token_methods", "agents")
 AXES = {"d": "features", "rows": "rows of each of 5 agents", "agents": "agents, with 40,000 rows in all"}
 

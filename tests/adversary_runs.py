@@ -1,4 +1,4 @@
-"""The standing adversary at length: `make adversary` keeps its output in docs/adversary.md.
+"""The standing adversary at length: `make adversary` keeps its output in docs/evidence/audits.md.
 
     python tests/adversary_runs.py [--tries 1000] [--guesses 40] [--agents 10] [--seed 0] [--only agents]
     python tests/adversary_runs.py --only totals [--seeds 3]

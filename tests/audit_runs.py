@@ -1,6 +1,6 @@
-"""All audits, and all planted bugs: `make audit` keeps the result in docs/audits.md.
+"""All audits, and all planted bugs: `make audit` keeps the result in docs/evidence/audits.md.
 
-    python tests/audit_runs.py [--only pvp] [--out docs/audits.md]
+    python tests/audit_runs.py [--only pvp] [--out docs/evidence/audits.md]
 
 Every row is one `tacit audit`, or one test, in a process of its own. Exits with 1 if an audit catches what ships, if it
 shows less than correct code does, or less than 0.8 of the claim where it should show that much, or if a planted bug is
@@ -57,7 +57,7 @@ BLUNT = [
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help="only what has this in its name")
-    options.add_argument("--out", type=Path, default=ROOT / "docs" / "audits.md")
+    options.add_argument("--out", type=Path, default=ROOT / "docs" / "evidence" / "audits.md")
     given = options.parse_args()
     failed = sorted(set(AUDITS) - {arguments.split()[0] for arguments in SHARP + BLUNT})  # a method without a row
     shipped = [

@@ -7,7 +7,8 @@ is planted in a copy of the sources, and its test runs there, in a process of it
     python tests/planted_book_bugs.py [NAME]
 
 tries all of them, or those with NAME in their names, says which test failed, and exits with 1 if one passed. `make
-audit` does the same and writes the table in docs/audits.md; `tests/privacy/test_planted_bugs.py` plants the quickest.
+audit` does the same and writes the table in docs/evidence/audits.md; `tests/privacy/test_planted_bugs.py` plants the
+quickest.
 
 To add a bug, add a row, with the shortest test that fails.
 """
@@ -122,7 +123,15 @@ BOOK_BUGS = [
         "run/recipes.py",
         "paid = rounds + trust.dropouts",
         "paid = rounds",
-        "agent/test_dropout.py::test_the_budget_pays_for_the_tick_that_is_said_twice",
+        "run/test_request.py::test_the_budget_pays_for_the_tick_that_a_drop_out_leaves_in_doubt",
+    ),
+    BookBug(
+        "a reservation one short",
+        "a run is accepted that costs more with the tick in doubt",
+        "run/setting.py",
+        "more = self.spec.trust.dropouts",
+        "more = 0",
+        "run/test_request.py::test_the_budget_pays_for_the_tick_that_a_drop_out_leaves_in_doubt",
     ),
     BookBug(
         "a reservation one short",

@@ -3,9 +3,13 @@
 import doctest
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
+import words
 
 ROOT = Path(__file__).parent.parent
 
@@ -69,3 +73,18 @@ def test_the_page_of_a_paper_has_the_claims_as_they_were_measured(claims):
     for picture in (ROOT / "docs" / "papers").glob(f"{paper}-*.png"):
         assert picture.name in page
         assert picture.stat().st_size < 150_000
+
+
+def test_what_the_counter_of_words_leaves_out(tmp_path):
+    page = "# One\n\ntwo, three - four\n\n```sh\nnot me\n```\n\n    nor me\n\n- five\n\n    six\n\n"
+    made = "<!-- exact: made by `x` -->\n| nor | me |\n<!-- end -->\n\n<!-- nor me -->\nseven\n\n| eight | 9 |\n"
+    for folder, expected in {"evidence": 7, "how-to": 9}.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "page.md").write_text(page + made)
+        assert words.count(tmp_path / folder / "page.md") == expected
+
+
+def test_the_docs_are_short_enough_to_be_read():
+    found = [words.count(page) for page in words.pages()]
+    assert len(found) > 40
+    assert sum(found) <= words.LIMIT

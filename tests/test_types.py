@@ -111,3 +111,4 @@ def test_the_version_to_cite_is_this_one():
     import tacit
 
     assert f"\nversion: {tacit.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f'\nversion = "{tacit.__version__}"\n' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The tables of docs/attacks.md: runs each command with --json, and writes its errors into the page.
+"""The tables of docs/evidence/attacks.md: runs each command with --json, and writes its errors into the page.
 
 PYTHONPATH=src python tools/attacks.py    # about ten minutes
 """
@@ -21,7 +21,7 @@ from tacit.core.problem import Problem
 from tacit.lab.attacks.records import row_errors
 from tacit.lab.attacks.summed import from_sums, overheard_sums
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "attacks.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "attacks.md"
 EXACT = [
     *(f"attack {method} --rows 3" for method in ("admm", "coca", "w-admm", "i-admm", "dgd", "extra")),
     *(f"attack {method} --rows 2 --loss ridge" for method in ("admm", "coca", "w-admm", "dgd", "extra")),

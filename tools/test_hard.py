@@ -2,9 +2,9 @@
 
     make test-hard [CASES="WORD ..."]
 
-runs the cases below whose names contain one of the words (by default all) and prints a table for docs/test-hard.md. The
-exit code is 1 if a test has failed. OpenBLAS, numpy and numba are told to use their code for older processors. How many
-tests run at a time, make says (PYTEST_ADDOPTS).
+runs the cases below whose names contain one of the words (by default all) and prints a table for
+docs/evidence/reliability.md. The exit code is 1 if a test has failed. OpenBLAS, numpy and numba are told to use their
+code for older processors. How many tests run at a time, make says (PYTEST_ADDOPTS).
 """
 
 from __future__ import annotations

@@ -50,6 +50,16 @@ def test_what_a_file_says_is_the_run_that_wrote_it(name, count, tmp_path):
         assert again.centred(0.2).spec.digest == found.centred(0.2).spec.digest
 
 
+def test_the_budget_pays_for_the_tick_that_a_drop_out_leaves_in_doubt():
+    """That tick is said twice: the plan has noise for one round more, and a run of one round more is refused."""
+    found = resolved(budget=TOTAL, trust=Trust(1, dropouts=1), method="shared-descent", graph=Graph.complete(4))
+    longer = dataclasses.replace(found.spec, rounds=found.spec.rounds + 1, recipe="")
+    said_twice = dataclasses.replace(found, spec=longer)
+    assert 0.99 * TOTAL.epsilon < said_twice.guarantee(TOTAL.delta).epsilon <= TOTAL.epsilon
+    with pytest.raises(InputError, match="costs epsilon"):
+        specified(longer, TWO, SIZES, 4)
+
+
 def test_numbers_that_are_not_those_of_the_recipe_are_noticed():
     spec = resolved(budget=TOTAL, method="gradient-descent").spec
     method = dataclasses.replace(spec.method.method, step=2 * spec.method.method.step)

@@ -40,7 +40,7 @@ class SummedGradientDescent:
     noise; `tacit.algorithms.summed` says what the sum of shares protects against. f stays within the problem's radius:
     a member that lies can move the sum within its bounds, and f no farther. Momentum (Polyak 1964) takes
     1/(1 - momentum) times fewer rounds for the same way: with the noise of a whole run given, that costs nothing
-    (docs/results.md).
+    (docs/evidence/accuracy.md).
 
     Without a deviation it is the method without noise.
     """

@@ -22,8 +22,8 @@ the listener believes
 and uses its own row plus what it believes now, minus what it has used before. This change is cut to the distance of the
 median neighbour's row of this tick from the listener's own: otherwise a liar could lean to one side for the whole run,
 and to the other at its end. Fewer than half of a listener's neighbours may lie with clipping, half of them with the
-median, a quarter (but at least one) with trimming. docs/results.md measures all three: clipping costs the least, the
-median the most.
+median, a quarter (but at least one) with trimming. docs/evidence/accuracy.md measures all three: clipping costs the
+least, the median the most.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A member that lies can put any number into a total, and nobody sees whose it was
 simulations and by every agent (`tacit.exchange.listening`). **One beyond its bounds is not used**: it is read as zero,
 so that the method takes no step down that gradient. Cutting it back to the bounds would keep its direction, at the
 largest length that an honest total can have, and momentum carries such a step on for many ticks: one false total would
-still cost most of the model (docs/adversary.md has the figures of both). Reading is a function of the total, so it is
-post-processing.
+still cost most of the model (docs/evidence/audits.md has the figures of both). Reading is a function of the total, so
+it is post-processing.
 
 A lie *within* the bounds is a possible total of honest members: no reader can tell it from one.
 """

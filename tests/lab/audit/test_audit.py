@@ -85,7 +85,7 @@ def test_one_record_moves_a_gradient_by_all_that_its_sensitivity_allows(name):
     ],
 )
 def test_how_much_of_a_claim_an_audit_can_show(name, epsilon, rounds, share):
-    """What the noise alone would cost, as a Gaussian mechanism: docs/audits.md says so."""
+    """What the noise alone would cost, as a Gaussian mechanism: docs/evidence/audits.md says so."""
     case = recipe_case(name, epsilon, rounds=rounds)
     events = plan(case.algorithm, case.facts, case.graph, case.ticks).events[0]
     mu = math.sqrt(sum(e.multiplier**-2 for e in events if hasattr(e, "multiplier")))

@@ -76,7 +76,7 @@ OF_EXACT = {
 
 
 def test_the_page_has_the_same_table():
-    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "theory.md").read_text(encoding="utf-8")
     found = {}
     for names, known in re.findall(
         r"^\| (`.+`) \| \S+ \| (.+) \|$", page.split("## Will it converge?")[0], re.MULTILINE

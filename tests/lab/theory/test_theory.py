@@ -589,7 +589,7 @@ def test_corollaries_11_14_and_15():
 
 @pytest.mark.slow
 def test_the_figures_of_the_docs():
-    page = Path(__file__).parents[2] / "docs" / "theory.md"
+    page = Path(__file__).parents[3] / "docs" / "theory.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried > 15
     assert failed == 0

@@ -1,0 +1,64 @@
+"""How much there is to read: the words of README.md and of every page in docs/, for people who read and not look up.
+
+python tools/words.py    # words of each page, and of all
+
+A word is what stands between blanks and has a letter or a digit. Not counted:
+
+- what a command writes: everything between `<!-- name -->` and `<!-- end -->`, the pages `docs/papers/*-claims.md`, and
+  tables in docs/papers and docs/evidence, which hold what was measured,
+- code: blocks between ``` and blocks that are indented by four blanks, and comments.
+
+Pages that are made when the site is built (command line, Python, notebooks) are no files in docs/.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 65_000  # tests/test_docs.py holds the sum to it
+_LEFT_OUT = [
+    re.compile(r"^( *)```.*?^\1``` *$", flags=re.DOTALL | re.MULTILINE),
+    re.compile(r"^<!-- (?!end)[^>]* -->$(?:(?!^<!-- ).)*?^<!-- end -->$", flags=re.DOTALL | re.MULTILINE),
+    re.compile(r"<!--.*?-->", flags=re.DOTALL),
+]
+_TABLE = re.compile(r"^ *\|.*$", flags=re.MULTILINE)
+_ITEM = re.compile(r"^ {0,3}(?:[-*+]|\d+\.|:) ")
+
+
+def pages() -> list[Path]:
+    """The pages that a person writes."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    return [page for page in found if not page.name.endswith("-claims.md")]
+
+
+def prose(text: str, measured: bool) -> str:
+    """What is read, one sentence after the other; without tables if they are measured."""
+    for each in [*_LEFT_OUT, _TABLE] if measured else _LEFT_OUT:
+        text = each.sub("", text)
+    kept, inside = [], False
+    for part in re.split(r"(\n\s*\n)", text):  # four blanks are code, but inside an item of a list a paragraph
+        if not part.startswith("    ") or inside:
+            kept.append(part)
+        if part.strip():
+            inside = _ITEM.match(part) is not None or (inside and part.startswith("  "))
+    return "".join(kept)
+
+
+def count(page: Path) -> int:
+    """The words of a page."""
+    text = prose(page.read_text(encoding="utf-8"), measured=page.parent.name in ("evidence", "papers"))
+    return sum(any(sign.isalnum() for sign in word) for word in text.split())
+
+
+def main() -> None:
+    """Prints words by page, then all."""
+    words = {page: count(page) for page in pages()}
+    for page, number in sorted(words.items(), key=lambda each: each[1]):
+        print(f"{number:8,}  {page.relative_to(ROOT)}")
+    print(f"{sum(words.values()):8,}  in all")
+
+
+if __name__ == "__main__":
+    main()
