@@ -42,20 +42,16 @@ class ArrowTexts:
         try:
             return texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
         except pyarrow.ArrowInvalid:
-            plain = compute.match_substring_regex(texts, _PLAIN)
+            plain = compute.match_substring_regex(texts, _PLAIN).to_numpy(zero_copy_only=False)
         numbers = np.empty(len(texts))
-        for which, read in ((plain, ArrowTexts.numbers), (compute.invert(plain), _by_python)):
-            numbers[which.to_numpy(zero_copy_only=False)] = read(ArrowTexts(texts.filter(which)), None)
+        numbers[plain] = texts.filter(plain).cast(pyarrow.float64())
+        numbers[~plain] = Texts(texts.filter(~plain).to_numpy(zero_copy_only=False)).numbers(None)
         return numbers
 
     def is_one_of(self, wanted: frozenset[str], at: np.ndarray | None) -> np.ndarray:
         texts = self._take(at).cast(pyarrow.large_binary())
         letters = pyarrow.array([text.encode("utf-8", "surrogatepass") for text in wanted], texts.type)
         return compute.is_in(texts, value_set=letters).to_numpy(zero_copy_only=False)
-
-
-def _by_python(pool: ArrowTexts, at: np.ndarray | None) -> np.ndarray:
-    return Texts(pool.texts(at)).numbers(None)
 
 
 def strings(column: Any) -> Strings:
@@ -92,4 +88,6 @@ def read_cells(blocks: list[bytes], width: int) -> tuple[list[str], list[Strings
     if longest > csv.field_size_limit() or len(columns[0]) < 2:
         return None
     head = [column[0].as_py() for column in columns]
-    return head, [strings(columns.pop(0).slice(1)) for _ in names]  # one column at a time is there twice
+    for k, column in enumerate(columns):
+        columns[k] = strings(column.slice(1))  # one column at a time is there twice
+    return head, columns

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.strings import MOST_DISTINCT, Strings
+from tacit.data.strings import Collector
 from tacit.data.table import HeaderError, RaggedError, Table, header, like_a_record
 from tacit.data.text import read_blocks
 from tacit.errors import InputError
@@ -64,21 +64,25 @@ def by_arrow(path: str | Path) -> Table | None:
     source = Path(path).name
     try:
         blocks = list(read_blocks(path))
-        first = next(_records(blocks[:1], source), None)
-        returns = sum(block.count(b"\r") - block.count(b"\r\n") for block in blocks)
-        ends = sum(block.count(b"\n") for block in blocks) + returns + (not blocks[-1].endswith((b"\n", b"\r")))
+        first, ends = next(_records(blocks[:1], source), None), sum(map(_lines_in, blocks))
         cells = None if first is None else read_cells(blocks, len(first[1]))
         if cells is None:
             return None
         head, columns = cells
-        rows = len(columns[0])
-        lines = np.arange(2, rows + 2)
-        if ends != rows + 1:  # cells of several lines, or blank lines
+        lines = np.arange(2, len(columns[0]) + 2)
+        if ends > len(lines) + 1:  # cells of several lines, or blank lines
             lines = np.array([line for line, _ in _records(read_blocks(path), source)][1:])
         names = _names([name.strip() for name in head], source)
-        return Table(dict(zip(names, columns, strict=True)), source, lines) if len(lines) == rows else None
+        joint: dict[str, Any] = dict(zip(names, columns, strict=True))
+        return Table(joint, source, lines)
     except InputError:
         return None
+
+
+def _lines_in(block: bytes) -> int:
+    """How many lines the csv module counts."""
+    ends = block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+    return ends + (not block.endswith((b"\n", b"\r")))
 
 
 def _names(names: list[str], source: str) -> list[str]:
@@ -96,37 +100,22 @@ def _table(records: Iterator[tuple[int, list[str]]], source: str) -> Table:
     if first is None:
         raise InputError(f"a header line is needed; {source} is empty; write the column names in its first line")
     names = _names([cell.strip() for cell in first], source)
-    columns: dict[str, Any] = {name: [] for name in names}
+    columns = [Collector() for _ in names]
     lines: list[int] = []
     ragged: dict[int, int] = {}
-    stripped = [Stripped() for _ in names]
     while block := list(itertools.islice(records, _RECORDS)):
         ragged |= {line: len(cells) for line, cells in block if len(cells) != len(names)}
         good = [(line, cells) for line, cells in block if len(cells) == len(names)]
         lines += [line for line, _ in good]
-        for column, strip, cells in zip(columns.values(), stripped, zip(*(cells for _, cells in good)), strict=False):
-            column += strip(cells)
+        for k, cells in enumerate(zip(*(cells for _, cells in good), strict=True)):
+            columns[k].add(cells)
     if not lines and not ragged:
         raise InputError(f"at least one row is needed; {source} has a header only; add the records")
-    for name in names:
-        columns[name] = Strings.of(columns[name])  # one list after the other: little more memory
-    table = Table(columns, source, np.array(lines, dtype=np.int64))
+    joint: dict[str, Any] = {name: column.strings() for name, column in zip(names, columns, strict=True)}
+    table = Table(joint, source, np.array(lines, dtype=np.int64))
     if ragged:
         raise RaggedError(source, len(names), ragged, table)
     return table
-
-
-class Stripped:
-    """Strips the cells of a column. Equal texts are one object as long as they are few: that needs little memory."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-
-    def __call__(self, cells: Iterable[str]) -> list[str]:
-        texts = [cell.strip() for cell in cells]
-        if len(self._known) > MOST_DISTINCT:
-            return texts
-        return [self._known.setdefault(text, text) for text in texts]
 
 
 def _records(blocks: Iterable[bytes], source: str) -> Iterator[tuple[int, list[str]]]:
@@ -139,6 +128,4 @@ def _records(blocks: Iterable[bytes], source: str) -> Iterator[tuple[int, list[s
                 yield begins, record
             begins = reader.line_num + 1
     except csv.Error as error:
-        raise InputError(
-            f"the file must be CSV; {source} line {begins} is not ({error}); correct that line"
-        ) from None
+        raise InputError(f"the file must be CSV; {source} line {begins} is not ({error}); correct that line") from None

@@ -5,6 +5,7 @@ A typed column becomes the text that a CSV file of it has, so records are encode
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.csv_file import Stripped, read_csv
-from tacit.data.strings import Numbers, Strings
+from tacit.data.csv_file import read_csv
+from tacit.data.strings import Collector, Numbers, Strings
 from tacit.data.table import Table, header
 from tacit.errors import InputError
 
@@ -94,7 +95,10 @@ def _texts(column: Any, null: np.ndarray) -> Strings:
 
     values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
     texts = ("" if lacks else str(value) for value, lacks in zip(values, null.tolist(), strict=True))
-    return Strings.of(Stripped()(texts))
+    found = Collector()
+    while block := list(itertools.islice(texts, 4096)):
+        found.add(block)
+    return found.strings()
 
 
 def _null(column: Any) -> np.ndarray:

@@ -181,6 +181,44 @@ class Strings:
         return ask(None)[self.codes] if len(self.pool) <= len(self.codes) else ask(self.codes)
 
 
+class Collector:
+    """Collects the cells of a column and strips them. As long as their texts are few, it keeps a code for each cell.
+
+    >>> column = Collector()
+    >>> column.add(["39", " ?", "39 "])
+    >>> column.strings().tolist()
+    ['39', '?', '39']
+    """
+
+    def __init__(self) -> None:
+        self._place: dict[str, int] = {}  # of each cell, and of its stripped text: which text it is
+        self._texts: list[str] = []
+        self._codes: list[np.ndarray] = []
+        self._more: list[str] = []  # once there are too many texts
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Some cells: a few thousand, of which all may differ."""
+        if len(self._texts) > MOST_DISTINCT:
+            self._more += [cell.strip() for cell in cells]
+            return
+        place = self._place
+        for cell in dict.fromkeys(cells):
+            if cell not in place:
+                text = cell.strip()
+                if text not in place:
+                    place[text] = len(self._texts)
+                    self._texts.append(text)
+                place[cell] = place[text]
+        self._codes.append(np.fromiter(map(place.__getitem__, cells), dtype=np.uint16, count=len(cells)))
+
+    def strings(self) -> Strings:
+        """All of them."""
+        texts, codes = np.array([*self._texts, ""], dtype=object), np.concatenate([np.zeros(0, np.uint16), *self._codes])
+        if not self._more:
+            return Strings(Texts(texts), codes)
+        return Strings(Texts(np.concatenate([texts[codes], np.array(self._more, dtype=object)])))
+
+
 def as_number(text: str) -> float:
     """What `float` reads; not a number if it cannot."""
     try:
