@@ -263,7 +263,8 @@ def agent(
     - or it dies after it "gave its sum" or "gave the total" of tick n to one neighbour;
     - or it "keeps silent" about all that it remembers of others;
     - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too;
-    - or it "adds to its sum" of tick n: 2^62 to every entry.
+    - or it "adds to its sum" of tick n: 2^62 to every entry;
+    - or it "has the nonce" of n, n, ...: as another process that does, of which it is a copy in memory.
 
     `slow` is the time that it takes to compute. Every number of a life has its own noise."""
     import agent_warm  # noqa: F401 (the server has it ready, unless another test has started the server first)
@@ -363,6 +364,11 @@ def agent(
             return partial(self) + np.uint64(2**62 if self.round == fault[1] else 0)
 
         NetworkSharer.partial = false  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "has the nonce":
+        from tacit.agent.incarnation import NONCE
+
+        drawn, same = os.urandom, bytes([fault[1]] * NONCE)
+        os.urandom = lambda n: same if n == NONCE else drawn(n)
     elif fault is not None and fault[0] == "calibrates for":
         reduced = Federation._without
 

@@ -33,8 +33,10 @@ from tacit.agent.wire_pb2 import Message, Met, Question
 from tacit.core.algorithm import traits
 from tacit.core.release import Inbox
 from tacit.errors import InputError, Over, TacitError
+from tacit.privacy import filters
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import to_plain
+from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -262,6 +264,21 @@ def test_a_lost_store_of_the_run_that_goes_on_is_noticed(cedar):
         path.unlink()
     with pytest.raises(Over, match="does not have tick 5 of them"):
         cedar.without(["dogwood"]).check()
+
+
+def test_an_old_ledger_is_seen_by_the_store_of_a_run_that_was_left(cedar, tmp_path):
+    """The store of the run that goes on has no commit yet, and so no head of the ledger."""
+    old = tmp_path / "old"
+    old.write_bytes(cedar.ledger.path.read_bytes())
+    cedar.ledger.reserve_run(*cedar.paid)
+    cedar.store.commit(0, {}, b"row 0", cedar.events[0], ledger=cedar.ledger.head())
+    marked(cedar, 0, sha256(b"row 0").digest())
+    cedar.without(["dogwood"]).check()
+    with (
+        Ledger(old, cost=filters.epsilon) as before,
+        pytest.raises(Over, match="is an old copy, or another ledger"),
+    ):
+        replace(cedar, ledger=before).without(["dogwood"]).check()
 
 
 def statement(federation, identities, name, heard, text=None):

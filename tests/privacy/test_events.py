@@ -2,13 +2,14 @@
 goes through every accountant, the filters, the ledger, the certificate and JSON."""
 
 import ast
+import copy
 import itertools
 import json
 import math
 import pickle
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -155,12 +156,59 @@ def test_what_is_no_event_is_neither_counted_nor_written(cost, tmp_path):
 @pytest.mark.parametrize(
     "plain",
     [{}, {"event": "GaussianDpEvent", "noise_multiplier": 1.0}, {"event": "Cheaper", "multiplier": 2.0},
-     {"event": "Gaussian"}, {"event": "Gaussian", "multiplier": 2.0, "rate": 0.1}, {"event": None}],
+     {"event": "Gaussian"}, {"event": "Gaussian", "multiplier": 2.0, "rate": 0.1}, {"event": None},
+     {"event": ["Gaussian"], "multiplier": 2.0}, None, 2.0],
     ids=str,
 )  # fmt: skip
 def test_what_is_no_event_is_not_read(plain):
     with pytest.raises(InputError, match=r"^not a privacy event"):
         from_plain(plain)
+
+
+IMPOSSIBLE = [-1.0, 0.0, math.nan, math.inf, "2", [2.0], None, 10**400]
+OPTIONAL = {"xi", "width", "colluders", "dropouts"}  # these may be zero
+
+
+def numbers(kind):
+    return [each.name for each in fields(kind) if each.name != "reason"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if numbers(kind)], ids=lambda kind: kind.__name__)
+def test_parameters_that_no_release_has_are_refused_however_the_event_was_made(kind):
+    """In a file, in the code, and in a pickle, which asks no constructor: there Gaussian(inf) would cost nothing, and
+    leave exact values."""
+    right = next(event for event in EXAMPLES if type(event) is kind)
+    for name in numbers(kind):
+        for value in IMPOSSIBLE:
+            if value == 0.0 and name in OPTIONAL:
+                continue
+            plain = to_plain(right) | {name: value}
+            with pytest.raises(InputError, match=name):
+                from_plain(plain)
+            forged = copy.copy(right)
+            object.__setattr__(forged, name, value)
+            forged = pickle.loads(pickle.dumps(forged))
+            for attempt in (
+                lambda e: charged(ROWS, e),
+                lambda e: Release(ROWS, [e, e]),
+                known,
+                to_plain,
+                lambda e: accounting.epsilon(Counter({e: 1}), 1e-5),
+                lambda e: filters.epsilon(Counter({Gaussian(9.0): 1}), Counter({e: 1}), Cap(1.0, 1e-6)),
+            ):
+                if isinstance(value, list):  # no set or counter takes it
+                    continue
+                with pytest.raises(InputError, match=name):
+                    attempt(forged)
+
+
+@pytest.mark.parametrize("n", [-1, 0.5, math.nan, "3"])
+def test_an_event_is_spent_a_whole_number_of_times(n):
+    """Less than nothing would give back what was spent: also under another name."""
+    shared = SharedGaussian(2.0, members=5, colluders=1)
+    for events in ({Gaussian(2.0): n}, {Gaussian(4.0): 3, shared: n}):
+        with pytest.raises(InputError, match="a whole number of times"):
+            accounting.epsilon(Counter(events), 1e-5)
 
 
 def test_every_row_has_its_event():

@@ -163,6 +163,9 @@ def test_a_ledger_of_the_format_before_is_moved_on_and_keeps_its_heads(ledger, t
         start = moved.start(RUN, NONCE)
         with pytest.raises(AnotherVersion):
             moved.mark(RUN, 0, ONE, start)
+        moved.reserve(RUN, 5, ROUND)
+        moved.mark(RUN, 5, ONE, start)  # one mark does not show what else has left
+        assert moved.begun_without_marks(RUN)
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT * FROM entries WHERE number <= ?", (len(before),)).fetchall() == before
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):  # the rules are there again
@@ -171,7 +174,7 @@ def test_a_ledger_of_the_format_before_is_moved_on_and_keeps_its_heads(ledger, t
             db.execute("INSERT OR REPLACE INTO entries VALUES (1, 'cap', '', 0, x'', '', '')")
     with Ledger(path, cost=cost) as again:
         assert again.contains(head)
-        assert again.verify(head.head).reservations == 5
+        assert again.verify(head.head).reservations == 6
 
 
 def test_many_processes_move_a_ledger_on_at_once(ledger, tmp_path):

@@ -161,12 +161,13 @@ class Participant:
                 f"{_ticks(marked)} of them: it is lost, or an old copy; or this is the ledger of another member. Put "
                 f"the newest copy of the store back (tacit agent restore), or {NEW_RUN}"
             )
-        if (noted := self.store.ledger()) is not None and not ledger.contains(noted):
-            raise Over(
-                f"{ledger.path} is an old copy, or another ledger: it had {noted.rows:,} rows when "
-                f"{self.store.path.name} was written, and does not contain them. Put the newest copy of the ledger "
-                f"back, or {NEW_RUN}"
-            )
+        for store in (self.store, *(each.store for each in self.earlier())):  # this one may have no commit yet
+            if (noted := store.ledger()) is not None and not ledger.contains(noted):
+                raise Over(
+                    f"{ledger.path} is an old copy, or another ledger: it had {noted.rows:,} rows when "
+                    f"{store.path.name} was written, and does not contain them. Put the newest copy of the ledger "
+                    f"back, or {NEW_RUN}"
+                )
 
     def _check_refused(self) -> None:
         """Refuses a run that needs a member that is refused here, unless the others may go on without it."""

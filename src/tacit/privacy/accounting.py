@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
@@ -77,8 +78,6 @@ def totals(events: Counter[Event], delta: float) -> Totals:
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
     spent = charged(events)
-    if any(n < 0 for n in spent.values()):
-        raise InputError("an event cannot be spent a negative number of times")
     if not spent:
         return Totals(0.0, 0.0, 0.0, 0.0)
     if not all(event.protected for event in spent):
@@ -92,6 +91,8 @@ def charged(events: Mapping[Event, int]) -> Counter[Event]:
     """The events that cost something; those of shared noise as what they are for the largest coalition assumed."""
     found: Counter[Event] = Counter()
     for event, n in events.items():
+        if not (isinstance(n, Integral) and n >= 0):
+            raise InputError(f"an event is spent a whole number of times, 0 or more, not {n}")
         if n and not known(event).free:
             found[event.faced()] += n
     return found

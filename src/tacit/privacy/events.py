@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from tacit.errors import InputError
@@ -64,6 +65,9 @@ class _Event:
     free: ClassVar[bool] = False  # whether it costs nothing
     protected: ClassVar[bool] = True  # whether any form may be finite
     loss: ClassVar[Literal["normal", "grid", "cut"] | None] = None  # None: no distribution of it is known
+
+    def __post_init__(self) -> None:
+        """Refuses parameters that no release has. It is asked again wherever an event is taken (`known`)."""
 
     def pure(self, n: int = 1) -> float:
         """A pure epsilon."""
@@ -276,7 +280,7 @@ class BlurredLaplace(_Event):
 
     def __post_init__(self) -> None:
         _positive(self, "multiplier")
-        if not (self.width >= 0 and math.isfinite(self.width)):
+        if not (_finite(self.width) and self.width >= 0):
             raise InputError(f"BlurredLaplace needs a width of 0 or more, not {self.width}")
 
     def pure(self, n: int = 1) -> float:
@@ -343,7 +347,7 @@ class SampledGaussian(_Event):
 
     def __post_init__(self) -> None:
         _positive(self, "multiplier")
-        if not 0 < self.rate <= 1:
+        if not (_finite(self.rate) and 0 < self.rate <= 1):
             raise InputError(f"SampledGaussian needs a rate above 0 and at most 1, not {self.rate}")
 
     def renyi(self, order: np.ndarray, n: int = 1) -> np.ndarray:
@@ -453,7 +457,7 @@ class ZCDP(_Event):
 
     def __post_init__(self) -> None:
         _positive(self, "rho")
-        if not (self.xi >= 0 and math.isfinite(self.xi)):
+        if not (_finite(self.xi) and self.xi >= 0):
             raise InputError(f"ZCDP needs xi of 0 or more, not {self.xi}")
 
     def renyi(self, order: np.ndarray, n: int = 1) -> np.ndarray:
@@ -576,6 +580,8 @@ _NAMED = {kind.__name__: kind for kind in KINDS}
 def known(event: Any) -> Event:
     """The event, if it is one of ours. The set is closed: what no accountant knows would cost nothing.
 
+    Its parameters are checked once more: an event that comes out of a pickle was never checked.
+
     >>> known(None)
     Traceback (most recent call last):
     ...
@@ -588,6 +594,7 @@ def known(event: Any) -> Event:
             f"not a {kind.__module__}.{kind.__qualname__}"
         )
     found: Event = event
+    found.__post_init__()
     return found
 
 
@@ -602,8 +609,9 @@ def to_plain(event: Event) -> dict[str, Any]:
 
 def from_plain(plain: dict[str, Any]) -> Event:
     """The event that `to_plain` wrote; anything else is refused, never approximated."""
-    settings = dict(plain)
-    kind = _NAMED.get(settings.pop("event", ""))
+    settings = dict(plain) if isinstance(plain, dict) else {}
+    name = settings.pop("event", None)
+    kind = _NAMED.get(name) if isinstance(name, str) else None
     if kind is None or set(settings) != {f.name for f in fields(kind)}:
         raise InputError(f"not a privacy event: {plain}")
     event: Event = kind(**settings)
@@ -612,14 +620,22 @@ def from_plain(plain: dict[str, Any]) -> Event:
 
 def _whole(event: Any, name: str, least: int = 1) -> None:
     value = getattr(event, name)
-    if not (isinstance(value, int) and value >= least):
+    if not (isinstance(value, int) and _finite(value) and value >= least):
         raise InputError(f"{type(event).__name__} needs a whole number of {name}, {least} or more, not {value}")
 
 
 def _positive(event: Any, name: str) -> None:
     value = getattr(event, name)
-    if not (value > 0 and math.isfinite(value)):
+    if not (_finite(value) and value > 0):
         raise InputError(f"{type(event).__name__} needs a positive, finite {name}, not {value}")
+
+
+def _finite(value: Any) -> bool:
+    """Whether it is a number, and no larger than a float can be."""
+    try:
+        return isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _square(x: float) -> float:

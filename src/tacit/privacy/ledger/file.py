@@ -25,6 +25,8 @@ FORMAT = 3
 _BEFORE = 2  # a format that is moved on when it is opened
 PATIENCE = 30.0  # seconds to wait for another process that is writing
 _AGAIN = 0.001  # seconds between two attempts to move rows from the log into the file
+_ONE_NAME = 1.0  # seconds in which a ledger that another process makes loses the name of its draft
+_MOUNTS = Path("/proc/self/mountinfo")
 
 # Rows of entries, numbered 1, 2, 3, ...: `tacit.privacy.ledger.entries` says what they hold. The body is canonical
 # JSON, or the bytes that are sent. The secret salts whatever leaves the file. INSERT OR REPLACE deletes rows without
@@ -89,6 +91,12 @@ class LedgerFile:
         except sqlite3.Error as error:
             raise _explained(self.path, error) from None
         try:
+            if _is_mount(path):
+                raise LedgerError(
+                    f"{path} is mounted by itself, as in a container that is given one file: mount its folder, so that "
+                    "all processes that use the ledger share the log beside it"
+                )
+            self._place = self._one_place()
             self.rows("PRAGMA journal_mode = WAL")
             self.rows("PRAGMA synchronous = FULL")
             self.check()
@@ -125,6 +133,11 @@ class LedgerFile:
             if self.db.in_transaction:  # something was raised before the commit, or by it
                 self.rows("ROLLBACK")
         self._settle()  # also if nothing was new: an earlier process may have died between commit and this
+        if self._one_place() != self._place:
+            raise LedgerError(
+                f"{self.path} was moved or replaced while it was in use: the file that is there now does not have what "
+                "was just written, and nothing may leave. Put the newest ledger back, and start again"
+            )
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -134,6 +147,25 @@ class LedgerFile:
             yield
         finally:
             self.rows("ROLLBACK")
+
+    def _one_place(self) -> tuple[int, int]:
+        """Which file is at this path. It must have no second name: SQLite keeps its log and its locks beside the name,
+        so two processes that use two names do not see each other, and one overwrites what the other has written."""
+        end = time.monotonic() + _ONE_NAME
+        while True:
+            try:
+                found = self.path.stat()
+            except OSError as error:
+                raise LedgerError(f"{self.path} is not there any more: {error.strerror}; nothing may leave") from None
+            if found.st_nlink <= 1:
+                break
+            if time.monotonic() > end:
+                raise LedgerError(
+                    f"{self.path} has {found.st_nlink} names (hard links): processes that use different names do not "
+                    f"see what the others spend. Remove the other names (find / -inum {found.st_ino})"
+                )
+            time.sleep(_AGAIN)
+        return found.st_dev, found.st_ino
 
     def _settle(self) -> None:
         """Moves all committed rows from the log into the file. SQLite does not wait for another process that does the
@@ -334,6 +366,7 @@ def create(path: Path, population: str, cohorts: str = "") -> bool:
                 os.link(draft, path)
             except FileExistsError:  # another process was faster
                 return False
+            draft.unlink()  # before the sync: after a power cut the ledger has one name, too
         here = os.open(path.parent, os.O_RDONLY)
         os.fsync(here)  # the file's name has to reach the disk, too
         os.close(here)
@@ -352,6 +385,16 @@ def last_charge(path: Path) -> int:
             return int(number)
     except sqlite3.Error as error:
         raise _explained(path, error) from None
+
+
+def _is_mount(path: Path) -> bool:
+    """Whether the file itself, and not its folder, is mounted; where that can be known."""
+    try:
+        mounts = _MOUNTS.read_text(errors="surrogateescape")
+    except OSError:
+        return False
+    where = str(path.resolve()).replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
+    return any(line.split(" ")[4] == where.replace("\n", "\\012") for line in mounts.splitlines())
 
 
 def now() -> str:

@@ -339,9 +339,9 @@ class Ledger:
         return {entry.tick: entry.event() for entry in self._file.of_run(run, "reserve")}
 
     def begun_without_marks(self, run: str) -> bool:
-        """Whether something has left in a run of which no tick was ever marked: an older version of tacit kept the
-        first bytes of a run here, and no trace of the others before the run was over."""
-        return self._file.last_of_run(run, "payload") >= 0 > self._file.last_of_run(run, "mark")
+        """Whether an agent of an older version of tacit has begun this run: it kept the first bytes of a run here, and
+        no trace of the others before the run was over."""
+        return self._file.last_of_run(run, "payload") >= 0
 
     def cap(self) -> Cap | None:
         """The cap in force."""
