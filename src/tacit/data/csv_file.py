@@ -1,6 +1,6 @@
 """A CSV file as a table. Python's csv module reads small files, and says what is wrong with any file.
 
-pyarrow, where it is installed, reads large files, in a tenth of the time. What it refuses, the csv module reads again.
+pyarrow, where it is installed, reads large ones in a tenth of the time; what it refuses, the csv module reads again.
 Both follow the same rules; `tests/data/test_csv_file.py` compares them on files that are written badly.
 """
 
@@ -19,7 +19,7 @@ from tacit.data.table import HeaderError, RaggedError, Table, header, like_a_rec
 from tacit.data.text import read_blocks
 from tacit.errors import InputError
 
-_SMALL = 6 << 20  # bytes, less than a block: csv reads them in a second; pyarrow takes 47 MB of memory
+_SMALL = 6 << 20  # bytes, less than a block: csv reads them in a second; importing pyarrow takes 47 MB
 _RECORDS = 4096  # read by csv at once: small lists for a whole file would keep the garbage collector busy
 
 
@@ -81,7 +81,8 @@ def by_arrow(path: str | Path) -> Table | None:
 
 def _lines_in(block: bytes) -> int:
     """How many lines the csv module counts."""
-    ends = block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+    returns = block.count(b"\r")
+    ends = block.count(b"\n") + (returns and returns - block.count(b"\r\n"))
     return ends + (not block.endswith((b"\n", b"\r")))
 
 
@@ -104,8 +105,9 @@ def _table(records: Iterator[tuple[int, list[str]]], source: str) -> Table:
     lines: list[int] = []
     ragged: dict[int, int] = {}
     while block := list(itertools.islice(records, _RECORDS)):
-        ragged |= {line: len(cells) for line, cells in block if len(cells) != len(names)}
-        good = [(line, cells) for line, cells in block if len(cells) == len(names)]
+        odd = {line: len(cells) for line, cells in block if len(cells) != len(names)}
+        good = [(line, cells) for line, cells in block if line not in odd] if odd else block
+        ragged |= odd
         lines += [line for line, _ in good]
         for k, cells in enumerate(zip(*(cells for _, cells in good), strict=True)):
             columns[k].add(cells)

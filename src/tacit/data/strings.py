@@ -213,7 +213,8 @@ class Collector:
 
     def strings(self) -> Strings:
         """All of them."""
-        texts, codes = np.array([*self._texts, ""], dtype=object), np.concatenate([np.zeros(0, np.uint16), *self._codes])
+        texts = np.array([*self._texts, ""], dtype=object)
+        codes = np.concatenate([np.zeros(0, dtype=np.uint16), *self._codes])
         if not self._more:
             return Strings(Texts(texts), codes)
         return Strings(Texts(np.concatenate([texts[codes], np.array(self._more, dtype=object)])))
