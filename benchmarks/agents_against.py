@@ -89,6 +89,9 @@ def one_turn(what: str, folder: Path) -> float:
         subprocess.run(command, check=True, capture_output=True)
         shutil.rmtree(folder / "demo")
         return time.perf_counter() - began
+    import tacit
+
+    sys.path.insert(0, str(Path(tacit.__file__).parents[2] / "benchmarks"))  # agents.py of the version that is measured
     import agents
 
     context = multiprocessing.get_context("spawn")

@@ -400,6 +400,7 @@ def simulated(net):
 def assert_consistent(net):
     """No message had two versions, and every ledger holds what was planned, once, and what has left."""
     assert set(net.versions().values()) == {1}
+    assert not any("has heard other sums" in net.log(i) for i in range(5))
     if net.kind in worker.PRIVATE:
         for i in range(5):
             releases = net.releases(i)

@@ -10,6 +10,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import random
 import signal
 import sys
 import time
@@ -264,6 +265,8 @@ def agent(
     - or it "keeps silent" about all that it remembers of others;
     - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too;
     - or it "adds to its sum" of tick n: 2^62 to every entry;
+    - or it "accuses everybody" of what it makes up, and with what others have really signed;
+    - or it "tells another total" of tick n to its first child in the tree than to the others;
     - or it "has the nonce" of n, n, ...: as another process that does, of which it is a copy in memory.
 
     `slow` is the time that it takes to compute. Every number of a life has its own noise."""
@@ -364,6 +367,10 @@ def agent(
             return partial(self) + np.uint64(2**62 if self.round == fault[1] else 0)
 
         NetworkSharer.partial = false  # type: ignore[method-assign]
+    elif fault is not None and fault[0] == "accuses everybody":
+        _accusing()
+    elif fault is not None and fault[0] == "tells another total":
+        _another_total(fault[1])
     elif fault is not None and fault[0] == "has the nonce":
         from tacit.agent.incarnation import NONCE
 
@@ -458,6 +465,99 @@ def _two_faced(first: int) -> None:
         return message.SerializeToString()
 
     AgentLoop.find = two_faced  # type: ignore[method-assign]
+
+
+def _accusing() -> None:
+    """In half of its answers and greetings: honest ones come through, so that the run goes on."""
+    from tacit.agent.incarnation import Incarnations
+    from tacit.agent.loop import AgentLoop
+    from tacit.agent.said import Statements
+    from tacit.agent.wire_pb2 import Contradiction, Greeting, Incarnation, LedgerHead, Message, Said, Standing, Twin
+
+    processes: dict[str, list[Any]] = {}  # by member: all that it has shown
+    words: list[Any] = []
+    heads: dict[str, Any] = {}
+    turns, rng = itertools.count(), random.Random(SEED)
+    take, taken, hear = Incarnations.take, AgentLoop.greeted, Statements.hear
+
+    def keep(self: Any, name: str, standing: Any) -> None:
+        if standing.own not in processes.setdefault(name, []):
+            processes[name].append(Incarnation.FromString(standing.own.SerializeToString()))
+        take(self, name, standing)
+
+    def keep_head(self: Any, name: str, greeting: Any) -> None:
+        heads[name] = LedgerHead.FromString(greeting.ledger.SerializeToString())
+        taken(self, name, greeting)
+
+    def keep_words(self: Any, sender: int, message: Any, chain: Any) -> None:
+        words.append(Said.FromString(message.own.SerializeToString()))
+        hear(self, sender, message, chain)
+
+    def accused(self: Any, listener: str, number: int) -> tuple[Any, list[Any], list[Any]]:
+        """A standing, words and contradictions, each time others."""
+        me, sign = self.participant, self.participant.identity.sign
+        member, old = me.federation.names.index(listener), processes.get(listener, [])
+        forged = Incarnation(member=member, number=999, nonce=bytes([number % 256]) * 16, signature=sign(b"forged"))
+        newer = [Incarnation(member=p.member, number=p.number + 1, nonce=p.nonce, signature=p.signature) for p in old]
+        same = [Incarnation(member=p.member, number=p.number, nonce=p.nonce[::-1], signature=p.signature) for p in old]
+        known = [*old[:1], *newer[-1:], *same[-1:], forged][number % 4 :][:1] or [forged]
+        twins = [Twin(older=old[0], newer=p, signature=p.signature) for p in (*old[-1:], *newer[-1:])][:1]
+        standing = Standing(own=self._incarnations.own, known=known, twins=twins * (number // 4 % 2))
+        claimed = Said(member=member, tick=number % 12, digest=bytes(32), signature=sign(b"forged"))
+        moved = [Said(member=w.member, tick=w.tick + 1, digest=w.digest, signature=w.signature) for w in words[-1:]]
+        pairs = [(words[0], words[-1]), (words[-1], moved[-1]), (words[-1], words[-1])] if words else []
+        pairs.append((claimed, Said(member=member, tick=claimed.tick, digest=bytes([1] * 32), signature=sign(b"f"))))
+        one, other = pairs[number // 4 % len(pairs)]
+        return standing, [claimed, *moved, *words[-3:]], [Contradiction(one=one, other=other)]
+
+    greeting, beside = AgentLoop.greeting, AgentLoop._beside
+
+    def false_greeting(self: Any, name: str) -> Any:
+        found, number = greeting(self, name), next(turns)
+        if rng.random() < 0.5:
+            return found
+        standing, said, contradictions = accused(self, name, number)
+        false = Greeting.FromString(found.SerializeToString())
+        for field in ("standing", "said", "contradictions", "seen"):
+            false.ClearField(field)
+        more = Greeting(standing=standing, said=said, contradictions=contradictions)
+        if (head := heads.get(name)) is not None:
+            more.seen.CopyFrom(head)
+            more.seen.rows += 1
+        false.MergeFrom(more)
+        return false
+
+    def false_beside(self: Any, question: Any) -> bytes:
+        number = next(turns)
+        if rng.random() < 0.5:
+            return beside(self, question)
+        name = self.participant.federation.names[question.sender]
+        standing, said, contradictions = accused(self, name, number)
+        own = None if question.phase else self._statements.own(question.tick)
+        more = Message(standing=standing, own=own, said=said, contradictions=contradictions)
+        return more.SerializeToString()
+
+    Incarnations.take, AgentLoop.greeted, Statements.hear = keep, keep_head, keep_words  # type: ignore[method-assign]
+    AgentLoop.greeting, AgentLoop._beside = false_greeting, false_beside  # type: ignore[method-assign]
+
+
+def _another_total(tick: int) -> None:
+    from tacit.agent.totals import TOTAL, Totals
+    from tacit.agent.wire import packed
+
+    answer = Totals.answer
+
+    def other(self: Any, question: Any, message: bytes) -> bytes | None:
+        raw, me = answer(self, question, message), self._participant.me
+        if raw is None or (question.phase, question.tick) != (TOTAL, tick):
+            return raw
+        if question.sender != self._tree(tick).children(me)[0]:
+            return raw
+        words = self._totals[tick] + np.uint64(2**20)  # well within the bounds
+        run = self._participant.federation.run
+        return packed(run, me, tick, words.astype("<u8").tobytes(), phase=TOTAL)
+
+    Totals.answer = other  # type: ignore[method-assign]
 
 
 async def _streamed(messages: list[bytes]) -> Any:

@@ -91,8 +91,9 @@ class Dropout(ExchangeError):  # noqa: N818 (a state of affairs, not a mistake)
         self.agents = agents
 
 
-def whole(name: str, value: Any, least: int) -> None:
-    """Raises an error if the value is not a whole number, `least` or more; True and 2.0 are not whole numbers.
+def whole(name: str, value: Any, least: int) -> int:
+    """The value as a plain int. Raises an error if it is not a whole number, `least` or more; True and 2.0 are not
+    whole numbers.
 
     >>> whole("rounds", 1.5, 0)
     Traceback (most recent call last):
@@ -101,9 +102,23 @@ def whole(name: str, value: Any, least: int) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{name} must be a whole number, {least} or more, not {value!r}")
+    return int(value)
 
 
-def number(name: str, value: Any, *, zero: bool = False) -> None:
-    """Raises an error if the value is not a positive, finite number (or zero, if that is allowed)."""
-    if not (isinstance(value, Real) and (float(value) > 0 or (zero and value == 0)) and math.isfinite(value)):
+def number(name: str, value: Any, *, zero: bool = False) -> float:
+    """The value as a plain float. Raises an error if it is not a positive, finite number (or zero, if that is
+    allowed); True is not a number.
+
+    >>> number("l2", 1), number("l2", 0, zero=True)
+    (1.0, 0.0)
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        found = math.nan
+    else:
+        try:
+            found = float(value)
+        except OverflowError:
+            found = math.inf
+    if not (0 < found < math.inf or (zero and found == 0)):
         raise InputError(f"{name} must be {'zero or ' if zero else ''}a positive number, not {value!r}")
+    return found

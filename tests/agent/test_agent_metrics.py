@@ -99,8 +99,10 @@ def test_whom_it_waits_for_and_what_was_refused(served):
     assert 50 <= found["tacit_waiting_seconds"][("cedar",)] < 80
     assert 100 <= found["tacit_neighbour_quiet_seconds"][("cedar",)] < 130
     assert "tacit_accused" not in found
-    progress.accused["elm"] = 3
+    assert found["tacit_totals_differ"] == {(): 0}
+    progress.accused["elm"], progress.differing["elm"] = 3, 4
     assert scraped(port)["tacit_accused"] == {("elm",): 1}
+    assert scraped(port)["tacit_totals_differ"] == {(): 1}
     assert found["tacit_totals_beyond_bounds_total"] == {(): 3}
     refused = found["tacit_refusals_total"]
     assert refused[long,] == 2

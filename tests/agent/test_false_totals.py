@@ -67,6 +67,29 @@ def test_one_false_sum_at_the_worst_tick_costs_nobody_the_model(network):
     assert net.certificate_faults() == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "misled"), [("totals", {0}), pytest.param("totals, ring", {0, 1}, marks=pytest.mark.slow)]
+)
+def test_a_member_that_tells_another_total_is_seen_while_the_run_goes_on(network, kind, misled):
+    """elm is the root at tick 9 and tells one child something else. Those who have heard that, and those who have not,
+    see at the next tick that they differ. Nobody can prove who it was, so nobody stops."""
+    net, tick = network(kind), 9
+    with net.together():
+        net.start(0, 1, 2, 3)
+        net.start(4, fault=("tells another total", tick))
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(0)
+    models = net.models()
+    for i in range(5):
+        others = {j for j in range(5) if (models[j] != models[i]).any()}
+        assert others == (misled if i not in misled else set(range(5)) - misled)
+        near = set(net.federation.graph.neighbours(i).tolist())
+        lines = [line for line in net.log(i).splitlines() if "has heard other sums of all members" in line]
+        assert sorted(lines) == sorted(
+            next(line for line in lines if f"tick {tick + 1}: {NAMES[j]} has heard" in line) for j in others & near
+        )
+    assert any(fault.where.endswith("model") for fault in net.certificate_faults())
+
+
 @pytest.mark.slow
 def test_an_honest_run_has_no_such_line_and_the_same_bits(network):
     net = network("totals", parts=TEN_TIMES)
@@ -75,6 +98,7 @@ def test_an_honest_run_has_no_such_line_and_the_same_bits(network):
     np.testing.assert_array_equal(net.models(), simulated(net))
     for i, name in enumerate(NAMES):
         assert "the sum of all members" not in net.log(i)
+        assert "other sums of all members" not in net.log(i)
         assert verified(net.folder / f"{name}.report.json", net.federation)["listening"]["moved"] == {}
 
 

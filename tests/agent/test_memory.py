@@ -10,7 +10,7 @@ from contextlib import suppress
 import agent_network
 import agent_worker as worker
 import pytest
-from agent_network import Intermediary, assert_as_simulated
+from agent_network import Intermediary, assert_as_simulated, assert_consistent
 from agent_worker import NAMES, PROCESSES
 from ledger_format_2 import moved_back
 from ports import free_ports
@@ -155,13 +155,13 @@ class Switch(Intermediary):
         self._server.close()
 
 
-def two_copies(net, begun=True, one_ledger=False, fault=None):
+def two_copies(net, begun=True, one_ledger=False, fault=None, others=None):
     """The same folder on two hosts, behind one address; from the start, or since tick 3. Gives their exit codes, their
     logs, and the ticks of which both together have sent two versions."""
     first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
     copy = net.folder / "copy"
     with Switch(net.federation.members[BIRCH].address, first, second):
-        net.start(*OTHERS, slow=0.05)
+        net.start(*OTHERS, slow=0.05, fault=others)
         if begun:
             net.start(BIRCH, fault=("may leave", 3), listen=first)
             assert net.ended(BIRCH) == -9
@@ -213,6 +213,16 @@ def test_two_live_copies_both_stop(network, kind, begun, one_ledger):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["recycled", "totals"])
+def test_of_two_copies_with_one_ledger_one_goes_on_at_most_whatever_neighbours_say(network, kind):
+    codes, logs, twice = two_copies(network(kind), one_ledger=True, others=SILENT)
+    assert 1 in codes
+    for code, log in zip(codes, logs, strict=True):
+        assert code == 0 or "nothing more leaves here" in log or "this is not sent" in log
+    assert not twice
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["recycled", "totals"])
 def test_of_two_processes_that_were_copied_in_memory_one_stops(network, kind):
     """A virtual machine is cloned while it runs: both processes have one number and one nonce. What they have signed
     tells them apart. To speak for a third time, a copy needs what a neighbour says that has heard the other one."""
@@ -247,6 +257,24 @@ def test_a_ledger_that_is_exchanged_under_a_running_agent_stops_it(network):
     net.start(BIRCH)
     assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
     assert_as_simulated(net)
+
+
+@pytest.mark.parametrize("kind", ["recycled", pytest.param("totals", marks=SLOW)])
+def test_nobody_is_stopped_by_accusations_that_are_made_up(network, kind):
+    """elm shows everybody forged processes, twins, words, contradictions and heads of ledgers of everybody, and real
+    ones that it has kept, also from before birch's crash, put together so that they accuse."""
+    net = network(kind)
+    with net.together():
+        net.start(ALDER, CEDAR, DOGWOOD, slow=0.05)
+        net.start(ELM, fault=("accuses everybody", 0), slow=0.05)
+        net.start(BIRCH, fault=("may leave", 3), slow=0.05)
+    assert net.ended(BIRCH) == -9
+    net.start(BIRCH, slow=0.05)
+    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
+    assert_as_simulated(net) if kind == "recycled" else assert_consistent(net)
+    told = "".join(net.log(i) for i in range(4))
+    assert "it names a process of birch that birch has not signed" in told
+    assert "tacit.errors.Over" not in told
 
 
 def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network):

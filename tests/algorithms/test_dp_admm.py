@@ -221,6 +221,23 @@ def test_zero_noise_is_the_plain_method(method):
     assert set(plain.spent[0]) == {Unprotected()}
 
 
+def test_without_a_term_the_accelerated_method_is_that_of_nesterov():
+    """Algorithm 1 of the paper, by the plain loop."""
+    method = AcceleratedDPADMM(term=Term(np.eye(3), Nothing()), step=2.0, restart=False)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    problem = tacit.Problem([(X, np.sign(rng.normal(size=50)))], l2=0.01)
+    run = tacit.simulate(method, problem, tacit.Graph.ring(1), rounds=20, record=True)
+    x, y, theta, found = np.zeros(3), np.zeros(3), 1.0, []
+    for _ in range(20):
+        before, x = x, y - 2.0 * problem.gradient(y[None])[0]
+        theta, old = (np.sqrt(4 * theta**2 + 1) + 1) / 2, theta
+        y = x + (old - 1) / theta * (x - before)
+        found.append(x)
+    np.testing.assert_allclose(run.trajectory[1:, 0], found, rtol=1e-13)
+
+
 @methods
 @pytest.mark.parametrize("learnt", [False, True], ids=["public graph", "private graph"])
 @pytest.mark.parametrize("rate", [1.0, 0.3])

@@ -277,7 +277,12 @@ def test_a_plan_with_theory_is_about_its_own_method(tacit):
     code, out, _ = tacit(*plan, "--theory", "--graph", "complete", "--json")
     assert code == 0
     said = json.loads(out)["theory"]
-    assert [line.split(" (")[0] for line in said] == ["Theorem IV.1", "Theorem VI.1", "Theorem VI.2"]
+    assert [line.split(" (")[0] for line in said] == [
+        "Theorem IV.1",
+        "Theorem VI.1",
+        "Theorem VI.2",
+        "Lemmas E.1 and E.3",
+    ]
     assert "with gamma = 0.25," in said[0]
     code, out, _ = tacit(
         "plan", "dvp", "--set", "alpha=100", "--scale", 1750, "--theory", "--graph", "complete", "--json"

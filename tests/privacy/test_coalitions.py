@@ -51,6 +51,22 @@ def test_local_noise_costs_the_same_against_all():
     assert len({e for _, e in found.curve}) == 1
 
 
+def test_coalitions_that_are_alike_are_counted_once(monkeypatch):
+    """A plan for a million members asked each of them, for coalitions of each size: 40 seconds."""
+    asked = []
+    monkeypatch.setattr("tacit.privacy.coalitions.against", lambda event, *given: asked.append(event) or event)
+    alone = guarantee([Counter({Gaussian(8.0): 5})], 1e-5, members=4)
+    del asked[:]
+    found = guarantee([Counter({Gaussian(8.0): 5})] * 3, 1e-5, members=100_000)
+    assert len(asked) <= 2
+    assert found.epsilon == alone.epsilon
+    assert [found.curve[0], len(found.curve), found.curve[-1]] == [alone.curve[0], 100_000, (99_999, alone.curve[0][1])]
+    monkeypatch.undo()
+    on_a_ring = guarantee([Counter({SHARED: 10})], 1e-5, members=6, connectivity=2)
+    by_size = [rounded_up(gaussian(5 if t == 0 else 1)) for t in range(5)]
+    assert [e for _, e in on_a_ring.curve] == by_size
+
+
 def test_what_is_local_beside_shared_noise_is_paid_against_all():
     """A noisy count with local noise costs each coalition the same, on top of the rest."""
     both = guarantee([Counter({SHARED: 10, Gaussian(20.0): 1})], 1e-5, members=6)

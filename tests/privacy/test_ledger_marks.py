@@ -1,5 +1,6 @@
 """Marks: what may have left is known for good, whatever becomes of the file that has the bytes."""
 
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -41,6 +42,21 @@ def test_a_round_has_one_mark_for_good(ledger, tmp_path):
     with open_ledger(tmp_path) as again:
         assert again.marks(RUN) == {0: ONE}
         assert again.verify().released == 1
+
+
+def test_what_is_reserved_is_in_the_file_itself_and_a_mark_is_on_the_disk_with_the_log(ledger, tmp_path):
+    """A copy without the log beside it has paid for all that has left; one with the log has every mark, too."""
+    assert ledger._file.rows("PRAGMA synchronous") == [(2,)]  # FULL: a commit returns when the log is on the disk
+    start = paid(ledger)
+    ledger.mark(RUN, 0, ONE, start)
+    for name, parts in (("alone", ["ledger"]), ("with the log", ["ledger", "ledger-wal"])):
+        (tmp_path / name).mkdir()
+        for part in parts:
+            shutil.copy(tmp_path / part, tmp_path / name / part)
+    with open_ledger(tmp_path / "alone") as copy:
+        assert set(copy.reserved(RUN)) == {0, 1, 2}
+    with open_ledger(tmp_path / "with the log") as copy:
+        assert copy.marks(RUN) == {0: ONE}
 
 
 def test_payloads_are_marks_too(ledger):

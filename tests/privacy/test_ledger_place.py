@@ -47,6 +47,15 @@ def test_a_symbolic_link_is_the_same_name(path, tmp_path):
                 each.reserve("third", 0, ROUND)
 
 
+def test_a_process_may_go_to_another_folder(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Ledger("ledger", cost=cost) as ledger:
+        (tmp_path / "folder").mkdir()
+        monkeypatch.chdir("folder")
+        ledger.reserve(RUN, 0, ROUND)
+        assert ledger.spent().total() == 1
+
+
 @pytest.mark.parametrize("how", ["replaced", "moved", "removed"])
 def test_nothing_leaves_once_another_file_is_at_the_path(path, tmp_path, how):
     """A restored backup, or a tool that synchronises folders, replaces a file: the process would go on to write into

@@ -85,12 +85,12 @@ def test_a_call_that_returned_is_in_the_second_place(ledger, heads, write):
 
 def test_the_second_place_is_synced_after_the_ledger_and_before_the_call_returns(ledger, heads, monkeypatch):
     """And under the ledger's lock: an older head never replaces a newer one of another process."""
-    order, db = [], ledger._file.db
-    settle, fsync = type(ledger._file)._settle, os.fsync
-    monkeypatch.setattr(type(ledger._file), "_settle", lambda self: (settle(self), order.append("ledger")))
+    order, db, fsync = [], ledger._file.db, os.fsync
+    assert db.execute("PRAGMA synchronous").fetchall() == [(2,)]  # FULL: a commit returns when it is on the disk
+    db.set_trace_callback(lambda sql: order.append(sql) if sql == "COMMIT" else None)
     monkeypatch.setattr(os, "fsync", lambda file: (fsync(file), order.append((kept(heads)[0], db.in_transaction))))
     ledger.mark(RUN, 0, DIGEST, 1)
-    assert order == ["ledger", (ledger.head().rows, True)]
+    assert order == ["COMMIT", (ledger.head().rows, True)]
 
 
 @pytest.mark.parametrize("value", [None, ""])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -241,3 +242,27 @@ def test_every_kind_of_label(label):
     done = private.simulate(parts, tacit.SeededNoise(1))
     assert list(done.run.spent) == list(private.plan.spent)
     assert isinstance(done.setting, Setting)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (lambda: Request(TOTAL, count="no"), "count is true or false, not 'no'"),
+        (lambda: Request(TOTAL, method="r-admm", own="gamma=1"), r"own is a list of texts, .* not 'gamma=1'"),
+        (lambda: Request(TOTAL, method="r-admm", own=(3,)), r"own is a list of texts, .* not \(3,\)"),
+        (lambda: Budget(1.0, 0.5, 3), "why delta is right is a text, not 3"),
+        (lambda: Budget(1.0, Fraction(1, 10**400)), "delta must lie between 0 and 1"),
+        (lambda: Request(method="dvp", own=("alpha=1",), penalty=True), "penalty must be a positive number, not True"),
+    ],
+)
+def test_what_has_another_type_is_refused_in_a_line(asked, words):
+    """From Python: a text counted as true, and others ended with an AttributeError."""
+    with pytest.raises(InputError, match=words):
+        asked()
+
+
+def test_numbers_of_numpy_give_the_same_run():
+    mine = {"rounds": np.int64(5), "penalty": np.float32(0.5), "l2": np.float32(0.25)}
+    plain = {name: value.item() for name, value in mine.items()}
+    run = {"budget": TOTAL, "method": "dvp"}
+    assert resolved(**run, **mine).spec.digest == resolved(**run, **plain).spec.digest

@@ -1,6 +1,7 @@
 """A run as data: it comes back from a file as it was, runs as it did, and is refused where it is wrong."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ from test_parts import EXAMPLES
 
 import tacit
 from tacit.algorithms import (
+    DGD,
     ConsensusADMM,
     DualPerturbedADMM,
     Geometric,
+    RandomAggregationADMM,
     RecycledADMM,
     SummedGradientDescent,
     TokenGradientDescent,
@@ -36,7 +39,7 @@ SPEC = RunSpec(
     radius=64.0,
     budget=Budget(40.0, 1e-5),
 )
-GRAPH_TEXT = next(line for line in SPEC.to_toml().splitlines() if line.startswith("graph"))
+GRAPH_TEXT, METHOD_TEXT = (line for line in SPEC.to_toml().splitlines() if line.startswith(("graph", "method")))
 
 
 def again(spec, folder):
@@ -249,3 +252,61 @@ def test_trust_that_makes_no_sense():
         Trust(dropouts=1)
     with pytest.raises(InputError, match="robust is one of"):
         Trust(robust="magic")
+
+
+HUGE = 10**400  # TOML has whole numbers of any length
+
+
+@pytest.mark.parametrize("value", [HUGE, True, -HUGE], ids=["huge", "true", "-huge"])
+@pytest.mark.parametrize("name", ["l2", "radius", "scale", "epsilon"])
+def test_what_is_no_number_is_refused_in_a_line(name, value, tmp_path):
+    """A number too large for a double ended with a traceback; true was taken for 1."""
+    plain = SPEC.plain()
+    (plain["budget"] if name == "epsilon" else plain)[name] = value
+    with pytest.raises(InputError, match=f"{name} must be .*positive number, not"):
+        RunSpec.from_plain(plain)
+
+
+def test_numbers_of_numpy_have_the_digest_of_plain_ones():
+    """They had none: JSON cannot carry them."""
+    plain = dataclasses.replace(SPEC, rounds=3, l2=0.5, scale=2.0, budget=Budget(8.0, 0.25, "made up"), trust=Trust(1))
+    budget, trust = Budget(np.float32(8.0), np.float32(0.25), "made up"), Trust(np.int64(1), np.int8(0))
+    of_numpy = {"rounds": np.int64(3), "l2": np.float32(0.5), "scale": np.int64(2), "budget": budget, "trust": trust}
+    assert dataclasses.replace(SPEC, **of_numpy).digest == plain.digest
+    exact = dataclasses.replace(SPEC, budget=None, tolerance=0.25)
+    assert dataclasses.replace(exact, tolerance=np.float32(0.25)).digest == exact.digest
+
+
+def test_the_largest_numbers_overflow_nowhere():
+    """They ended with an OverflowError in the middle of a plan or of a run."""
+    parts = [(np.full((n, 2), 0.5), np.resize([-1.0, 1.0], n)) for n in SIZES]
+    steep = dataclasses.replace(SPEC, method=DGD(step=0.1, mixing=0.2, decay=32.0), rounds=40, budget=None)
+    assert np.all(np.isfinite(Setting.of(steep, SIZES, 2).simulate(parts, None).weights))
+    with pytest.raises(InputError, match="decay must be 32 at most"):
+        DGD(step=0.1, mixing=0.2, decay=1e300)
+    long = RandomAggregationADMM(penalty=1.0, beta=1.0, row_norm=1e155)
+    setting = Setting.of(dataclasses.replace(SPEC, method=long, budget=None), SIZES, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it may not converge
+        with pytest.raises(InputError, match="rounding in double precision can move"):
+            setting.guarantee(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (GRAPH_TEXT, 'graph = { kind = "complete", agents = 1000000 }', "at most 134,217,728 edges"),
+        (GRAPH_TEXT, 'graph = { kind = "random:400000000", agents = 1000000 }', "at most 134,217,728 edges"),
+        (GRAPH_TEXT, "graph = { agents = 1000000000, edges = [[0, 1]] }", "1,000,000 agents at most"),
+        ('kind = "huber", width = 0.5', 'kind = "multinomial", classes = 1000000000', "at most 65,536 classes"),
+        (METHOD_TEXT, 'method = { kind = "pw-admm", tokens = 1000000000 }', "at most 4,096 tokens"),
+    ],
+    ids=["complete", "random", "agents", "classes", "tokens"],
+)
+def test_a_file_that_needs_all_the_memory_is_refused(before, after, words, tmp_path):
+    """One line of a file from somebody else could take hundreds of gigabytes."""
+    text = SPEC.to_toml()
+    assert before in text
+    (tmp_path / "run.toml").write_text(text.replace(before, after))
+    with pytest.raises(tacit.TacitError, match=words):
+        RunSpec.from_toml(tmp_path / "run.toml")

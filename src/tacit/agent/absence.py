@@ -179,7 +179,7 @@ def _newer(statement: Absence, old: Absence) -> bool:
 
 
 def _signed(agreed: Federation, statement: Absence) -> bytes:
-    """What a witness signs."""
+    """The bytes that a witness signs."""
     run = agreed.run_without([agreed.names[i] for i in statement.without])
     numbers = (statement.witness, statement.absent, statement.tick)
     return _DOMAIN + bytes.fromhex(agreed.run + run) + b"".join(number.to_bytes(4, "big") for number in numbers)

@@ -82,7 +82,7 @@ class Signed(NamedTuple):
         return any(signed_by(each, text, signature) for each in certificates)
 
     def plain(self) -> dict[str, Any]:
-        """For a report."""
+        """The ledger as a report states it."""
         return {"population": self.population, **self.head._asdict(), "signature": self.signature}
 
 
@@ -235,7 +235,7 @@ class Heads:
         self._checked: set[Head] = set()  # own heads that the ledger contains
 
     def own(self) -> LedgerHead | None:
-        """For a greeting."""
+        """This member's ledger with its signed head, for a greeting."""
         ledger, identity = self._participant.ledger, self._participant.identity
         if ledger is None or self._books is None:
             return None

@@ -67,7 +67,7 @@ class Rows:
         self._last = dict(zip(self._last, memory["last words"], strict=True))
 
     def take_key(self, key: Key) -> None:
-        """Rows need no keys."""
+        """Rows travel without keys, so there is nothing to keep."""
 
     def message(self, tick: int, release: Release) -> bytes:
         """What is committed, and leaves as it is."""
@@ -77,7 +77,7 @@ class Rows:
         return packed_row(self._participant.federation.run, self._participant.me, tick, row)
 
     def answer(self, question: Question, message: bytes) -> bytes | None:
-        """The row itself."""
+        """The row itself: it needs no questions in phases."""
         if question.phase or question.shares:
             raise BadMessage("this run exchanges rows, not sums")
         return message
@@ -131,7 +131,7 @@ class Sums:
         self._partials: dict[int, bytes] = {}  # and the partial sum, once the listener has asked for it
 
     def remember(self, memory: Arrays) -> None:
-        """Nothing to take back."""
+        """There is nothing to take back from the store."""
 
     @property
     def keys(self) -> tuple[Key, ...]:

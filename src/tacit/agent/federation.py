@@ -477,7 +477,7 @@ class Federation:
 
     @classmethod
     def load(cls, path: Path) -> Federation:
-        """Reads a federation file."""
+        """Reads a federation file, and refuses one that is not valid."""
         return cls.from_toml(read_text(path), Path(path).name)
 
     @classmethod

@@ -110,7 +110,6 @@ class Journal:
             raise InputError(f"{path} cannot be used as the store of an agent: {error}") from None
 
     def close(self) -> None:
-        """Closes the file."""
         self._db.close()
         while self._files:  # once: the numbers may be those of other files soon
             with suppress(OSError):

@@ -41,6 +41,7 @@ from tacit.errors import NotNow, Over
 from tacit.privacy.ledger import Head
 
 _AGAIN = (0.1, 2.0)  # seconds between two greetings while members have not all met: the first time, and at most
+_TOTAL = ""  # in place of a neighbour's name, for what is heard from all members together
 _BRIEF = 0.05  # seconds of computing for which neighbours can wait
 _TELL_TIMEOUT = 5.0  # seconds to tell the neighbours why this agent stops
 _LEAVE_TIMEOUT = 30.0  # seconds to tell the neighbours that this agent leaves, after it has stayed long enough
@@ -94,6 +95,9 @@ class AgentLoop:
         near = [federation.names[j] for j in self.neighbours]
         self._heard = dict.fromkeys(near, max(self._spoken, 0))
         self._chains = participant.store.heard()  # of what the state has taken in
+        self._totals_before: dict[int, bytes] = {}  # a tick -> the digest of the totals before it
+        if self._spoken >= 0:
+            self._note_totals(self._spoken)
         self._meeting = Meeting(participant)
         self._heads = Heads(participant)
         self._other_renewals: set[str] = set()  # the neighbours of which the log says so
@@ -123,8 +127,10 @@ class AgentLoop:
         if question.phase:
             return Message(standing=standing).SerializeToString()
         own, others = self._statements.own(question.tick), self._statements.others(question.sender)
-        contradictions = self._statements.contradictions.values()
-        return Message(standing=standing, own=own, said=others, contradictions=contradictions).SerializeToString()
+        contradictions, totals = self._statements.contradictions.values(), self._totals_before.get(question.tick)
+        return Message(
+            standing=standing, own=own, said=others, contradictions=contradictions, totals=totals
+        ).SerializeToString()
 
     def greeting(self, name: str) -> Greeting:
         """What a neighbour has to know about this agent."""
@@ -213,6 +219,7 @@ class AgentLoop:
         chain = self._chains.get(name, Chain()).then(message.tick, self._hashed[name])
         with self._stopping():
             self._statements.hear(self.participant.federation.names.index(name), message, chain)
+        self._compare_totals(name, message)
         self._take(name, message)
 
     def _take(self, name: str, message: Message | Greeting) -> None:
@@ -229,6 +236,23 @@ class AgentLoop:
                     take()
                 except BadMessage as error:
                     self._refusals.warn(f"{name} passes on: {error}", f"{name}: {error.rule}")
+
+    def _note_totals(self, tick: int) -> None:
+        """Where all members hear one total at every tick, they compare those before this one."""
+        if self.participant.federation.exchange == TOTALS:
+            self._totals_before.pop(tick - 2, None)  # nobody is two ticks behind
+            self._totals_before[tick] = self._chains.get(_TOTAL, Chain()).digest
+
+    def _compare_totals(self, name: str, message: Message) -> None:
+        """Says that a neighbour has heard other totals. It is no proof, so that nobody has to stop."""
+        own, tick = self._totals_before.get(message.tick), message.tick
+        if own is None or message.totals in (b"", own) or name in self.progress.differing:
+            return
+        self.progress.differing[name] = tick
+        log.warning(
+            f"tick {tick}: {name} has heard other sums of all members before this tick than this agent has, and the "
+            "models differ: a member hands on two versions of a sum, or one of the agents is broken"
+        )
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -293,6 +317,7 @@ class AgentLoop:
 
     async def _tick(self, t: int, patience: float | None) -> None:
         mine = self._role(t)
+        self._note_totals(t)
         coming = asyncio.create_task(self._hear(t, mine.hears)) if mine.hears else None
         try:
             if mine.speaks and t > self._spoken:
@@ -369,7 +394,7 @@ class AgentLoop:
         return None if self.participant.ledger is None else self.participant.ledger.head()
 
     async def _hear(self, t: int, senders: Sequence[int]) -> tuple[Inbox, dict[str, bytes]]:
-        """The messages of a tick, and the hash of each, if single messages are heard."""
+        """The messages of a tick, and the hash of each, if single messages are heard; or that of the total."""
         hashed: dict[str, bytes] = {}
 
         def heard(j: int, message: Message | None = None) -> None:
@@ -384,7 +409,10 @@ class AgentLoop:
                 await self.changed.wait()
             return message
 
-        return await self._delivery.hear(t, senders, own, heard), hashed
+        inbox = await self._delivery.hear(t, senders, own, heard)
+        if self.participant.federation.exchange == TOTALS:
+            hashed[_TOTAL] = sha256(inbox.sum().tobytes()).digest()
+        return inbox, hashed
 
     async def _meet(self, patience: float | None) -> None:
         """Waits until this agent has met all neighbours, and all members have signed that they have met theirs.

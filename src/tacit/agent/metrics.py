@@ -57,7 +57,6 @@ class Metrics:
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
     def close(self) -> None:
-        """Stops listening."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -117,6 +116,7 @@ class _Agent(Collector):
         yield ticks
         yield CounterMetricFamily("tacit_commits", "Messages committed to the store.", value=at.commits)
         yield CounterMetricFamily("tacit_totals_beyond_bounds", "Sums over all members not used.", value=at.beyond)
+        yield GaugeMetricFamily("tacit_totals_differ", "Neighbours that heard other sums.", value=len(at.differing))
         yield CounterMetricFamily("tacit_received_bytes", "Of questions and answers.", value=at.traffic.received)
         yield CounterMetricFamily("tacit_sent_bytes", "Of questions and answers.", value=at.traffic.sent)
         refused = CounterMetricFamily("tacit_refusals", "What was refused, by kind.", labels=["kind"])

@@ -20,7 +20,7 @@ def alive(progress: Progress) -> None:
 
 
 def stopping(why: str) -> None:
-    """The agent ends."""
+    """Tells systemd that the agent ends, and why."""
     _tell("STOPPING=1", f"STATUS={why}")
 
 

@@ -243,7 +243,7 @@ class LastLines(Handler):
         self._lines: deque[str] = deque(maxlen=_LINES)
 
     def emit(self, record: LogRecord) -> None:
-        """Keeps one line."""
+        """Keeps one line of the log, with its time."""
         self._lines.append(f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()}")
 
     def lines(self) -> list[str]:

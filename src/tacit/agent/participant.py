@@ -46,7 +46,7 @@ class Participant:
 
     @property
     def name(self) -> str:
-        """The member's name."""
+        """The name of this member in the federation."""
         return self.federation.names[self.me]
 
     @cached_property

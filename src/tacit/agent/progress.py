@@ -39,6 +39,7 @@ class Progress:
         self.beat: float | None = None  # when the event loop was last seen to run; None before the agent answers
         self.commits = self.ticks = 0
         self.beyond = 0  # totals that lay beyond their bounds, and were not used
+        self.differing: dict[str, int] = {}  # neighbours that have heard other totals, and the tick that showed it
         self.tick_seconds = 0.0  # of all these ticks
         self.traffic = Traffic()
         self.accused: dict[str, int] = {}  # members that have signed two versions of a tick, and which

@@ -259,5 +259,5 @@ def read(path: Path) -> Renewal:
 
 
 def _signed(old: str, new: str, until: str) -> bytes:
-    """What both keys sign."""
+    """The bytes that the old and the new key sign."""
     return _DOMAIN + bytes.fromhex(fingerprint(old) + fingerprint(new)) + until.encode()

@@ -11,7 +11,8 @@ newest ticks.
 takes no message that does not fit. Elsewhere it cannot: what is sealed is for one listener alone, and where one
 member speaks to one other at a time, that one has no other to compare with. There the chain is over salted digests. It
 still shows a copy, or a store that was restored; what covers a false share or partial sum are the bounds of a total
-(`tacit.exchange.totals`).
+(`tacit.exchange.total_bounds`). Two versions of a total show as soon as two honest neighbours have heard different ones
+(`tacit.agent.totals`).
 
 **A member that is shown its own signature** on words that it does not know stops (exit code 78): it is a copy, or its
 store and its ledger are both old.

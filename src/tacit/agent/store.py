@@ -110,7 +110,6 @@ class Store:
         self.state()  # checked
 
     def close(self) -> None:
-        """Closes the file."""
         self._journal.close()
 
     def discard(self) -> None:
@@ -232,7 +231,7 @@ class Store:
         return {name: list(map(bytes.fromhex, json.loads(raw))) for name, raw in self._bodies("processes").items()}
 
     def keys(self) -> dict[int, bytes]:
-        """The members' keys."""
+        """The public keys of the members that have sent one."""
         return {int(member): key for member, key in sorted(self._bodies("key").items(), key=lambda each: int(each[0]))}
 
     def met(self) -> dict[int, bytes]:

@@ -480,8 +480,9 @@ def largest_answer(federation: Federation) -> int:
 
 
 def _added(federation: Federation) -> int:
-    """The most bytes that are added to what is committed: a standing, statements, and two for each contradiction."""
-    return STANDING_SIZE + SAID_SIZE * (MOST + 2 + 2 * len(federation.members))
+    """The most bytes that are added to what is committed: a standing, a digest of totals, statements, and two for each
+    contradiction."""
+    return STANDING_SIZE + 64 + SAID_SIZE * (MOST + 2 + 2 * len(federation.members))
 
 
 def _raised_limit() -> int:

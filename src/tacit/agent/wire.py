@@ -75,7 +75,7 @@ def bare(message: Message) -> bytes:
     """The bytes of a message as they were committed: without what is added when it leaves."""
     kept = Message()
     kept.CopyFrom(message)
-    for added in ("standing", "own", "said", "contradictions"):
+    for added in ("standing", "own", "said", "contradictions", "totals"):
         kept.ClearField(added)
     return kept.SerializeToString(deterministic=True)
 

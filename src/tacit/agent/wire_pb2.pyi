@@ -162,7 +162,7 @@ class Question(_message.Message):
     def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ..., phase: _Optional[int] = ..., shares: _Optional[_Iterable[bytes]] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("run", "sender", "tick", "phase", "shape", "payload", "standing", "own", "said", "contradictions")
+    __slots__ = ("run", "sender", "tick", "phase", "shape", "payload", "standing", "own", "said", "contradictions", "totals")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     TICK_FIELD_NUMBER: _ClassVar[int]
@@ -173,6 +173,7 @@ class Message(_message.Message):
     OWN_FIELD_NUMBER: _ClassVar[int]
     SAID_FIELD_NUMBER: _ClassVar[int]
     CONTRADICTIONS_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_FIELD_NUMBER: _ClassVar[int]
     run: bytes
     sender: int
     tick: int
@@ -183,7 +184,8 @@ class Message(_message.Message):
     own: Said
     said: _containers.RepeatedCompositeFieldContainer[Said]
     contradictions: _containers.RepeatedCompositeFieldContainer[Contradiction]
-    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ..., phase: _Optional[int] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ..., own: _Optional[_Union[Said, _Mapping]] = ..., said: _Optional[_Iterable[_Union[Said, _Mapping]]] = ..., contradictions: _Optional[_Iterable[_Union[Contradiction, _Mapping]]] = ...) -> None: ...
+    totals: bytes
+    def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ..., phase: _Optional[int] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ..., own: _Optional[_Union[Said, _Mapping]] = ..., said: _Optional[_Iterable[_Union[Said, _Mapping]]] = ..., contradictions: _Optional[_Iterable[_Union[Contradiction, _Mapping]]] = ..., totals: _Optional[bytes] = ...) -> None: ...
 
 class Nothing(_message.Message):
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""DP-ADMM with Nesterov's momentum."""
+"""DP-AccADMM of paper 001: DP-ADMM with Nesterov's momentum."""
 
 from __future__ import annotations
 

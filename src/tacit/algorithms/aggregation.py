@@ -155,7 +155,7 @@ def require_stable(dual_step: float, D: float, *, largest: float, contraction: f
 def warn_of_curvature(problem: Problem, D: np.ndarray, row_norm: float) -> None:
     """Warns if D_i is not above f_i's curvature, as a step along f_i's tangent needs: M in (48), which is at most
     C (largest curvature) row_norm^2 + l2."""
-    curvature = problem.scale[:, None] * problem.loss.max_curvature * row_norm**2 + problem.l2
+    curvature = problem.scale[:, None] * problem.loss.max_curvature * (row_norm * row_norm) + problem.l2
     if np.any(curvature >= D):
         warnings.warn(
             f"the penalty D = {np.min(D):g} is not above {curvature.max():.4g}, which bounds the curvature of an "

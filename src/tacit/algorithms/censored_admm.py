@@ -90,7 +90,7 @@ class CensoredADMM:
         return new._replace(imbalance=new.imbalance - 2 * c * V * (s.f - s.said))  # the step was to x_i, not to xhat_i
 
     def estimate(self, s: State) -> np.ndarray:
-        """x_i."""
+        """Each agent's model, x_i."""
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

@@ -82,7 +82,7 @@ class ConsensusADMM:
         return dual_step(s, s.f, inbox.sum(), view.degree, self.penalty, self.penalty)
 
     def estimate(self, s: State) -> np.ndarray:
-        """f_i."""
+        """Each agent's model, f_i."""
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,11 @@ from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
+from tacit.errors import InputError
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.noise import Noise
+
+_STEEPEST = 32.0  # to this power every number of rounds is a double
 
 
 class State(NamedTuple):
@@ -51,6 +54,8 @@ class DGD:
         hyper.number("step", self.step)
         hyper.number("mixing", self.mixing, zero=True)
         hyper.number("decay", self.decay, zero=True)
+        if self.decay > _STEEPEST:
+            raise InputError(f"decay must be {_STEEPEST:g} at most, not {self.decay:g}: the steps would end at once")
 
     def schedule(self, graph: Graph) -> Broadcast:
         """All agents speak to all their neighbours in every round."""

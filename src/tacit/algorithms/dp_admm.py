@@ -108,7 +108,7 @@ class DPADMM:
         return 0 if self.term.cost.free else 1
 
     def step_size(self, problem: Problem) -> np.ndarray:
-        """eta/gamma, (n, 1)."""
+        """The step eta/gamma of each agent, (n, 1)."""
         if self.step is not None:
             return np.full((problem.agents, 1), self.step)
         smooth = problem.loss.max_curvature * self.row_norm**2 * problem.scale[:, None] + problem.l2
@@ -192,7 +192,7 @@ class DPADMM:
         return self._moved(s, x, y, gradient, dual, step, k)
 
     def _prox(self, s: State) -> np.ndarray:
-        """(3)."""
+        """The proximal step of the second term, (3)."""
         return self.term.g.prox(self.term.times(s.x_hat) - self.term.c + s.u_hat, 1 / self.penalty)
 
     def _moved(

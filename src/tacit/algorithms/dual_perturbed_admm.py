@@ -86,7 +86,7 @@ class DualPerturbedADMM:
         return State.at_start(start, heard, view)
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
-        """(14) and (15)."""
+        """The step with a noisy multiplier: (14) and (15)."""
         eta = hyper.at("penalty", self.penalty, t, view.ids)
         alpha = None if self.alpha is None else hyper.at("alpha", self.alpha, t, view.ids)
         release = dual_perturbed_step(
@@ -100,11 +100,10 @@ class DualPerturbedADMM:
         return dual_step(s, s.f, inbox.sum(), view.degree, eta, eta)
 
     def estimate(self, s: State) -> np.ndarray:
-        """f_p, as released."""
+        """Each agent's model: f_p, as it was released."""
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """See `relative_residuals`."""
         return relative_residuals(s, s.f, view.degree)
 
     def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:

@@ -57,7 +57,7 @@ class EXTRA:
         return np.zeros(rounds, dtype=int)
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
-        """x_i^0 is the start."""
+        """Every x_i^0 is the public start."""
         unknown = np.full((len(start), 1), np.nan)
         return State(start, np.zeros_like(start), start, unknown, unknown)
 
@@ -66,7 +66,7 @@ class EXTRA:
         return s._replace(gradient=problem.gradient(s.x)), unprotected(s.x)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
-        """The step."""
+        """The step with what the neighbours have said."""
         pull = inbox.sum() - view.degree * s.x
         mixed, descent = s.x + self.mixing * pull, self.step * s.gradient
         x = (mixed - descent) + (s.x - s.last)
@@ -74,7 +74,7 @@ class EXTRA:
         return State(x, s.gradient, (s.x + mixed) / 2 - descent, spread, relative(x - s.x, x))
 
     def estimate(self, s: State) -> np.ndarray:
-        """x_i."""
+        """Each agent's model, x_i."""
         return s.x
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

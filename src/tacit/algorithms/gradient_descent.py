@@ -67,7 +67,7 @@ class GradientDescent:
         return np.where(t % self.exchanges, -1, hyper.kinds(t // self.exchanges, self.budget))
 
     def init(self, problem: Problem, view: View, start: np.ndarray, heard: Inbox) -> State:
-        """The start is public."""
+        """The models of the first tick are the public start."""
         unknown = np.full((len(start), 1), np.nan)
         return State(start, unknown, unknown)
 

@@ -200,7 +200,7 @@ class IncrementalADMM:
         return after
 
     def estimate(self, s: State) -> np.ndarray:
-        """x_i."""
+        """Each agent's model, x_i."""
         return s.x
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

@@ -84,7 +84,7 @@ class OneShotAveraging:
         return State(*mixed(s.f, inbox, view.degree, self.mixing))
 
     def estimate(self, s: State) -> np.ndarray:
-        """The average so far."""
+        """The average of the released models so far."""
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,8 @@ from tacit.errors import InputError, whole
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.noise import Noise
 
+_MOST_TOKENS = 2**12
+
 
 class State(NamedTuple):
     """Everything an agent keeps from one visit of a token to the next."""
@@ -62,6 +64,8 @@ class ParallelWalkADMM:
 
     def __post_init__(self) -> None:
         whole("tokens", self.tokens, 1)
+        if self.tokens > _MOST_TOKENS:  # an agent keeps three models for each of them
+            raise InputError(f"there are at most {_MOST_TOKENS:,} tokens, not {self.tokens:,}")
         hyper.number("penalty", self.penalty)
         hyper.number("proximal", self.proximal, zero=True)
         if not isinstance(self.walk, RandomWalk):

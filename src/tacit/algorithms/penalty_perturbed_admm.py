@@ -70,7 +70,7 @@ class PenaltyPerturbedADMM:
         return State.at_start(start, heard, view)
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
-        """The primal step."""
+        """The primal step, with noise in the objective."""
         weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
         if (self.alpha is not None or self.budget is not None) and not np.all(view.degree > 0):
             raise InputError("an agent without neighbours has no penalty, and so no noise that hides its data")
@@ -84,11 +84,10 @@ class PenaltyPerturbedADMM:
         return dual_step(s, s.f, inbox.sum(), view.degree, eta, self.dual_step)
 
     def estimate(self, s: State) -> np.ndarray:
-        """f_i, as released."""
+        """Each agent's model: f_i, as it was released."""
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """See `relative_residuals`."""
         return relative_residuals(s, s.f, view.degree)
 
     def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:

@@ -172,11 +172,10 @@ class PrimalPerturbedADMM:
         return dual_step(s, s.V, inbox.sum(), view.degree, eta, eta)
 
     def estimate(self, s: State) -> np.ndarray:
-        """V_p, as released."""
+        """Each agent's model: V_p, as it was released."""
         return s.V
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """See `relative_residuals`."""
         return relative_residuals(s, s.V, view.degree)
 
     def paper_bound(self, problem: Problem, view: View, t: int) -> np.ndarray:

@@ -115,7 +115,7 @@ class RandomAggregationADMM:
         return State(start, np.zeros_like(start), neighbours_mean(heard, start), np.full((len(start), 1), np.nan))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
-        """(6), or (12)."""
+        """The step from a random point: (6), or (12)."""
         w = drawn_weights(self.own, noise, problem.dimension, view.ids, t)
         release = proximal_step(
             problem,
@@ -140,7 +140,7 @@ class RandomAggregationADMM:
         return s._replace(near=near, dual=s.dual + self._zeta(view.network) * view.degree * (near - s.x))
 
     def estimate(self, s: State) -> np.ndarray:
-        """x_i, as released."""
+        """Each agent's model: x_i, as it was released."""
         return s.x
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

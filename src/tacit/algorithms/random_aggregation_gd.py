@@ -101,7 +101,7 @@ class RandomAggregationGD:
         return self._heard(State(start, start, start, start, np.full((len(start), 1), np.nan)), heard)
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
-        """(7) or (28)."""
+        """The gradient step from a random point: (7), or (28)."""
         w = drawn_weights(self.weight, noise, problem.dimension, view.ids, t)
         release = gradient_step(
             problem,
@@ -123,7 +123,7 @@ class RandomAggregationGD:
         return self._heard(s, inbox)
 
     def estimate(self, s: State) -> np.ndarray:
-        """x_i, as released."""
+        """Each agent's model: x_i, as it was released."""
         return s.x
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

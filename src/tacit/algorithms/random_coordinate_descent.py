@@ -93,7 +93,7 @@ class RandomCoordinateDescent:
         return self._drawn(dimension).up_to(rounds)[0]
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
-        """(72)."""
+        """The step in one random block of coordinates, (72)."""
         block, pays = self._drawn(problem.dimension).at(t)
         moving = np.arange(block * self.block, min((block + 1) * self.block, problem.dimension))
         eta = self._eta(problem)

@@ -147,7 +147,7 @@ class RecycledADMM:
         return stepped._replace(heard=heard, centre=s.centre)
 
     def estimate(self, s: State) -> np.ndarray:
-        """f_i(t), as released."""
+        """Each agent's model: f_i(t), as it was released."""
         return s.f
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:

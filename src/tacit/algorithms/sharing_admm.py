@@ -197,12 +197,12 @@ class SharingADMM:
         return s._replace(x=x, moved=relative(s.x - x, x)), instead(release, _times(A, x))
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
-        """The dual step."""
+        """The dual step, from the sum of all A_j x_j."""
         total = inbox.sum() + _times(self.A[view.ids], s.x)
         return s._replace(total=total, dual=s.dual - self._zeta * (total - self.c) if t else s.dual)
 
     def estimate(self, s: State) -> np.ndarray:
-        """x_i."""
+        """Each agent's own part, x_i."""
         return s.x
 
     def residuals(self, s: State, view: View) -> tuple[np.ndarray, np.ndarray]:
@@ -237,7 +237,7 @@ class SharingADMM:
 
     @property
     def _random(self) -> bool:
-        """Whether rho is drawn."""
+        """Whether the penalties rho are drawn at random."""
         return bool(np.any(self._rho[0] < self._rho[1]))
 
     def _each(self, x: float | tuple[float, ...]) -> np.ndarray:
@@ -247,7 +247,7 @@ class SharingADMM:
             raise InputError(f"there is one value for all or one for each of {len(self.A)} agents, not {x}") from None
 
     def _drawn_rho(self, noise: Noise | None, ids: np.ndarray, k: int) -> np.ndarray:
-        """(n, m)."""
+        """The penalties of round k, (n, m)."""
         low, high = (x[ids][:, None] for x in self._rho)
         if not self._random:
             return np.broadcast_to(low, (len(ids), len(self.c)))
@@ -257,7 +257,7 @@ class SharingADMM:
 
 
 def _times(A: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """A_i x_i, (n, m)."""
+    """A_i x_i of each agent, (n, m)."""
     return np.einsum("nmd,nd->nm", A, x)
 
 

@@ -38,7 +38,7 @@ class Summed(Protocol):
 
     @property
     def row_norm(self) -> float:
-        """No record is longer."""
+        """The norm that no record may exceed."""
         ...
 
     @property

@@ -85,7 +85,7 @@ class SummedDPADMM:
 
     @property
     def row_norm(self) -> float:
-        """No record is longer."""
+        """The norm that no record may exceed."""
         return self.method.row_norm
 
     def bounds(self, facts: Problem) -> TotalBounds | None:

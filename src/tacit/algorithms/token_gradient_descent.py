@@ -54,7 +54,7 @@ class TokenGradientDescent:
             raise InputError(f"a visit's budget is Gaussian(multiplier), not {self.budget!r}")
 
     def schedule(self, graph: Graph) -> Schedule:
-        """The token's path."""
+        """The token goes its public way."""
         return way(graph, self.order)
 
     def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
@@ -67,7 +67,7 @@ class TokenGradientDescent:
         return State(start, unknown, unknown)
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
-        """A gradient step."""
+        """The holder's gradient step, with noise if there is a budget."""
         if self.budget is None:
             release = unprotected(s.token - self.step * problem.gradient(s.token))
         else:
@@ -75,7 +75,7 @@ class TokenGradientDescent:
         return s._replace(token=release.value, moved=relative(release.value - s.token, release.value)), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
-        """The token arrives."""
+        """The next holder takes the token."""
         token = inbox.only()
         return s._replace(token=token, toured=relative(token - s.token, token))
 

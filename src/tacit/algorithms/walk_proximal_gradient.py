@@ -52,7 +52,7 @@ class WalkProximalGradient:
         hyper.number("step", self.step)
 
     def schedule(self, graph: Graph) -> Schedule:
-        """The token's path."""
+        """The token goes its public way."""
         return way(graph, self.order)
 
     def kinds(self, problem: Problem, rounds: int) -> np.ndarray:
@@ -66,13 +66,13 @@ class WalkProximalGradient:
         return State(self._model(start), start, start, np.full((len(start), 1), np.nan))
 
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
-        """The holder's steps."""
+        """The holder's gradient step and proximal step."""
         y = s.z - self.step * problem.gradient(s.z)
         token = s.token + (y - s.y) / view.network
         return State(self._model(token), y, token, relative(y - s.y, y)), unprotected(token)
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:
-        """The token arrives."""
+        """The next holder takes the token."""
         token = inbox.only()
         return s._replace(token=token, z=self._model(token))
 

@@ -113,6 +113,11 @@ def main() -> None:
         message = " ".join(str(error).split())
         print(f"tacit: error: {message}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except MemoryError as error:
+        print(
+            f"tacit: error: not enough memory: {' '.join(str(error).split()) or 'take a smaller run'}", file=sys.stderr
+        )
+        sys.exit(TacitError.exit_code)
     finally:
         if agent:
             _on_signals(signal.SIG_IGN)  # the exit code is decided; Python's own end would forget any other handler

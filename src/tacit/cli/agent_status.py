@@ -1,4 +1,4 @@
-"""`tacit agent status`"""
+"""The command `tacit agent status`."""
 
 from __future__ import annotations
 

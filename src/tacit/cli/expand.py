@@ -144,7 +144,9 @@ def _decimal(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadParameter(f"{text!r}: {about_number(text, 'write a number such as 0.5')}") from None
+        advice = "write a number such as 0.5"
+        advice = about_number(text, advice) if text.strip() else advice  # nothing is missing: it is no cell
+        raise BadParameter(f"{text!r}: {advice}") from None
 
 
 def _flag(member: Any) -> str:

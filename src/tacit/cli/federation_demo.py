@@ -1,4 +1,4 @@
-"""`tacit federation demo`"""
+"""The command `tacit federation demo`."""
 
 from __future__ import annotations
 

@@ -343,7 +343,7 @@ def cap(file: File, epsilon: Epsilon, delta: Delta, why: Why = "", who: Who = No
 
 
 def _runs(runs: list[dict[str, Any]]) -> Table:
-    """One line a run."""
+    """A table with a line for each run."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("when", "run", "what", "epsilon", "total", "left"):
         table.add_column(name, justify="right" if name in ("epsilon", "total", "left") else "left", no_wrap=True)

@@ -87,7 +87,7 @@ Address = Annotated[str | None, Option(help=_ADDRESS, metavar="A", show_default=
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where many runs happen."""
+    """Where many runs happen: in processes here, or on Ray."""
 
     jobs: Jobs = None
     engine: EngineName = "local"

@@ -19,7 +19,7 @@ from tacit.cli.console import check_total, err
 from tacit.cli.console import out as screen
 from tacit.cli.expand import Positional, Without, expanded
 from tacit.data import Classes, Schema
-from tacit.errors import InputError, whole
+from tacit.errors import InputError
 from tacit.files import replacing, writable
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee
@@ -33,6 +33,7 @@ _DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on p
 _SPEC_OUT = "Also write everything about the run into this file, which you can change, and give to --spec."
 _USUAL = Classes("label", positive=("1",), negative=("0",))
 _DELTA = 1e-5  # at which a plan without a budget is stated
+_MOST_FEATURES = 2**24
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def plan(
     if used is not None and members.dimension is not None:
         raise InputError("--schema says how many features there are; leave out --dimension")
     dimension = 104 if members.dimension is None else members.dimension
-    whole("--dimension", dimension, 1)
+    if not 1 <= dimension <= _MOST_FEATURES:
+        raise InputError(f"--dimension must lie between 1 and {_MOST_FEATURES:,}, not {dimension}")
     if used is not None:
         dimension = used.model_dimension
     if spec_out is not None:

@@ -1,4 +1,4 @@
-"""`tacit predict`"""
+"""The command `tacit predict`."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Given:
 
     @property
     def division(self) -> Division:
-        """Whose records they are."""
+        """The rule that says whose record each one is."""
         return Division(self.site, self.agents, self.skew)
 
     @property

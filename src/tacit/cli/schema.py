@@ -1,4 +1,4 @@
-"""`tacit schema`"""
+"""The command `tacit schema`."""
 
 from __future__ import annotations
 

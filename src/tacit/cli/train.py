@@ -1,4 +1,4 @@
-"""`tacit train`"""
+"""The command `tacit train`."""
 
 from __future__ import annotations
 

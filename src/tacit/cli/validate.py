@@ -1,4 +1,4 @@
-"""`tacit validate`"""
+"""The command `tacit validate`."""
 
 from __future__ import annotations
 

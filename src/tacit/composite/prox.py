@@ -48,11 +48,10 @@ class L1:
         _not_negative(self, "strength")
 
     def value(self, y: np.ndarray) -> np.ndarray:
-        """See `Proximable`."""
         return self.strength * np.abs(y).sum(axis=1)
 
     def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
-        """Soft thresholding."""
+        """Soft thresholding of every entry."""
         return _shrunk(v, step * self.strength)
 
 
@@ -67,11 +66,9 @@ class SquaredL2:
         _not_negative(self, "strength")
 
     def value(self, y: np.ndarray) -> np.ndarray:
-        """See `Proximable`."""
         return self.strength / 2 * (y**2).sum(axis=1)
 
     def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
-        """See `Proximable`."""
         return v / (1 + step * self.strength)
 
 
@@ -88,11 +85,9 @@ class ElasticNet:
         _not_negative(self, "l2")
 
     def value(self, y: np.ndarray) -> np.ndarray:
-        """See `Proximable`."""
         return self.l1 * np.abs(y).sum(axis=1) + self.l2 / 2 * (y**2).sum(axis=1)
 
     def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
-        """See `Proximable`."""
         return _shrunk(v, step * self.l1) / (1 + step * self.l2)
 
 
@@ -119,7 +114,6 @@ class GroupL1:
         return len(self.labels)
 
     def value(self, y: np.ndarray) -> np.ndarray:
-        """See `Proximable`."""
         names, _, norms = self._norms(y)
         return self.strength * norms[:, names >= 0].sum(axis=1)
 
@@ -150,7 +144,6 @@ class Box:
             raise InputError(f"Box needs lower <= upper, not {self.lower} and {self.upper}")
 
     def value(self, y: np.ndarray) -> np.ndarray:
-        """See `Proximable`."""
         return np.where(np.all((y >= self.lower) & (y <= self.upper), axis=1), 0.0, math.inf)
 
     def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
@@ -176,15 +169,13 @@ class Stacked:
 
     @property
     def size(self) -> int | None:
-        """That of all parts."""
+        """The number of entries of all parts together."""
         return sum(length for length, _ in self.parts)
 
     def value(self, y: np.ndarray) -> np.ndarray:
-        """See `Proximable`."""
         return np.sum([g.value(part) for g, part in self._split(y)], axis=0)
 
     def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
-        """See `Proximable`."""
         return np.concatenate([g.prox(part, step) for g, part in self._split(v)], axis=1)
 
     def _split(self, y: np.ndarray) -> list[tuple[Proximable, np.ndarray]]:
@@ -194,16 +185,14 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Nothing:
-    """g = 0."""
+    """g = 0: no second term."""
 
     size: ClassVar[int | None] = None
 
     def value(self, y: np.ndarray) -> np.ndarray:
-        """See `Proximable`."""
         return np.zeros(len(y))
 
     def prox(self, v: np.ndarray, step: Step) -> np.ndarray:
-        """v itself."""
         return v
 
 

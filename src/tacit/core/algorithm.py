@@ -57,12 +57,12 @@ Answer = Callable[[Any], bool]  # of a method with all its parameters
 
 
 def always(method: Any) -> bool:
-    """Whatever its parameters."""
+    """Yes, whatever the parameters of the method are."""
     return True
 
 
 def never(method: Any) -> bool:
-    """Whatever its parameters."""
+    """No, whatever the parameters of the method are."""
     return False
 
 

@@ -23,6 +23,8 @@ from tacit.errors import GraphError, InputError, NotConnected
 if TYPE_CHECKING:
     import networkx  # takes a quarter of a second: an agent does not need it
 
+_MOST_EDGES = 2**27  # a gigabyte of pairs: more are refused before they are made
+
 
 class View(NamedTuple):
     """All that the agents of a block know of the graph: their own ids, how many neighbours they have, and how many
@@ -97,6 +99,7 @@ class Graph:
     @classmethod
     def complete(cls, n: int) -> Graph:
         """Every agent talks to every other."""
+        _check_edges(n * (n - 1) // 2)
         graph = cls(min(n, 1), ())  # with all pairs, sorted, there is nothing to tidy or to check
         object.__setattr__(graph, "agents", n)
         object.__setattr__(graph, "edges", Edges(others(n, np.empty((0, 2), dtype=np.int64))))
@@ -123,6 +126,7 @@ class Graph:
         (6, 10)
         """
         degree += n * degree % 2
+        _check_edges(n * min(degree, n - 1) // 2)
         if degree >= n - 1:
             return cls.complete(n)
         if degree < 3:
@@ -174,6 +178,7 @@ class Graph:
     @classmethod
     def _filled(cls, n: int, edges: int, first: np.ndarray, rng: np.random.Generator) -> Graph:
         """The first edges, and random ones until there are enough."""
+        _check_edges(edges)
         missing = edges - len(first)
         return cls(n, np.concatenate([first, further(n, first, missing, rng)]) if missing > 0 else first)
 
@@ -309,3 +314,8 @@ class Graph:
         """What the given agents (all, by default) know of the graph."""
         ids = np.arange(self.agents) if ids is None else np.asarray(ids)
         return View(ids, self.degree[ids][:, None].astype(float), self.agents)
+
+
+def _check_edges(count: int) -> None:
+    if count > _MOST_EDGES:
+        raise GraphError(f"a graph has at most {_MOST_EDGES:,} edges, and this one has {count:,}: take another graph")

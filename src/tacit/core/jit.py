@@ -39,7 +39,7 @@ class Kernel:
 
     @property
     def compiled(self) -> Any:
-        """What `numba.njit` gives."""
+        """The compiled function, as `numba.njit` gives it."""
         with _lock:
             while _waiting:
                 _waiting.pop(0)()

@@ -30,6 +30,7 @@ __all__ = ["HuberHinge", "Logistic", "Loss", "Multinomial", "PseudoHuber", "Squa
 # one is the address of the compiled function of a `CustomLoss`: the same kernels serve it, and none is compiled again.
 _LOGISTIC, _SQUARED, _HUBER_HINGE, _PSEUDO_HUBER = 0, 1, 2, 3
 VALUE, SLOPE, CURVATURE = 0, 1, 2
+_MOST_CLASSES = 2**16
 Shape = tuple[float, float, float, float]  # width, offset, weight of labels below zero, weight of those above
 
 
@@ -401,6 +402,8 @@ class Multinomial(Loss):
 
     def __post_init__(self) -> None:
         whole("classes", self.classes, 2)
+        if self.classes > _MOST_CLASSES:
+            raise InputError(f"a label has at most {_MOST_CLASSES:,} classes, not {self.classes:,}")
         for name, usual in (("offset", 0.0), ("weights", 1.0)):
             given = tuple(float(v) for v in getattr(self, name)) or (usual,) * self.classes
             if len(given) != self.classes or not all(map(math.isfinite, given)) or (usual and min(given) <= 0):

@@ -34,7 +34,7 @@ class Release(_Release):
 
     @classmethod
     def _make(cls, iterable: Iterable[Any]) -> Self:  # type: ignore[override]  # for mypy it is no class method there
-        """What `_replace` calls, too."""
+        """Checks a release, also one that `_replace` makes."""
         found = super()._make(iterable)
         if len(found.events) != len(found.value):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Processes on this machine."""
+"""Workers that are processes on this machine."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Workers(Protocol):
 
 
 class Engine(Protocol):
-    """Where work runs."""
+    """A place where work runs: this machine or a cluster."""
 
     def open(self) -> AbstractContextManager[Workers]:
         """Starts the workers, and stops them in the end."""

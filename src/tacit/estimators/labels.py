@@ -12,7 +12,7 @@ from tacit.errors import InputError
 
 
 def known_classes(given: Any) -> np.ndarray:
-    """The public classes, sorted."""
+    """The public classes that somebody gives, sorted."""
     try:
         known = np.unique(np.asarray(given))
     except (TypeError, ValueError):

@@ -40,7 +40,7 @@ class Exchange(Protocol):
     """A way of connecting the agents of a graph."""
 
     def open(self, graph: Graph, /) -> Link:
-        """Called once a run."""
+        """Opens the exchange on this graph; called once in a run."""
         ...
 
 

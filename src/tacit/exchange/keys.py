@@ -62,7 +62,7 @@ def seal_once(key: bytes, message: bytes | memoryview, about: bytes) -> bytes:
 
 
 def open_once(key: bytes, sealed: bytes, about: bytes) -> bytes:
-    """What `seal_once` sealed."""
+    """Opens what `seal_once` has sealed under this key."""
     return _opened(AESGCM(key), bytes(12), sealed, about)
 
 
@@ -96,7 +96,7 @@ class RepeatableWords(SecureWords):
         self._secret = secret
 
     def seed(self, about: bytes) -> bytes:
-        """HMAC-SHA256 of `about`."""
+        """The same 32 bytes for the same words: HMAC-SHA256 under the secret."""
         return hmac.digest(self._secret, about, "sha256")
 
 

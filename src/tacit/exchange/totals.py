@@ -43,7 +43,7 @@ class TotalInbox(SummedInbox):
     A total is no model: no radius bounds it; `TotalBounds` does."""
 
     def within(self, radius: float) -> TotalInbox:
-        """The same."""
+        """The same inbox: `TotalBounds` bounds a total, no radius does."""
         return self
 
     def with_own(self, own: np.ndarray) -> NoReturn:
@@ -78,7 +78,7 @@ class IdealTotals:
 
 
 class IdealLink(_Link):
-    """Adds up all rows."""
+    """Adds all rows up, without cryptography."""
 
     def deliver(self, release: Release, turn: Turn, t: int) -> Inbox:
         """The sum of all rows. On the grid of shares it is exact, in whatever order it is computed."""

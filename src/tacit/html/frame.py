@@ -66,12 +66,12 @@ def _block(part: object) -> Markup:
 
 
 def bullets(items: Iterable[object]) -> Markup:
-    """A list."""
+    """An unordered list of these items."""
     return tag("ul", "\n", joined((tag("li", item) for item in items), "\n"), "\n")
 
 
 def commands(lines: Iterable[str]) -> Markup:
-    """What to type."""
+    """A block of commands to paste into a shell."""
     return tag("pre", "\n".join(lines))
 
 

@@ -63,7 +63,7 @@ class Totals:
 
     @property
     def best(self) -> float:
-        """The least valid epsilon."""
+        """The least epsilon of all accountants: each is an upper bound."""
         return min(e for e in (self.plain_sum, self.distribution, self.renyi, self.zcdp) if e is not None)
 
 

@@ -113,9 +113,15 @@ def guarantee(
         for event, n in each.items():
             faced[against(event, size, connectivity)] += n
         key = frozenset(faced.items())
-        if key not in costs:  # beyond the connectivity, and for local noise, it is the same for many sizes
+        if key not in costs:
             costs[key] = epsilon(faced, delta)
         return costs[key]
 
-    curve = [Coalition(size, rounded_up(max(cost(each, size) for each in every))) for size in range(members - dropouts)]
-    return Guarantee(max(cost(each, colluders) for each in every), delta, members, colluders, dropouts, curve)
+    def worst(size: int) -> float:
+        return max(cost(each, size) for each in every)
+
+    # From so many colluders on all coalitions are alike (`against`), of which there may be a million.
+    alike = 0 if not assumed else members if connectivity is None else connectivity
+    costs_of = [rounded_up(worst(size)) for size in range(min(alike + 1, members - dropouts))]
+    curve = [Coalition(size, costs_of[min(size, len(costs_of) - 1)]) for size in range(members - dropouts)]
+    return Guarantee(worst(colluders), delta, members, colluders, dropouts, curve)

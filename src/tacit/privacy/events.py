@@ -70,7 +70,7 @@ class _Event:
         """Refuses parameters that no release has. It is asked again wherever an event is taken (`known`)."""
 
     def pure(self, n: int = 1) -> float:
-        """A pure epsilon."""
+        """The pure epsilon of n such releases; infinite if there is none."""
         return math.inf
 
     def renyi(self, order: np.ndarray, n: int = 1) -> np.ndarray:
@@ -118,7 +118,7 @@ class _Event:
         return None
 
     def against(self, colluders: int, connectivity: int | None = None) -> Event:
-        """As `against` below."""
+        """This event for another coalition: see the function `against`."""
         return known(self)
 
     def faced(self) -> Event:

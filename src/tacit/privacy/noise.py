@@ -50,7 +50,7 @@ class Noise(Protocol):
         ...
 
     def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, /) -> np.ndarray:
-        """(n, d) random numbers."""
+        """Random numbers of this law, (n, d)."""
         ...
 
     def perturb(
@@ -102,7 +102,6 @@ class SeededNoise:
         return ((words[:, :count] >> np.uint64(11)) + 0.5) * 2.0**-53
 
     def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
-        """See `Noise`."""
         return self._uniforms(ids, t, 3, count) < rate
 
     def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
@@ -125,18 +124,15 @@ class SeededNoise:
     def perturb(
         self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
-        """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
     def add(
         self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
-        """See `Noise`."""
         value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
 
     def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
-        """See `Noise`."""
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=2)
 
 
@@ -160,7 +156,7 @@ class RecordedNoise:
             raise InputError(f"recorded noise has the shape (noisy steps, N, d), not {self.array.shape}")
 
     def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
-        """The recorded sample."""
+        """The sample that was recorded for this tick."""
         if self.chosen is None or not 0 <= t < len(self.chosen) or self.chosen.shape[2] != count:
             raise InputError(f"recorded noise has no sample of {count} records for step {t}: give it `chosen`")
         return np.asarray(self.chosen[t, ids], dtype=bool)
@@ -181,18 +177,16 @@ class RecordedNoise:
     def perturb(
         self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
     ) -> np.ndarray:
-        """See `Noise`."""
         return value + factor * self.draw(law, scale, value.shape[1], ids, t)
 
     def add(
         self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
     ) -> np.ndarray:
-        """See `Noise`."""
         value = value if onto is None else onto + value
         return value + self.draw(law, scale, value.shape[1], ids, t)
 
     def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
-        """Nothing is added."""
+        """Returns the value as it is: recorded noise has no mask."""
         return value
 
 
@@ -237,7 +231,6 @@ class SecureNoise:
         return np.full(words.shape, True) if rate >= 1 else words < np.uint64(math.floor(rate * 2**64))
 
     def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
-        """See `Noise`."""
         return self.add(law, np.zeros((len(ids), dimension)), scale, ids, t)
 
     def perturb(
@@ -255,7 +248,6 @@ class SecureNoise:
         return self._rounded(law, value, base, _column(scale), _column(self.grid))
 
     def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
-        """See `Noise`."""
         return self.add(law, value, scale, ids, t)
 
     def _rounded(

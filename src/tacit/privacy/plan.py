@@ -356,7 +356,7 @@ class _Planner:
 
     @cached_property
     def _singles(self) -> _Speakers:
-        """Every agent for itself."""
+        """Every agent speaks for itself."""
         facts, graph, agents = self._facts, self._graph, np.arange(self._graph.agents)
         return _Speakers(agents, agents, graph.indptr, graph.indices, Blocks(facts, graph.view()), unnamed=False)
 

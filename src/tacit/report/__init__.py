@@ -1,1 +1,1 @@
-"""Plots and tables."""
+"""Plots and tables for people."""

@@ -37,7 +37,7 @@ class Exact:
 
     @property
     def traits(self) -> Traits:
-        """What its method declares."""
+        """What the method of this recipe declares of itself."""
         return traits(METHODS[self.kind])
 
 

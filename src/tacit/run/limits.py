@@ -32,11 +32,14 @@ class Budget:
     )
 
     def __post_init__(self) -> None:
-        number("epsilon", self.epsilon)
+        if not isinstance(self.reason, str):
+            raise InputError(f"why delta is right is a text, not {self.reason!r}")
+        object.__setattr__(self, "epsilon", number("epsilon", self.epsilon))
         if self.epsilon > LARGEST_EPSILON:
             raise InputError(f"an epsilon of {self.epsilon:g} protects nothing: it must be {LARGEST_EPSILON:g} at most")
-        if not (isinstance(self.delta, Real) and 0 < self.delta < 1):
+        if not (isinstance(self.delta, Real) and 0 < self.delta < 1 and 0 < float(self.delta) < 1):
             raise InputError(f"delta must lie between 0 and 1, not {self.delta!r}")
+        object.__setattr__(self, "delta", float(self.delta))
 
     def __str__(self) -> str:
         """The pair alone: "(1, 1e-05)"."""

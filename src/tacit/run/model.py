@@ -145,7 +145,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Model:
-        """Reads a model file."""
+        """Reads a model file, also one of version 1."""
         name = Path(path).name
         try:
             plain = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -80,7 +80,7 @@ def with_noise(
 
 
 def parameters(given: Sequence[str]) -> dict[str, Any]:
-    """As data, from NAME=VALUE."""
+    """Parameters as data, from texts such as NAME=VALUE."""
     found: dict[str, Any] = {}
     for text in given:
         name, equals, _ = text.partition("=")

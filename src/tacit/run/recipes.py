@@ -122,7 +122,7 @@ class Recipe:
 
     @property
     def traits(self) -> Traits:
-        """What its method declares."""
+        """What the method of this recipe declares of itself."""
         return traits(self.method)
 
     def for_label(self, label: Label) -> Recipe:

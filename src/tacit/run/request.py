@@ -83,7 +83,11 @@ class Request:
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.own, str) or not all(isinstance(text, str) for text in self.own):
+            raise InputError(f"own is a list of texts, such as ['gamma=0.3'], not {self.own!r}")
         object.__setattr__(self, "own", tuple(self.own))
+        if not isinstance(self.count, bool):
+            raise InputError(f"count is true or false, not {self.count!r}")
         if self.method is not None and (not isinstance(self.method, str) or self.method.endswith(".toml")):
             raise InputError(
                 "method is a name; the file of a run is given with --spec, and in Python as RunSpec.from_toml(file), "
@@ -103,10 +107,10 @@ class Request:
                 "that it is about"
             )
         for name, zero in (("penalty", False), ("l2", True), ("tolerance", False), ("scale", False)):
-            if getattr(self, name) is not None:
-                number(name, getattr(self, name), zero=zero)
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, number(name, value, zero=zero))
         if self.rounds is not None:
-            whole("rounds", self.rounds, 1)
+            object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1))
         if self.settles and not self.own and self.penalty is None:
             raise InputError(
                 f"{self._settings[0]} is for a run with settings of your own: leave it out, or give a penalty, too, or "

@@ -14,6 +14,7 @@ import numpy as np
 
 from tacit.algorithms.averaged import Averaged
 from tacit.core.algorithm import Algorithm, traits
+from tacit.core.alike import distinct
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge
 from tacit.core.problem import ROUNDING, Problem
@@ -131,7 +132,8 @@ class Setting:
 
     def guarantee(self, delta: float, spent: Sequence[Mapping[Event, int]] | None = None) -> Guarantee:
         """What the plan costs, or what was spent, against coalitions of every size."""
-        each = [Counter(counter) + Counter(self.before) for counter in (self.plan.spent if spent is None else spent)]
+        every = distinct(self.plan.spent if spent is None else spent)
+        each = [Counter(counter) + Counter(self.before) for counter in every]
         connectivity = None if self.spec.trust.reserve is None else self.graph.connectivity
         return guarantee(each, delta, members=self.graph.agents, connectivity=connectivity)
 

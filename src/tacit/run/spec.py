@@ -24,7 +24,7 @@ import json
 import math
 import tomllib
 from collections.abc import Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
 from textwrap import fill
@@ -44,7 +44,7 @@ from tacit.run.limits import Budget
 from tacit.run.parts import LOSSES, METHODS, name_of, read, written
 from tacit.run.trust import Trust
 
-MOST_AGENTS = 1_000_000  # of a graph that is given by the name of its kind
+MOST_AGENTS = 1_000_000
 _LONGEST = 2**24  # characters of a file
 _WIDTH = 100  # of a list; longer ones take several lines
 _TYPES = {"str": "a text", "bool": "true or false"}
@@ -69,10 +69,10 @@ class RunSpec:
     schema: str = ""
 
     def __post_init__(self) -> None:
-        whole("rounds", self.rounds, 1)
-        number("l2", self.l2, zero=True)
-        number("radius", self.radius)
-        number("scale", self.scale)
+        # Plain numbers: 1, 1.0 and those of numpy give one digest.
+        object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1))
+        for name in ("l2", "radius", "scale"):
+            object.__setattr__(self, name, number(name, getattr(self, name), zero=name == "l2"))
         if self.count and self.budget is None:
             raise InputError("a noisy count of the positives is paid for by a budget: give it, or leave out count")
         if self.count and not isinstance(self.loss, HuberHinge):
@@ -83,7 +83,7 @@ class RunSpec:
                 "share as a number, or leave out robust"
             )
         if self.tolerance is not None:
-            number("tolerance", self.tolerance)
+            object.__setattr__(self, "tolerance", number("tolerance", self.tolerance))
             if self.budget is not None:
                 raise InputError("a private run does not stop early, which would tell about records: no tolerance")
 
@@ -107,17 +107,17 @@ class RunSpec:
         """As data that TOML and JSON can carry."""
         found: dict[str, Any] = {
             "rounds": self.rounds,
-            "l2": float(self.l2),
-            "radius": float(self.radius),
+            "l2": self.l2,
+            "radius": self.radius,
             "graph": {"agents": self.graph.agents, "edges": [list(edge) for edge in self.graph.edges]},
             "method": written(self.method),
             "loss": written(self.loss),
         }
         for name, usual in (("scale", 1.0), ("count", False), ("tolerance", None), ("recipe", ""), ("schema", "")):
             if (value := getattr(self, name)) != usual:
-                found[name] = float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+                found[name] = value
         for name, part in (("budget", self.budget), ("trust", self.trust)):
-            chosen = {} if part is None else {f.name: _alike(f, getattr(part, f.name)) for f in fields(part)}
+            chosen = {} if part is None else {f.name: getattr(part, f.name) for f in fields(part)}
             chosen = {key: value for key, value in chosen.items() if value not in (None, "")}
             if part is not None and chosen != {"dropouts": 0}:
                 found[name] = chosen
@@ -170,11 +170,6 @@ class RunSpec:
         return Facts(sizes=rows, dimension=dimension, loss=self.loss, scale=scale, l2=self.l2, radius=self.radius)
 
 
-def _alike(field: Field[Any], value: Any) -> Any:
-    """1 and 1.0 are the same number, however a person writes it."""
-    return float(value) if field.type == "float" else value
-
-
 def _table(plain: Any, kind: Any, what: str) -> dict[str, Any]:
     """A table with the fields of a dataclass."""
     known = {each.name: str(each.type) for each in fields(kind)}
@@ -197,12 +192,12 @@ def _graph(plain: Any) -> Graph:
     """From its edges, or from the name of a kind."""
     if not isinstance(plain, dict) or plain.keys() not in ({"agents", "edges"}, {"agents", "kind"}):
         raise InputError('graph is a table: { kind = "ring", agents = 5 }, or with edges in place of the kind')
-    whole("agents", plain["agents"], 1)
+    agents = whole("agents", plain["agents"], 1)
+    if agents > MOST_AGENTS:
+        raise InputError(f"a run is for {MOST_AGENTS:,} agents at most, not for {agents:,}")
     if "edges" in plain:
-        return Graph(plain["agents"], _pairs(plain["edges"]))
-    if plain["agents"] > MOST_AGENTS:
-        raise InputError(f"a run is for {MOST_AGENTS:,} agents at most, not for {plain['agents']:,}")
-    return Graph.ring(1) if plain["agents"] == 1 else Graph.named(str(plain["kind"]), plain["agents"])
+        return Graph(agents, _pairs(plain["edges"]))
+    return Graph.ring(1) if agents == 1 else Graph.named(str(plain["kind"]), agents)
 
 
 def _pairs(edges: Any) -> list[tuple[int, int]]:

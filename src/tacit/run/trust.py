@@ -50,8 +50,8 @@ class Trust:
 
     def __post_init__(self) -> None:
         if self.colluders is not None:
-            whole("colluders", self.colluders, 0)
-        whole("dropouts", self.dropouts, 0)
+            object.__setattr__(self, "colluders", whole("colluders", self.colluders, 0))
+        object.__setattr__(self, "dropouts", whole("dropouts", self.dropouts, 0))
         if self.colluders is None and self.dropouts:
             raise InputError("dropouts are of members that share their noise: give colluders, too")
         check_robust(self.robust)

@@ -53,7 +53,7 @@ class Agents(Protocol):
         ...
 
     def heard(self) -> np.ndarray | None:
-        """What robust listeners remember."""
+        """What robust listeners remember of their neighbours."""
         ...
 
     def restore(self, state: Any, heard: np.ndarray | None, done: int) -> None:
@@ -95,27 +95,21 @@ class Together:
         self._state = self._setting.algorithm.stride(self._state, self._setting.problem, holders)  # type: ignore[attr-defined]
 
     def state(self) -> Any:
-        """As it is."""
         return self._state
 
     def heard(self) -> np.ndarray | None:
-        """As it is."""
         return None if self._setting.listening is None else self._setting.listening.memory
 
     def restore(self, state: Any, heard: np.ndarray | None, done: int) -> None:
-        """Takes it over."""
         self._state = state
         if self._setting.listening is not None:
             self._setting.listening.memory = heard
 
     def estimate(self) -> np.ndarray:
-        """By the method."""
         return self._setting.algorithm.estimate(self._state)
 
     def residuals(self) -> tuple[np.ndarray, np.ndarray]:
-        """By the method."""
         return self._setting.algorithm.residuals(self._state, self._blocks.view)
 
     def average_loss(self, f: np.ndarray | None = None) -> np.ndarray:
-        """By the problem."""
         return self._setting.problem.average_loss(self.estimate() if f is None else f)

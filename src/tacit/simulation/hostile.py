@@ -61,7 +61,7 @@ class Hostile:
 
     @classmethod
     def parse(cls, text: str, agents: int, seed: int = 0) -> Hostile:
-        """From KIND:COUNT."""
+        """Reads KIND:COUNT, such as `flip:1`, and draws the liars."""
         kind, count = kind_and_count(text)
         if count >= agents:
             raise InputError(f"hostile is KIND:COUNT with fewer members than there are ({agents}); not {text!r}")

@@ -177,15 +177,15 @@ class Shard:
             self._listening.memory = kept[1]
 
     def estimate(self) -> np.ndarray:
-        """(n, d)"""
+        """The models of this shard's agents, (n, d)."""
         return self._algorithm.estimate(self._state)
 
     def residuals(self) -> tuple[np.ndarray, np.ndarray]:
-        """(n,) each"""
+        """The two residuals of this shard's agents, (n,) each."""
         return self._algorithm.residuals(self._state, self._blocks.view)
 
     def average_loss(self, f: np.ndarray | None) -> np.ndarray:
-        """(n,)"""
+        """The average loss of this shard's agents, (n,)."""
         return self._blocks.problem.average_loss(self.estimate() if f is None else np.array(f))
 
 
@@ -293,7 +293,7 @@ class Shards:
             raise WentBack(self._done) from None
 
     def _keep(self, done: int) -> None:
-        """A checkpoint."""
+        """Keeps the state of all shards as a checkpoint."""
         self._kept = self._get([shard.kept.remote() for shard in self._shards])
         self._done, self._sent, self._tries = done, dict(self._link.sent), 0
 
@@ -331,12 +331,10 @@ class Shards:
             return list(self._get([getattr(shard, method).remote(*arguments) for shard in self._shards]))
 
     def state(self) -> Any:
-        """Of all shards."""
         states = [state for state, _ in self._all("kept")]
         return type(states[0])(*map(np.concatenate, zip(*states, strict=True)))
 
     def heard(self) -> np.ndarray | None:
-        """Of all shards."""
         if self._setting.listening is None:
             return None
         memories = [memory for _, memory in self._all("kept")]
@@ -353,14 +351,11 @@ class Shards:
             self._put(self._kept)
 
     def estimate(self) -> np.ndarray:
-        """Of all shards."""
         return np.concatenate(self._all("estimate"))
 
     def residuals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of all shards."""
         primal, dual = zip(*self._all("residuals"), strict=True)
         return np.concatenate(primal), np.concatenate(dual)
 
     def average_loss(self, f: np.ndarray | None = None) -> np.ndarray:
-        """Of all shards."""
         return np.concatenate(self._all("average_loss", f))

@@ -299,7 +299,7 @@ class _Simulation:
         return tolerance is not None and all(last[name] <= tolerance for name in ("primal_residual", "dual_residual"))
 
     def run(self) -> Run:
-        """The result so far."""
+        """The result of the rounds so far."""
         return Run(
             state=self.agents.state(),
             rounds=self.done,

@@ -1,6 +1,7 @@
 """The papers' experiments, in miniature; and that a claim can fail."""
 
 import csv
+import math
 import sys
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -149,6 +150,14 @@ def test_the_verdict_is_that_of_all_seeds_under_all_choices(outcome, verdict, ag
     assert (claim.verdict, claim.agree) == (verdict, agree)
     row = claims_page([claim], "t", "c").splitlines()[-1].replace("**", "")
     assert row == f"| here | paper | x | y | {agree} | {verdict} |"
+
+
+@pytest.mark.parametrize("answer", [math.nan, np.float64(1.0), 1, "yes"])
+def test_a_number_is_no_answer_of_a_seed(answer):
+    """`bool(nan)` is True: what could not be measured would confirm every claim."""
+    for outcome in ([True, answer], {"T = 9": [answer]}):
+        with pytest.raises(TypeError, match="a seed answers True, False or None"):
+            _ = Claim("here", "paper", "x", "y", outcome).verdict
 
 
 @pytest.mark.parametrize(("better", "verdict"), [(lambda eta: True, "holds"), (lambda eta: eta < 1, "undecided")])

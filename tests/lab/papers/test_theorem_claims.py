@@ -43,18 +43,25 @@ def test_what_lies_within_the_spread_of_the_seeds_decides_nothing(pairs, answers
 NEVER = math.inf
 
 
+def spent(need, limit):
+    """A run that has spent so much, and got there after `need`."""
+    units = np.arange(limit + 1.0)
+    return Measured(units, np.where(units >= need, 1e-4, 1.0), np.ones(limit + 1))
+
+
 @pytest.mark.parametrize(
-    ("mine", "rival", "answers"),
+    ("mine", "rival", "limit", "answers"),
     [
-        ((5, 5, 5), (9, 9, 9), [True, True, True]),
-        ((5, 5, 5), (9, 4, 9), [True, False, True]),
-        ((5, 5, 5), (9, NEVER, 9), [True, None, True]),  # it may yet get there
-        ((5, 5, 5), (NEVER, NEVER, NEVER), [True, True, True]),
-        ((5, NEVER, NEVER), (9, 9, NEVER), [True, False, None]),
+        ((5, 5, 5), (9, 9, 9), 10, [True, True, True]),
+        ((5, 5, 5), (9, 4, 5), 10, [True, False, False]),  # a tie is not less
+        ((5, 5, 5), (9, NEVER, 9), 10, [True, True, True]),  # after 10 it is not there: it needs more than 5
+        ((5, 5, 5), (3, NEVER, NEVER), 4, [False, None, None]),  # its run was too short to tell
+        ((5, NEVER, NEVER), (9, 9, NEVER), 10, [True, False, None]),
     ],
 )
-def test_a_rival_that_never_gets_there_is_beaten_only_if_it_is_so_with_every_seed(mine, rival, answers):
-    assert incremental_admm._least({PLAIN: seeds(*mine), "COCA": seeds(*rival)}) == answers
+def test_a_rival_that_has_spent_more_and_is_not_there_needs_more(mine, rival, limit, answers):
+    runs = {PLAIN: [spent(need, 10) for need in mine], "COCA": [spent(need, limit) for need in rival]}
+    assert incremental_admm._least(runs) == answers
 
 
 def test_a_claim_on_the_accuracy_that_flips_with_the_seed_is_undecided():
@@ -97,6 +104,9 @@ def test_an_undecided_claim_is_said_to_be():
 def test_a_bound_is_passed_kept_or_undecided(level, verdict):
     measured = level + np.random.default_rng(0).normal(size=(10, 21)) / 5
     assert Bounded(measured, {"b": np.full(21, 2.0)}).within("b") is verdict
+    assert Bounded(measured[:1], {"b": np.full(21, 2.0)}).within("b") is None  # one run is no mean
+    measured[3, 15] = np.nan
+    assert Bounded(measured, {"b": np.full(21, 2.0)}).within("b") is None
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from tacit.algorithms import (
     SummedDPADMM,
 )
 from tacit.composite import lasso
-from tacit.lab.theory import convergence, descent, design, incremental, random_penalties, samples
+from tacit.lab.theory import convergence, descent, design, excess, incremental, random_penalties, samples
 from tacit.lab.theory import dp_admm as composite
 from tacit.lab.theory.design import Measured
 from tacit.lab.theory.theorems import THEOREMS, Aim, Planned, statements, theorems
@@ -40,11 +40,11 @@ from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Reserve, Trust
 
-RECYCLED = ["Theorem IV.1", "Theorem VI.1", "Theorem VI.2"]
+RECYCLED = ["Theorem IV.1", "Theorem VI.1", "Theorem VI.2", "Lemmas E.1 and E.3"]
 COMPOSITE = ["Theorem 1", "Theorem 2", "Theorem 2, by (18)"]
 OF_RECIPES = {
-    "dvp": ["Theorem 9", "Theorem 10 and Corollary 11", "problem (28)"],
-    "pvp": ["Theorem 9", "Theorem 12", "Theorem 13 and Corollary 14", "problem (28)"],
+    "dvp": ["Theorem 9", "Theorem 10 and Corollary 11", "Lemmas 17 and 18", "problem (28)"],
+    "pvp": ["Theorem 9", "Theorem 12", "Theorem 13 and Corollary 14", "Lemma 19", "Lemma 20", "problem (28)"],
     "m-admm": [],
     "r-admm": RECYCLED,
     "mr-admm": RECYCLED,
@@ -130,7 +130,7 @@ def test_an_exact_method_has_its_own_theorems(name):
     ("method", "expected"),
     [
         (RecycledADMM(noise_on="output", alpha=1.0), ["Theorem IV.1", "Theorem VI.1"]),
-        (RecycledADMM(dual_step=1.0), ["Theorem VI.1", "Theorem VI.2"]),
+        (RecycledADMM(dual_step=1.0), RECYCLED[1:]),
         (RandomAggregationADMM(exact=True), ["Theorem 3.1"]),
         (RandomAggregationADMM(), ["Theorem 3.2"]),
         (RandomAggregationADMM(exact=True, beta=1.0), []),
@@ -242,6 +242,38 @@ def test_dual_and_primal_perturbation(scale):
     assert rows(primal, "Theorem 13 and Corollary 14", 0.15, scale) == 1069538
     assert rows(weak, "Theorem 13 and Corollary 14", 0.15, scale) == 33510
     assert rows(weak, "Corollary 15", 0.25, scale) == 33510
+
+
+NOISY = {  # L = ln(10/0.05) for d = 10; B = 400, C = 1750, l2 = 0.1, eta = 1, two neighbours
+    # zeta = (1 - 2 ln(1 + 0.25 * 4.375/4.1))/2; (C/B)^2 d^2 L^2/(2 l2 zeta^2), over C
+    "Lemmas 17 and 18": (
+        DualPerturbedADMM(alpha=1.0),
+        4.375**2 * 100 / (0.2 * 1750),
+        0.5 - math.log1p(1.09375 / 4.1),
+        10,
+    ),
+    # zeta = l2 alpha/(2 C/B); 2 eta^2 N^2 d^2 ln(3 d/0.05)^2/(l2 zeta^2), over C
+    "Lemma 19": (PrimalPerturbedADMM(alpha=1.0, centre="printed"), 2 * 4 * 100 / (0.1 * 1750), 0.1 / 8.75, 30),
+    # zeta = (l2 + 2 eta N) alpha/(2 C/B); (l2 + C/4) d^2 L^2/(2 zeta^2), over C
+    "Lemma 20": (PrimalPerturbedADMM(alpha=1.0), (0.1 + 437.5) * 100 / (2 * 1750), 4.1 / 8.75, 10),
+    # d^2 L^2/(2 l2 alpha^2), over C
+    "Lemmas E.1 and E.3": (RecycledADMM(alpha=5.0), 100 / (0.2 * 1750), 5.0, 10),
+}
+
+
+@pytest.mark.parametrize("number", NOISY)
+def test_the_noise_of_one_step(number):
+    method, factor, rate, numbers = NOISY[number]
+    line = said_of(method, THREE, 4, scale=1750.0, l2=0.1, **TEN)[number]
+    stated, exact = (float(line.split("by at most ")[k].split(" ")[0]) for k in (1, 2))
+    assert stated == pytest.approx(factor * math.log(numbers / 0.05) ** 2 / rate**2, rel=1e-3)
+    assert exact < 0.6 * stated
+
+
+def test_the_lemma_on_the_objective_is_not_about_the_other_branch():
+    line = said_of(DualPerturbedADMM(alpha=0.1), THREE, 4, scale=1750.0, l2=0.1, **TEN)["Lemmas 17 and 18"]
+    assert "says nothing here" in line
+    assert "Phi is 0" in line
 
 
 def test_the_agent_that_needs_most_rows_counts():
@@ -381,7 +413,7 @@ def test_random_coordinates():
     assert line.startswith("(74) (local-dp): the loss is within 0.8415 of")
 
 
-CALCULATORS = (convergence, descent, design, incremental, random_penalties, samples, composite)
+CALCULATORS = (convergence, descent, design, incremental, random_penalties, samples, composite, excess)
 
 
 def public_functions():
@@ -405,6 +437,8 @@ def test_every_calculator_is_reached_from_a_method():
         test_a_growing_penalty_has_its_own_conditions(4.3, "holds")
         test_recycled_admm_with_noise()
         test_dual_and_primal_perturbation(1.0)
+        for number in NOISY:
+            test_the_noise_of_one_step(number)
         test_the_design_problem()
         test_dp_admm()
         test_incremental_admm()

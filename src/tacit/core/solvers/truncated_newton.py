@@ -13,7 +13,7 @@ class Objective(Protocol):
     """A convex function of an array."""
 
     def value(self, F: np.ndarray, /) -> float:
-        """At F."""
+        """The value of the objective at F."""
         ...
 
     def gradient(self, F: np.ndarray, /) -> tuple[np.ndarray, Any]:

@@ -75,7 +75,7 @@ class Records(NamedTuple):
 
     @property
     def signed(self) -> np.ndarray:
-        """y_r x_r."""
+        """The rows y_r x_r, or x_r where no labels are known."""
         return self.rows if self.labels is None else self.labels[:, None] * self.rows
 
 

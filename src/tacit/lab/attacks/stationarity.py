@@ -58,12 +58,12 @@ class Broadcasts:
 
     @property
     def said(self) -> np.ndarray:
-        """(K, N, d)"""
+        """What each agent said in each round, (K, N, d)."""
         return np.array(self._said)
 
     @property
     def silent(self) -> np.ndarray:
-        """(K, N)"""
+        """Which agents said nothing in which round, (K, N)."""
         return np.array(self._silent)
 
 

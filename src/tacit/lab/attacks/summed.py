@@ -122,7 +122,7 @@ def overheard_sums(problem: Problem, graph: Graph, penalty: float, rounds: int) 
 
 
 class Found(NamedTuple):
-    """Quadratics that explain sums."""
+    """Quadratics that explain the sums that were heard."""
 
     curvature: np.ndarray  # (agents outside the coalition, d, d)
     slope: np.ndarray  # (agents outside the coalition, d)

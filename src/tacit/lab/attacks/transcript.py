@@ -67,7 +67,7 @@ class Transcript:
 
     @property
     def holders(self) -> np.ndarray:
-        """i_k, (K,)."""
+        """The agent i_k that held the token at each tick, (K,)."""
         return np.array(self._holders, dtype=int)
 
     @property

@@ -35,7 +35,7 @@ def seeded_bytes(seed: int, which: int, batch: int) -> Callable[[int], bytes]:
 
 @dataclass(frozen=True)
 class Audited:
-    """What an audit found."""
+    """What an audit found: its bounds, and its wrong guesses."""
 
     claimed: float  # epsilon
     lower: float  # epsilon is at least this, with the confidence

@@ -100,7 +100,7 @@ class Case:
 
 
 class HalfTheNoise(SecureNoise):
-    """A bug to catch."""
+    """Draws half of the noise: a bug that an audit must catch."""
 
     def _rounded(
         self, law: LawName, value: np.ndarray, base: np.ndarray, scale: np.ndarray, step: np.ndarray

@@ -61,7 +61,7 @@ class OneMinimiser:
 
     @cached_property
     def problems(self) -> list[Problem]:
-        """On either data set."""
+        """The problem with each of the two data sets."""
         return [
             Problem([(np.array([[row]]), [1.0])] * self.size, scale=0.02, l2=0.01, tolerance=self.tolerance)
             for row in (1.0, 0.0)

@@ -1,4 +1,4 @@
-"""`tacit attack`"""
+"""The command `tacit attack`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HIDING: dict[str, Callable[[paper.Regression], IncrementalADMM]] = {
 
 @dataclass(frozen=True)
 class Own:
-    """Records of one's own."""
+    """The records that the user brings."""
 
     data: Annotated[
         str | None, typer.Option(help="Records of your own, which must be public: a CSV or Parquet file, or adult.")
@@ -281,7 +281,7 @@ def rows(overheard: Overheard, found: dict[str, States]) -> list[tuple[str, list
 
 
 def as_json(method: str, who: str, loss: str, lines: list[tuple[str, list[float]]]) -> dict[str, Any]:
-    """The table."""
+    """The table of errors, as data."""
     columns = ("x_first", "x_last", "y_first", "y_last", "gradient_last")
     errors = {name: dict(zip(columns, values, strict=True)) for name, values in lines}
     return {"method": method, "who": who, "loss": loss, "errors": errors}

@@ -1,4 +1,4 @@
-"""`tacit audit`"""
+"""The command `tacit audit`."""
 
 from __future__ import annotations
 

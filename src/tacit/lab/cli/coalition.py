@@ -1,4 +1,4 @@
-"""`tacit coalition`"""
+"""The command `tacit coalition`."""
 
 from __future__ import annotations
 

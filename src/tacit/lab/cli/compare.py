@@ -1,4 +1,4 @@
-"""`tacit compare`"""
+"""The command `tacit compare`."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def as_plain(found: Comparison, best: MethodResult | None, robust: str | None, h
 
 
 def as_json(c: MethodResult) -> dict[str, Any]:
-    """One method, for --json."""
+    """The results of one method, for `--json`."""
     private = {"epsilon": c.epsilon if c.private else None, "delta": c.delta if c.private else None}
     private |= {"colluders": c.colluders, "dropouts": 0 if c.reserve is None else c.reserve.dropouts}
     kind = {"private": c.private, "decentralised": c.decentralised, "rounds": c.rounds, "messages": c.messages}

@@ -1,4 +1,4 @@
-"""`tacit demo`"""
+"""The command `tacit demo`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tacit reproduce`"""
+"""The command `tacit reproduce`."""
 
 from __future__ import annotations
 

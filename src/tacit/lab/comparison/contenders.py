@@ -92,7 +92,7 @@ class _Here:
         return trial.sizes
 
     def run(self, trial: Trial, setting: Setting | None) -> Outcome:
-        """One run."""
+        """Runs one trial in this process."""
         assert setting is not None
         with as_usual():
             return run_setting(trial, setting, delta=self.delta, hostile=self.hostile)
@@ -129,7 +129,7 @@ class Named(_Here):
 
     @property
     def title(self) -> str:
-        """In words."""
+        """The name of the method in words."""
         return f"{ALGORITHMS[self.name].title}, no privacy"
 
     def suits(self, label: Label) -> bool:
@@ -159,7 +159,7 @@ class Specified(_Here):
         return self.spec.name
 
     def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
-        """As the spec says."""
+        """The setting that the spec describes."""
         return specified(self.spec, schema.label, sizes, schema.model_dimension, row_norm=schema.longest_row)
 
 

@@ -55,7 +55,7 @@ class Comparison:
 
     @property
     def names(self) -> list[str]:
-        """Of all methods."""
+        """The names of all methods in the table."""
         return [result.name for result in self.results]
 
     def against(self, reference: str) -> Comparison:

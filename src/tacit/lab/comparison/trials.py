@@ -63,7 +63,7 @@ class Trial:
 
     @cached_property
     def labels(self) -> np.ndarray:
-        """Of all training rows."""
+        """The labels of all training rows."""
         return np.concatenate([y for _, y in self.parts])
 
 
@@ -114,7 +114,7 @@ class MethodResult:
 
     @property
     def error(self) -> float:
-        """The mean over trials."""
+        """The mean error over all trials."""
         return float(np.mean(self.errors))
 
     @property
@@ -124,7 +124,7 @@ class MethodResult:
 
     @property
     def error_name(self) -> str:
-        """What `error` is."""
+        """The name of what `error` measures."""
         return {metrics.Numbers: "RMSE", metrics.Objective: "gap"}.get(type(self.measured[0][0]), "error")
 
     @property
@@ -139,7 +139,7 @@ class MethodResult:
 
     @property
     def loss(self) -> float:
-        """The mean over trials."""
+        """The mean loss over all trials."""
         return float(np.mean(self.losses))
 
 

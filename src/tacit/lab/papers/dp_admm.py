@@ -80,12 +80,12 @@ class FusedLasso(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """n."""
+        """The number of training rows, n."""
         return int(self.composite.problem.sizes[0])
 
     @property
     def smoothness(self) -> float:
-        """L_f."""
+        """The bound L_f on the curvature of the smooth part."""
         return self.composite.problem.loss.max_curvature * self.row_norm**2
 
 

@@ -62,7 +62,7 @@ def fusing(lab: Lab) -> PaperFigure:
 
 
 def data_sets() -> Iterator[tuple[str, Ordered]]:
-    """Those at hand."""
+    """The data sets that are at hand, each with its name."""
     columns = adult_table().columns
     y = np.where(np.char.startswith(np.asarray(columns["income"]).astype(str), ">50K"), 1.0, -1.0)
     numbers = [name for name, values in columns.items() if _is_numbers(values) and name != "fnlwgt"]

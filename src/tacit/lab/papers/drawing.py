@@ -46,6 +46,7 @@ COLOURS = {
     "COCA": "#e08000",
     "Algorithm 1": "#2ca02c",
     "Algorithm 2": "#e31a1c",
+    "gradient descent": "#e31a1c",
     "output perturbation": "#e08000",
 }
 _CYCLE = (

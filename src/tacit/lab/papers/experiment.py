@@ -120,7 +120,7 @@ class Lab:
         return train.parts(partition.equal(len(train), spec.agents, spec.split))
 
     def test(self, split: int) -> Dataset:
-        """The test rows."""
+        """The test rows of this division."""
         return self._split(split)[1]
 
     def _problem(self, spec: ProblemSpec) -> Problem:
@@ -143,7 +143,7 @@ class Lab:
         return Runs(np.array([run.loss[0] for run in runs]), np.array([run.error[0] for run in runs]), runs[0].path)
 
     def plan(self, algorithm: Algorithm, spec: ProblemSpec, rounds: int) -> Plan:
-        """What that experiment costs."""
+        """What this experiment costs, by its plan."""
         return plan(algorithm, self.problem(spec), self.graph(spec.agents), rounds)
 
     def spending(self, algorithm: Any, spec: ProblemSpec, rounds: int) -> np.ndarray:
@@ -200,7 +200,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes."""
+    """One pair of axes with its curves."""
 
     title: str
     x: str
@@ -256,7 +256,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """Whether the claim holds, in words."""
         return "undecided" if self.holds is None else "holds" if self.holds else "does not hold"
 
     @property
@@ -275,7 +275,13 @@ class Claim:
     def _by_choice(self) -> dict[str, list[bool | None]]:
         one = self.outcome is None or isinstance(self.outcome, bool | np.bool_)
         given = self.outcome if isinstance(self.outcome, Mapping) else {"": [self.outcome] if one else self.outcome}
-        return {choice: [None if a is None else bool(a) for a in answers] for choice, answers in given.items()}  # type: ignore[union-attr]
+        return {choice: [self._answer(a) for a in answers] for choice, answers in given.items()}  # type: ignore[union-attr]
+
+    def _answer(self, answer: object) -> bool | None:
+        """A number is no answer: `bool` would take NaN for a yes."""
+        if answer is not None and not isinstance(answer, bool | np.bool_):
+            raise TypeError(f"{self.where}: a seed answers True, False or None, not {answer!r}")
+        return None if answer is None else bool(answer)
 
 
 def _share(answers: Sequence[bool | None]) -> str:

@@ -92,12 +92,12 @@ def i_admm(regression: Regression) -> IncrementalADMM:
 
 
 def random_start(regression: Regression) -> IncrementalADMM:
-    """Algorithm 2."""
+    """I-ADMM with random starts: Algorithm 2."""
     return replace(i_admm(regression), initial=regression.initial)
 
 
 def pi_admm1(regression: Regression) -> IncrementalADMM:
-    """Algorithm 3."""
+    """I-ADMM with random starts and step sizes: Algorithm 3."""
     return replace(random_start(regression), gamma=Between(1 - SPREAD, 1 + SPREAD))
 
 
@@ -112,7 +112,7 @@ def offset(regression: Regression) -> IncrementalADMM:
 
 
 def pi_admm1_offset(regression: Regression) -> IncrementalADMM:
-    """Beyond the paper: both."""
+    """PI-ADMM1 with a secret offset, beyond the paper."""
     return replace(pi_admm1(regression), offset=regression.initial / 10)
 
 
@@ -140,7 +140,7 @@ class Measured(NamedTuple):
 
 
 def methods(regression: Regression, seed: int) -> dict[str, Algorithm]:
-    """Those of the captions."""
+    """The methods that the captions name."""
     return {
         W: WalkADMM(penalty=regression.penalty, exact=regression.exact, order=RandomWalk(seed)),
         IPW: ParallelWalkADMM(

@@ -129,12 +129,12 @@ def fig1(lab: Lab) -> PaperFigure:
 
 
 def fig2(lab: Lab) -> PaperFigure:
-    """10 agents."""
+    """Convergence and privacy loss of 10 agents."""
     return _convergence_and_loss(lab, "Fig. 2", SMALL)
 
 
 def figB(lab: Lab) -> PaperFigure:  # noqa: N802 (the paper's name)
-    """100 agents."""
+    """Convergence and privacy loss of 100 agents."""
     return _convergence_and_loss(lab, "Fig. B", LARGE)
 
 
@@ -304,7 +304,7 @@ def _eta_of_42(instance: Instance) -> float:
 
 
 def figC(lab: Lab) -> PaperFigure:  # noqa: N802
-    """The min-max aggregator."""
+    """The min-max aggregator beside the others."""
     T = lab.size.rounds
     methods: dict[str, RandomAggregation] = {
         "Algorithm 2*": MIN_MAX,
@@ -397,7 +397,7 @@ def _run(method: Algorithm, instance: Instance, rounds: int) -> Run:
 
 
 def _away(run: Run, instance: Instance) -> np.ndarray:
-    """(rounds+1,)."""
+    """The distance from the optimum in every round, (rounds + 1,)."""
     assert run.trajectory is not None
     return np.linalg.norm(run.trajectory - instance.optimum, axis=2).mean(axis=1) / instance.problem.dimension
 

@@ -48,16 +48,19 @@ class Bounded(NamedTuple):
     bounds: dict[str, np.ndarray]
 
     def panel(self, title: str, y: str) -> Panel:
-        """Both, without the start."""
+        """The bound and what was measured, without the start."""
         series = [Series.over_rounds("measured", self.measured)]
         series += [Series.over_rounds(name, bound, "--") for name, bound in self.bounds.items()]
         return Panel(title, ITERATIONS, y, series, log_y=True)
 
     def within(self, name: str) -> bool | None:
         """Whether the mean over the second half of the rounds is below that of the bound, by three standard errors;
-        None if it is nearer than that. The theorems bound the mean over the noise, not every run."""
+        None if it is nearer than that, and of a single run or of no numbers. The theorems bound the mean over the
+        noise, not every run."""
         room = self._room(name)
-        error = room.std(ddof=1) / math.sqrt(len(room)) if len(room) > 1 else 0.0
+        if len(room) < 2 or not np.all(np.isfinite(room)):
+            return None
+        error = room.std(ddof=1) / math.sqrt(len(room))
         return None if abs(room.mean()) <= 3 * error else bool(room.mean() > 0)
 
     def _room(self, name: str) -> np.ndarray:

@@ -296,6 +296,6 @@ def _until_frozen(penalty: Geometric, rounds: int) -> int:
 
 
 def _weighted_optimum(lab: Lab, eta: np.ndarray) -> np.ndarray:
-    """argmin sum_i O_i/eta_i."""
+    """The minimiser of sum_i O_i/eta_i."""
     problem = lab.problem(FIVE)
     return Problem(lab.parts(FIVE), scale=problem.scale / eta, l2=problem.l2 * float(np.mean(1 / eta))).optimum()

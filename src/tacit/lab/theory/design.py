@@ -99,7 +99,7 @@ class Utility:
 
 @dataclass(frozen=True)
 class Design:
-    """The solution of (28)."""
+    """A solution of problem (28)."""
 
     alpha: float
     objective: float  # J there

@@ -46,7 +46,7 @@ class Descent:
 
     @property
     def paper(self) -> bool:
-        """(15a) and (15b)."""
+        """Whether the paper's conditions (15a) and (15b) hold."""
         return self.steep_enough and self.gamma > self.gamma_above
 
     @property

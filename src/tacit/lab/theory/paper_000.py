@@ -6,8 +6,8 @@ import numpy as np
 
 from tacit.algorithms import RecycledADMM
 from tacit.errors import InputError
-from tacit.lab.theory import convergence, samples
-from tacit.lab.theory.planned import Planned, Theorem, rows_in_words
+from tacit.lab.theory import convergence, excess, samples
+from tacit.lab.theory.planned import Planned, Theorem, raised_in_words, rows_in_words
 
 
 def _solves(planned: Planned) -> int:
@@ -75,6 +75,19 @@ def _with_noise(planned: Planned) -> str:
     return rows_in_words(rows, planned)
 
 
+def _noise_of_a_step(planned: Planned) -> str:
+    """Lemma E.1, where the noise is not multiplied by C/B."""
+    facts, rates = planned.facts, planned.noise(_solves(planned))
+    return raised_in_words(
+        planned,
+        excess.perturbed_objective,
+        *(
+            {"d": facts.dimension, "rate": a, "rho": facts.l2, "unit": C}
+            for C, a in zip(facts.scale, rates, strict=True)
+        ),
+    )
+
+
 _PAPER = "recycled-admm"
 _ABOUT = (RecycledADMM,)
 THEOREMS = (
@@ -82,4 +95,5 @@ THEOREMS = (
     Theorem(_PAPER, "Theorem IV.1", _ABOUT, _converges, when=lambda method: method.dual_step is None),
     Theorem(_PAPER, "Theorem VI.1", _ABOUT, _without_noise),
     Theorem(_PAPER, "Theorem VI.2", _ABOUT, _with_noise, when=lambda method: method.noise_on == "objective"),
+    Theorem(_PAPER, "Lemmas E.1 and E.3", _ABOUT, _noise_of_a_step, when=lambda method: method.noise_on == "objective"),
 )

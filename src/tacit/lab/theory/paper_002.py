@@ -28,7 +28,7 @@ def _unit_steps(method: IncrementalADMM) -> bool:
 
 
 def _random_steps(method: IncrementalADMM) -> bool:
-    """PI-ADMM1."""
+    """Whether the method is PI-ADMM1."""
     return _plain(method) and method.gamma is not None
 
 

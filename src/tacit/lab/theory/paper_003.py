@@ -66,7 +66,7 @@ def _gap(planned: Planned, M: float) -> float:
 
 
 def _within(planned: Planned, excess: float) -> str:
-    """`excess` is of F/N."""
+    """Whether an excess of F/N is within the accuracy, in words."""
     loss, accuracy = excess / float(planned.facts.scale.mean()), planned.aim.accuracy
     met = "at most" if loss <= accuracy else "more than"
     return f"within {loss:.4g} of the optimum's in the mean, which is {met} the {accuracy:g} that is asked for"

@@ -31,7 +31,7 @@ class Aim(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The promise."""
+        """The promise, as a sentence."""
         return (
             f"to be within {self.accuracy:g} of the loss of a reference of norm {self.reference:g} with probability "
             f"{1 - self.failure:g}"
@@ -98,6 +98,26 @@ class Theorem:
     say: Callable[[Planned], str]  # an `InputError` where it says nothing about this plan
     when: Callable[[Any], bool] = lambda method: True  # the settings of the method that it is about
     of_a_run: tuple[Callable[..., Any], ...] = ()  # what it says of the states of a run, to be computed from Python
+
+
+def raised_in_words(planned: Planned, raised: Callable[..., float], *agents: dict[str, Any]) -> str:
+    """By how much the noise of one step raises the objective, in the unit of the loss, for the agent with the most.
+
+    planned, raised : the plan, and one of the lemmas of `tacit.lab.theory.excess`
+    agents : what it is told of each agent, with its C as `unit`
+    """
+    failure = planned.aim.failure
+    stated, exact = (
+        max(
+            raised(**{k: v for k, v in each.items() if k != "unit"}, delta=failure, exact=exact) / each["unit"]
+            for each in agents
+        )
+        for exact in (False, True)
+    )
+    return (
+        f"the noise of one step raises the objective by at most {stated:.4g} in the unit of the loss with probability "
+        f"{1 - failure:g}, and by at most {exact:.4g} by the exact law of its norm"
+    )
 
 
 def rows_in_words(rows: float, planned: Planned, what: str = "") -> str:

@@ -2,7 +2,7 @@
 
     >>> from tacit.algorithms import OneShotAveraging, RecycledADMM
     >>> [theorem.number for theorem in theorems(RecycledADMM(gamma=0.5))]
-    ['Theorem IV.1', 'Theorem VI.1', 'Theorem VI.2']
+    ['Theorem IV.1', 'Theorem VI.1', 'Theorem VI.2', 'Lemmas E.1 and E.3']
     >>> theorems(OneShotAveraging(mixing=0.1))
     ()
 

@@ -85,7 +85,8 @@ class LedgerFile:
         self.path = path
         if not os.path.isfile(path):
             raise LedgerError(f"{path} does not exist, or is not a file; name a ledger that exists")
-        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        self._where = path.absolute()  # also if the process goes to another folder
+        uri = f"{self._where.as_uri()}?mode=rw"
         try:
             self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
         except sqlite3.Error as error:
@@ -107,7 +108,6 @@ class LedgerFile:
             raise
 
     def close(self) -> None:
-        """Closes the database."""
         self.db.close()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
@@ -121,10 +121,10 @@ class LedgerFile:
             raise LedgerError(f"{self.path} is damaged: its tables are not described by text; {advice}") from None
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, the
-        file itself has all rows: what leaves after that is in every later copy of the file, also in one without the log
-        beside it."""
+    def writing(self, settle: bool = True) -> Iterator[None]:
+        """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, it is
+        on the disk. If it settles, the file itself has all rows: what leaves after that is paid for in every later copy
+        of the file, also in one without the log beside it."""
         self.rows("BEGIN IMMEDIATE")
         try:
             yield
@@ -132,7 +132,8 @@ class LedgerFile:
         finally:
             if self.db.in_transaction:  # something was raised before the commit, or by it
                 self.rows("ROLLBACK")
-        self._settle()  # also if nothing was new: an earlier process may have died between commit and this
+        if settle:
+            self._settle()  # also if nothing was new: an earlier process may have died between commit and this
         if self._one_place() != self._place:
             raise LedgerError(
                 f"{self.path} was moved or replaced while it was in use: the file that is there now does not have what "
@@ -154,7 +155,7 @@ class LedgerFile:
         end = time.monotonic() + _ONE_NAME
         while True:
             try:
-                found = self.path.stat()
+                found = os.stat(self._where)
             except OSError as error:
                 raise LedgerError(f"{self.path} is not there any more: {error.strerror}; nothing may leave") from None
             if found.st_nlink <= 1:

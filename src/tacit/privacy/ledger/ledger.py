@@ -40,10 +40,10 @@ why is written down, and stays. What was reserved before the first payload was s
 anything could leave: it is a plan. All that is reserved later may depend on what has left, which costs more. The ledger
 keeps the two apart; the accountant (`tacit.privacy.filters`) has a rule for each.
 
-**Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL), and the file itself; a call
-that was refused has written nothing; a call that was interrupted (by a signal, a failing disk) was done completely or
-not at all, and the round starts again. Every write is one BEGIN IMMEDIATE transaction that first reads what other
-processes have written.
+**Durable**: a call that returned has reached the disk (write-ahead log, synchronous=FULL), and the file itself, except
+for a mark, which may be in the log beside it alone. A call that was refused has written nothing. A call that was
+interrupted (by a signal, a failing disk) was done completely or not at all, and the round starts again. Every write is
+one BEGIN IMMEDIATE transaction that first reads what other processes have written.
 
 **Append-only**: rows are added, never changed; triggers refuse the rest. Every row holds the hash of the row before it,
 the first that of the `meta` row, which names the population: a changed, removed or inserted row breaks the chain. The
@@ -198,7 +198,6 @@ class Ledger:
         return self._file.created
 
     def close(self) -> None:
-        """Closes the file."""
         self._file.close()
 
     def __enter__(self) -> Ledger:
@@ -303,7 +302,8 @@ class Ledger:
         run, tick = checked(run, tick)
         if not (isinstance(digest, bytes) and len(digest) == 32):
             raise InputError("a mark is a SHA-256: 32 bytes")
-        with self._writing():
+        # On the disk, in the log beside the file: what settles costs three more syncs, and its round is in the file.
+        with self._writing(settle=False):
             rows = self._file.at(run, tick, start, start + 1)  # at once: this is asked at every tick
             if ("start", start) not in rows:
                 raise LedgerError(f"process {start} of the run {run[:12]} is not in {self.path}; nothing was sent")
@@ -344,7 +344,7 @@ class Ledger:
         return self._file.last_of_run(run, "payload") >= 0
 
     def cap(self) -> Cap | None:
-        """The cap in force."""
+        """The cap that holds now; None if there is none."""
         self._catch_up()
         return self._account.cap
 
@@ -485,8 +485,8 @@ class Ledger:
     # Inside
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._file.writing():
+    def _writing(self, settle: bool = True) -> Iterator[None]:
+        with self._file.writing(settle):
             if self._second is not None:
                 self._second.catch_up()
             self._catch_up()

@@ -23,7 +23,7 @@ def budget(cap: Cap | None, spent: float | None) -> dict[str, Any]:
 
 
 def budget_of(ledger: Ledger) -> dict[str, Any]:
-    """That of a ledger."""
+    """The budget of this ledger: its cap, and what was spent."""
     return budget(ledger.cap(), ledger.epsilon())
 
 
