@@ -111,11 +111,21 @@ def test_an_old_ledger_is_seen_by_the_store(network):
     assert_as_simulated(net)
 
 
-@pytest.mark.parametrize("honest", [ALDER, pytest.param(CEDAR, marks=SLOW), pytest.param(ELM, marks=SLOW)])
-def test_one_honest_neighbour_sees_a_machine_that_was_put_back(network, honest):
+@pytest.mark.parametrize(
+    ("kind", "honest"),
+    [
+        ("recycled", ALDER),
+        pytest.param("recycled", CEDAR, marks=SLOW),
+        pytest.param("recycled", ELM, marks=SLOW),
+        pytest.param("secret-shared", CEDAR, marks=SLOW),
+        pytest.param("totals", CEDAR, marks=SLOW),
+        pytest.param("random aggregation", CEDAR, marks=SLOW),
+    ],
+)
+def test_one_honest_neighbour_sees_a_machine_that_was_put_back(network, kind, honest):
     """Store, ledger and all that birch knows of others are from one moment: only others can know better, and one of
     birch's neighbours does."""
-    net, everything = network("recycled"), ("birch.store*", "birch.ledger*", "books/birch/*")
+    net, everything = network(kind), ("birch.store*", "birch.ledger*", "books/birch/*")
     net.start(*(i for i in OTHERS if i != honest), fault=SILENT)
     net.start(honest)
     old, _ = reached(net, 0, 3, patterns=everything)

@@ -189,6 +189,31 @@ def test_a_failure_that_the_store_cannot_keep_is_kept_by_the_ledger(network, ide
         again.check()
 
 
+@pytest.mark.parametrize("met", [True, False])
+def test_a_store_that_has_met_others_outlives_a_wrong_ledger(network, identities, met):
+    """alder is started again, before it has spoken, with birch's ledger. Without its store, the others would not take
+    its key again. Only a store that was made just now is removed."""
+    net = network("secret-shared")
+    alder, birch = (worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise()) for i in (0, 1))
+
+    async def spoken():
+        loop = AgentLoop(birch.started(), lambda doing, done, rounds: None)
+        loop._pay()
+        await loop._speak(0)
+
+    asyncio.run(spoken())
+    if met:
+        alder.store.keep_met({1: b"birch has met alder"})
+    secret, path = alder.store.secret, alder.store.path
+    with pytest.raises(Over, match="or this is the ledger of another member"):
+        replace(alder, ledger=birch.ledger).check()
+    assert path.exists() == met
+    alder.store.close()
+    again = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    again.check()
+    assert (again.store.secret == secret) == met
+
+
 def test_what_another_process_has_marked_since_the_check_is_not_sent_in_another_version(network, identities):
     """birch has committed tick 0, and died before it was marked. A copy of it, which pays from the same ledger, marks
     its own version in the moment between the check and the start."""

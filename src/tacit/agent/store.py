@@ -113,8 +113,9 @@ class Store:
         self._journal.close()
 
     def discard(self) -> None:
-        """Removes a store that was made by mistake and has nothing in it: it would hide one that is put back."""
-        if not (self._kept[_STATE] or self._kept["failure"] or self._kept["without"]):
+        """Removes a store that was made by mistake, just now: it would hide one that is put back. One that has met
+        others stays: they know the key that its secret gives, and would take no other."""
+        if {kind for kind, found in self._kept.items() if found} <= {"run", "secret"}:
             self._journal.discard()
 
     # Writing

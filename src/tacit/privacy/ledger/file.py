@@ -163,7 +163,8 @@ class LedgerFile:
             if time.monotonic() > end:
                 raise LedgerError(
                     f"{self.path} has {found.st_nlink} names (hard links): processes that use different names do not "
-                    f"see what the others spend. Remove the other names (find / -inum {found.st_ino})"
+                    f"see what the others spend. Remove the other names (find / -inum {found.st_ino}). If it is a "
+                    "backup, read a copy of it"
                 )
             time.sleep(_AGAIN)
         return found.st_dev, found.st_ino

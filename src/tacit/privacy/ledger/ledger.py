@@ -2,8 +2,9 @@
 
 There is one SQLite file for each *population*, such as "patients of alder, admitted since 2019". It is not bound to a
 file of records: next month's file has other rows, and the same people. It is the one memory of what may have left: its
-budget cannot be overspent by a crash, by two processes at once, or by an old copy of any other file. An old copy of the
-ledger itself is another matter (below). The contract:
+budget cannot be overspent by a crash, by two processes of one machine at once, or by an old copy of any other file. An
+old copy of the ledger itself is another matter (below). The file has one name and lies on a disk of that machine: the
+locks of SQLite, and what it wrote last, are beside the name (`tacit.privacy.ledger.file`). The contract:
 
 **One run** is paid for as a whole, before it starts: `ledger.reserve_run(run, {tick: event, ...}, about)`, all or
 nothing. `about` says what the run is, and which records it uses: a digest, so that a run cannot go on with others after
