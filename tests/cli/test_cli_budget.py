@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -281,3 +282,10 @@ def test_without_memory_a_command_ends_with_a_line(tacit, monkeypatch):
     monkeypatch.setattr("tacit.run.request.Request.resolved", full)
     code, out, err = tacit("plan", "pvp", "--epsilon", 1)
     assert (code, out, err) == (2, "", "tacit: error: not enough memory: Unable to allocate 9 TiB\n")
+
+
+def test_agents_that_are_alike_are_one_line_of_a_plan(tacit):
+    """In the order of their first; a plan for a million of them hashed the events of each."""
+    code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--rows", "4000,9000,4000,2000")
+    assert code == 0, err
+    assert re.findall(r"^(\d[\d, ]*?) {2,}", out, re.MULTILINE) == ["0, 2", "1", "3"]
