@@ -1,14 +1,11 @@
 """Compiles the kernels that most tests use, into numba's cache: `python compile_kernels.py dense` or `csr`."""
 
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
 from conftest import make_parts
 
 import tacit
-from tacit.data.csv_file import by_kernel, read_by
 
 
 def main(kind):
@@ -19,11 +16,6 @@ def main(kind):
     tacit.Problem(make_parts(sizes=(301,), d=300, sparse=kind == "csr"), l2=0.5).optimum()  # many features: newton_cg
     if kind == "csr":  # the same kernels go over dense and sparse numbers
         tacit.losses.Logistic().value(np.zeros(1), np.ones(1))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "some.csv"
-            file.write_text("a,b\n" + "".join(f"{k},{k}.5\n" for k in range(5000)))  # more texts than are numbered
-            read_by(file, by_kernel).cells("b", np.arange(5000)).numbers()
 
 
 if __name__ == "__main__":

@@ -103,24 +103,28 @@ def agree(folder, asked, *, title="a small study", exchange=ROWS, rounds=6, edge
     return identities, agreed
 
 
-def live(folder, agreed, identities, noise=SecureNoise, watch=lambda name, done: None):
-    """All members run, to the end or until `watch` raises something. It is called with a member and its ticks."""
+def live(folder, agreed, identities, noise=SecureNoise, watch=lambda name, done: None, data=None):
+    """All members run, to the end or until `watch` raises something. It is called with a member and its ticks. `data`
+    are the records of each member; by default they are made up."""
     with ExitStack() as stack:
-        asyncio.run(_all(partial(_participant, stack, folder, agreed, identities, noise), folder, watch))
+        participant = partial(_participant, stack, folder, agreed, identities, noise, data=data)
+        asyncio.run(_all(participant, agreed.names, folder, watch))
 
 
-def _participant(stack, folder, agreed, identities, noise, i):
-    (X, y), name, ledger = make_parts(SIZES, d=FEATURES)[i], NAMES[i], None
+def _participant(stack, folder, agreed, identities, noise, i, data=None):
+    name, ledger = agreed.names[i], None
+    if data is None:
+        made = make_parts(SIZES, d=FEATURES)
+        data = [Dataset(X, y, SCHEMA.feature_names, np.arange(len(y))) for X, y in made]
     if agreed.private:
         ledger = stack.enter_context(Ledger(folder / f"{name}.ledger", cost=filters.epsilon))
     path = folder / f"{name}.{agreed.run[:8]}.store"
     store = stack.enter_context(closing(Store(path, agreed.run, name, agreed.rounds)))
-    data = Dataset(X, y, SCHEMA.feature_names, np.arange(len(y)))
     books = None if ledger is None else Books(folder / name)
-    return Participant(agreed, i, identities[name], data, store, ledger, noise(), books=books)
+    return Participant(agreed, i, identities[name], data[i], store, ledger, noise(), books=books)
 
 
-async def _all(participant, folder, watch):
+async def _all(participant, names, folder, watch):
     def written(participant, weights):
         model_of(participant.federation, participant.name, weights).save(folder / f"{participant.name}.json")
         report.write(participant, weights, folder / f"{participant.name}.report.json")
@@ -130,9 +134,9 @@ async def _all(participant, folder, watch):
         while True:
             try:
                 return await take_part(
-                    participant(i), finished=written, watch=lambda doing, done, rounds: watch(NAMES[i], done)
+                    participant(i), finished=written, watch=lambda doing, done, rounds: watch(names[i], done)
                 )
             except Crash:
                 continue
 
-    await asyncio.gather(*map(lives, range(len(NAMES))))
+    await asyncio.gather(*map(lives, range(len(names))))

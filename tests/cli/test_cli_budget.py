@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -239,6 +240,8 @@ def test_a_bad_epsilon_is_refused_before_all_else(tacit, wrong):
 def test_a_decimal_comma_gets_a_hint(tacit):
     code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--epsilon", "1,5")
     assert (code, "a decimal comma? Write 1.5" in err) == (2, True)
+    code, _, err = tacit("plan", "--epsilon", "")
+    assert (code, "write a number such as 0.5" in err) == (2, True)
 
 
 def test_the_option_that_allows_a_delta_is_named_as_it_is_written(tacit):
@@ -255,3 +258,34 @@ def test_a_site_with_few_records_is_warned_of(tacit):
     code, _, err = tacit("train", "p.csv", *how, "--site", "site")
     assert (code, "warning: fewer than 10 records to train on: cedar; so few add more noise" in err) == (0, True)
     assert "fewer than" not in tacit("train", "p.csv", *how, "--agents", 3, "--out", "other.json")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--dimension", 10**12), "--dimension must lie between 1 and 16,777,216"),
+        (("--agents", 1_000_000, "--rows", 50, "--delta", 1e-9, "--graph", "complete"), "at most 134,217,728 edges"),
+    ],
+)
+def test_a_plan_of_too_much_is_refused_in_a_line(options, words, tacit):
+    """It asked for terabytes of memory, and ended with a traceback."""
+    code, out, err = tacit("plan", "pvp", "--epsilon", 1, *options)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def test_without_memory_a_command_ends_with_a_line(tacit, monkeypatch):
+    def full(*given, **more):
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr("tacit.run.request.Request.resolved", full)
+    code, out, err = tacit("plan", "pvp", "--epsilon", 1)
+    assert (code, out, err) == (2, "", "tacit: error: not enough memory: Unable to allocate 9 TiB\n")
+
+
+def test_agents_that_are_alike_are_one_line_of_a_plan(tacit):
+    """In the order of their first; a plan for a million of them hashed the events of each."""
+    code, out, err = tacit("plan", "pvp", "--epsilon", 1, "--rows", "4000,9000,4000,2000")
+    assert code == 0, err
+    assert re.findall(r"^(\d[\d, ]*?) {2,}", out, re.MULTILINE) == ["0, 2", "1", "3"]

@@ -5,8 +5,10 @@ import json
 import re
 from dataclasses import replace
 
+import finished_run
 import numpy as np
 import pytest
+from ports import free_ports
 
 import tacit as package
 from tacit.core.graph import Graph
@@ -94,6 +96,14 @@ def of_a_federation(wish, tacit, folder, net):
 FRONTS = (of_python, of_the_estimator, of_plan, of_train, of_a_federation)
 
 
+def of_a_comparison(wish, tacit, folder, net):
+    """It needs no words of a run: it is asked for what it refuses."""
+    method = ["--method", wish["method"]] if "method" in wish else []
+    given = ["records.csv", "--schema", "schema.toml", "--site", "hospital", "--seeds", 1, "--jobs", 1]
+    code, _, err = tacit("compare", *given, *method, *_options(wish))
+    return _ended(code, err, lambda: None)
+
+
 def _total(wish):
     return wish["epsilon"], wish.get("delta", 1e-5)
 
@@ -121,9 +131,9 @@ def net(folder):
     from tacit.agent.identity import Identity
 
     found = []
-    for k, (name, rows) in enumerate(SITES.items()):
+    for (name, rows), port in zip(SITES.items(), free_ports(len(SITES)), strict=True):
         Identity.new(name, folder)
-        found += ["--member", f"{name},127.0.0.1:{7441 + k},{rows},{name}/certificate.pem"]
+        found += ["--member", f"{name},127.0.0.1:{port},{rows},{name}/certificate.pem"]
     return found
 
 
@@ -188,10 +198,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("wish", "words"), REFUSED.values(), ids=REFUSED)
-def test_the_same_wish_is_refused_in_the_same_words(wish, words, tacit, folder, net):
-    said = {}
-    for front in FRONTS:
+# A comparison always has a budget, takes several methods, and leaves out those that cannot run.
+COMPARED = ("epsilon 5,000", "epsilon 0", "epsilon below 0", "delta 0.5", "delta 0", "one over the rows",
+            "too many colluders", "colluders who cut", "dropouts alone")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_same_wish_is_refused_in_the_same_words(name, tacit, folder, net):
+    (wish, words), said = REFUSED[name], {}
+    for front in (*FRONTS, of_a_comparison) if name in COMPARED else FRONTS:
         with pytest.raises(package.TacitError, match=re.escape(words)) as refused:
             front(wish, tacit, folder, net)
         said[front.__name__] = str(refused.value)
@@ -252,8 +267,9 @@ def test_a_file_is_the_same_run_everywhere(wish, tacit, folder, net):
 
 
 @pytest.mark.parametrize("wish", [TOTAL | {"method": "pvp"}, TOTAL | {"method": "mr-admm"}, OWN["calibrated"]], ids=str)
-def test_the_same_noise_gives_the_same_model(wish, tacit, folder, monkeypatch):
-    """To the last bit, in Python and by `train`. Agents: tests/agent/test_loop.py; estimators scale rows otherwise."""
+def test_the_same_noise_gives_the_same_model(wish, tacit, folder, net, monkeypatch):
+    """To the last bit, in Python, by `train` and by agents that talk to each other. (Estimators scale rows
+    otherwise.)"""
     noise = lambda: package.SeededNoise(7)  # noqa: E731
     monkeypatch.setattr("tacit.run.training.SecureNoise", noise)
     weights = of_train(wish, tacit, folder, []) and json.loads((folder / "new.json").read_text())["weights"]
@@ -265,6 +281,20 @@ def test_the_same_noise_gives_the_same_model(wish, tacit, folder, monkeypatch):
     alone = setting.simulate(data.parts(parts), noise())
     np.testing.assert_array_equal(np.ravel(weights), alone.weights)
     assert np.abs(alone.weights).max() > 0
+    from tacit.agent.federation import Federation
+    from tacit.agent.identity import Identity
+    from tacit.privacy import filters
+    from tacit.privacy.ledger import Cap, Ledger
+
+    of_a_federation(wish, tacit, folder, net)
+    agreed = Federation.load(folder / "new.toml")
+    for name in SITES:
+        with Ledger.new(folder / f"{name}.ledger", population=name, cost=filters.epsilon) as ledger:
+            ledger.set_cap(Cap(10.0, 1e-3))
+    identities = {name: Identity.load(folder / name) for name in SITES}
+    finished_run.live(folder, agreed, identities, noise, data=[data.take(rows) for rows in parts])
+    models = [json.loads((folder / f"{name}.json").read_text())["weights"] for name in SITES]
+    np.testing.assert_array_equal(models, alone.run.estimate)
 
 
 def test_one_holder_of_all_records(tacit, folder):

@@ -1,4 +1,4 @@
-"""The compiled reader of large CSV files says what Python's csv module and `float` say, on badly written files, too.
+"""pyarrow, which reads large CSV files, says what Python's csv module and `float` say, on badly written files, too.
 
 TACIT_FUZZ=20000 runs more random files than the few of a usual run.
 """
@@ -8,15 +8,18 @@ import io
 import itertools
 import os
 import sys
+import threading
 from time import process_time
 
 import numpy as np
+import pyarrow
 import pytest
 
 from tacit.data import Category, Classes, Number, Schema, csv_file, read_csv
-from tacit.data.csv_file import by_csv, by_kernel, read_by
+from tacit.data.arrow import ArrowTexts
+from tacit.data.csv_file import by_arrow, by_csv
 from tacit.data.schema import index_type
-from tacit.data.strings import Packed, Strings, packed
+from tacit.data.strings import Strings
 from tacit.data.table import RaggedError
 from tacit.data.text import read_blocks
 from tacit.errors import InputError
@@ -58,36 +61,42 @@ def messy(rng):
 
 @pytest.fixture
 def compare(tmp_path, monkeypatch):
-    """Reads bytes in both ways, in blocks of this size, and asserts that all is equal; gives what was read."""
+    """Reads bytes with both readers, in blocks of this size. Whatever pyarrow reads must be what the csv module reads,
+    and what the csv module refuses it must leave alone. Gives what was read, and whether pyarrow read it."""
 
     def both(raw, size):
         path = tmp_path / "people.csv"
         path.write_bytes(raw)
         monkeypatch.setattr(csv_file, "read_blocks", lambda name: read_blocks(name, size))
-        plain, compiled = (result(lambda how=how: read_by(path, how)) for how in (by_csv, by_kernel))
-        assert compiled == plain, raw
-        return plain
+        plain, table = result(lambda: by_csv(path)), by_arrow(path)
+        assert table is None or contents(table) == plain, raw
+        return plain, table is not None
 
     return both
 
 
 def test_both_readers_agree_on_messy_files(compare):
     rng = np.random.default_rng(FILES)
-    kinds = {"table": 0, "ragged": 0, "refused": 0}
+    kinds = {"table": 0, "ragged": 0, "refused": 0, "by pyarrow": 0}
     for _ in range(FILES):
         raw = messy(rng).encode()
         if rng.random() < 0.05:
             raw += b"\xff\n"
-        found = compare(raw, 1 << 20)
+        found, by_pyarrow = compare(raw, 1 << 20)
         kinds["refused" if isinstance(found, str) else "table" if len(found) == 2 else "ragged"] += 1
+        kinds["by pyarrow"] += by_pyarrow
     assert min(kinds.values()) > FILES / 50  # the files are of all kinds
+    assert kinds["by pyarrow"] == kinds["table"]  # whatever is good
 
 
-def test_both_readers_agree_in_small_blocks(compare):
+def test_both_readers_agree_in_small_blocks(compare, monkeypatch):
     rng = np.random.default_rng(FILES + 1)
+    by_pyarrow = 0
     for _ in range(FILES):
         raw = b"a,b,c\n" + messy(rng).encode()
-        compare(raw, int(rng.integers(6, 30)))
+        monkeypatch.setattr("tacit.data.arrow._BLOCK", int(rng.integers(6, 60)))
+        by_pyarrow += compare(raw, int(rng.integers(6, 30)))[1]
+    assert by_pyarrow > FILES / 50
 
 
 @pytest.mark.parametrize(
@@ -109,15 +118,13 @@ def test_blanks_are_those_of_strip(compare):
     blanks = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace() and chr(code) not in "\r\n"]
     near = [chr(ord(blank) + step) for blank in blanks for step in (-1, 1)]
     cells = [f"{blank}x {blank}{blank}" for blank in [*blanks, *near] if blank not in '\r\n",']
-    _, columns = compare("\n".join(["a,b", *(f"{cell},." for cell in cells)]).encode(), 1 << 20)
+    (_, columns), _ = compare("\n".join(["a,b", *(f"{cell},." for cell in cells)]).encode(), 1 << 20)
     assert columns["a"] == [cell.strip() for cell in cells]
 
 
-def of_bytes(texts):
-    """These strings as bytes one behind the other, the form in which compiled loops read numbers."""
-    letters = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, letters)])
-    return Strings(packed(np.frombuffer(b"".join(letters), dtype=np.uint8), ends[:-1], ends[1:]))
+def of_arrow(texts):
+    """These strings in Arrow, as columns of many distinct texts are kept."""
+    return Strings(ArrowTexts(pyarrow.array(texts, pyarrow.large_string())))
 
 
 def test_numbers_are_those_of_float():
@@ -135,15 +142,18 @@ def test_numbers_are_those_of_float():
         except ValueError:
             return float("nan")
 
-    assert isinstance(of_bytes(texts).pool, Packed)
     expected = np.array([plain(text) for text in texts])
-    assert of_bytes(texts).numbers().tobytes() == expected.tobytes()
+    assert of_arrow(texts).numbers().tobytes() == expected.tobytes()
+    at = np.flatnonzero(np.isfinite(expected))[::-1]
+    assert of_arrow(texts)[at].numbers().tobytes() == expected[at].tobytes()
+    for text, number in zip(texts, expected, strict=True):  # alone: no neighbour makes pyarrow refuse it
+        assert of_arrow([text]).numbers().tobytes() == number.tobytes(), text
     assert np.isfinite(expected).sum() > 30 * FILES
 
 
-def test_what_is_asked_of_packed_strings_is_what_the_strings_say():
+def test_what_is_asked_of_strings_in_arrow_is_what_the_strings_say():
     texts = ["a", "", "é", "?", "10", "?", "1", "", "日本"]
-    strings = of_bytes(texts)
+    strings = of_arrow(texts)
     at = np.array([5, 0, 8, 8, 1])
     for some, plain in ((strings, texts), (strings[at], [texts[k] for k in at]), (strings[2:5], texts[2:5])):
         assert some.tolist() == plain
@@ -176,35 +186,70 @@ def test_a_large_file_is_encoded_as_a_small_one_is(tmp_path, monkeypatch):
     text = "x,k,s,y\r\n" + "".join(",".join(map(str, row)) + "\r\n" for row in rows)
     path = tmp_path / "people.csv"
     path.write_text(text, newline="")
-    plain = SCHEMA.encode(read_by(path, by_csv))
+    plain = SCHEMA.encode(by_csv(path))
     monkeypatch.setattr(csv_file, "read_blocks", lambda name: read_blocks(name, 40_000))
-    table = read_by(path, by_kernel)
-    assert [type(table.strings(name).pool).__name__ for name in "xksy"] == ["Packed", "Packed", "Texts", "Texts"]
-    compiled = SCHEMA.encode(table)
-    assert compiled.X.tobytes() == plain.X.tobytes()
-    assert compiled.y.tobytes() == plain.y.tobytes()
-    assert (compiled.clipped, compiled.unknown) == (plain.clipped, plain.unknown)
-    assert Schema.draft(table, "y") == Schema.draft(read_by(path, by_csv), "y")
+    monkeypatch.setattr("tacit.data.arrow._BLOCK", 40_000)
+    table = by_arrow(path)
+    kept = [type(table.strings(name).pool).__name__ for name in "xksy"]
+    assert kept == ["ArrowTexts", "ArrowTexts", "Texts", "Texts"]
+    large = SCHEMA.encode(table)
+    assert large.X.tobytes() == plain.X.tobytes()
+    assert large.y.tobytes() == plain.y.tobytes()
+    assert (large.clipped, large.unknown) == (plain.clipped, plain.unknown)
+    assert Schema.draft(table, "y") == Schema.draft(by_csv(path), "y")
 
     lines = text.split("\r\n")
     lines[4000] = "0.5O," + lines[4000].split(",", 1)[1]
     path.write_text("\r\n".join(lines), newline="")
-    errors = [result(lambda how=how: SCHEMA.encode(read_by(path, how))) for how in (by_csv, by_kernel)]
+    errors = [result(lambda read=read: SCHEMA.encode(read(path))) for read in (by_csv, by_arrow)]
     assert errors[0] == errors[1]
     assert "people.csv line 4001, column 'x' holds '0.5O'" in errors[0]
 
 
-def test_the_size_of_a_file_chooses_the_reader(tmp_path, monkeypatch):
+@pytest.fixture
+def used(monkeypatch):
+    """The readers that `read_csv` asks, one after the other; every file is large."""
+    asked = []
+    for name in ("by_csv", "by_arrow"):
+        reader = getattr(csv_file, name)
+        monkeypatch.setattr(csv_file, name, lambda *of, name=name, reader=reader: asked.append(name) or reader(*of))
+    monkeypatch.setattr(csv_file, "_SMALL", 1)
+    return asked
+
+
+def test_the_size_of_a_file_chooses_the_reader(tmp_path, used, monkeypatch):
     path = tmp_path / "people.csv"
     path.write_text("a,b\n1,2\n")
-    used = []
-    for name in ("by_csv", "by_kernel"):
-        reader = getattr(csv_file, name)
-        monkeypatch.setattr(csv_file, name, lambda *of, name=name, reader=reader: used.append(name) or reader(*of))
     read_csv(path)
-    monkeypatch.setattr(csv_file, "_SMALL", 8)
+    monkeypatch.setattr(csv_file, "_SMALL", 9)
     read_csv(path)
-    assert used == ["by_csv", "by_kernel"]
+    assert used == ["by_arrow", "by_csv"]
+
+
+def test_what_pyarrow_refuses_the_csv_module_explains(tmp_path, used):
+    path = tmp_path / "people.csv"
+    path.write_text('a,b\n"1\n1",2\n3\n')
+    with pytest.raises(RaggedError, match=r"people\.csv line 4 has 1"):
+        read_csv(path)
+    assert used == ["by_arrow", "by_csv"]
+
+
+def test_a_large_pipe_is_read_once(tmp_path, used):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("a,b\n1,2\n",))
+    writer.start()
+    assert read_csv(pipe).columns["b"].tolist() == ["2"]
+    writer.join()
+    assert used == ["by_csv"]
+
+
+def test_without_pyarrow_the_csv_module_reads_large_files(tmp_path, used, monkeypatch):
+    path = tmp_path / "people.csv"
+    path.write_text("a,b\n1,2\n")
+    monkeypatch.setitem(sys.modules, "tacit.data.arrow", None)
+    assert read_csv(path).columns["b"].tolist() == ["2"]
+    assert used == ["by_arrow", "by_csv"]
 
 
 def test_bytes_that_are_not_utf8_are_reported_before_all_else(tmp_path, monkeypatch):
@@ -230,7 +275,7 @@ def test_the_rules_of_csv_are_those_of_the_module(compare):
     for letters in itertools.product('a,"\n\r', repeat=4):
         text = "h\n=\n" + "".join(letters)
         rows = [record for record in csv.reader(io.StringIO(text, newline="")) if record][1:]
-        found = compare(text.encode(), 1 << 20)
+        found, _ = compare(text.encode(), 1 << 20)
         _, columns = found if len(found) == 2 else found[2]
         assert columns["h"] == [row[0].strip() for row in rows if len(row) == 1]
 

@@ -204,6 +204,21 @@ def test_the_command_compares_them(stems, tacit, tmp_path):
             assert result["epsilon"] <= spec.budget.epsilon * (1 + 1e-9)
 
 
+def test_a_run_for_records_of_another_schema_is_refused_at_every_front(tacit, tmp_path):
+    """A comparison took it."""
+    spec = dataclasses.replace(RunSpec.from_toml(FOLDER / "dynamic-dp-pvp-budgets.toml"), schema="0" * 64)
+    files = written(spec, tmp_path, sum(sizes(spec)))
+    (tmp_path / "run.toml").write_text(spec.to_toml())
+    rows = ",".join(map(str, sizes(spec)))
+    for command in (
+        ("plan", "--rows", rows, *files[1:]),
+        ("train", *files, "--holdout", 0),
+        ("compare", *files, "--seeds", 1, "--jobs", 1),
+    ):
+        code, _, err = tacit(*command, "--spec", "run.toml")
+        assert (code, "planned for records of another schema" in err) == (2, True), command
+
+
 @pytest.mark.parametrize(
     ("delta", "reason"),
     [(1e-6, ""), pytest.param(0.01, "made-up records", marks=pytest.mark.filterwarnings("ignore:delta = 0.01"))],

@@ -18,6 +18,7 @@ from tacit.cli import names, options
 from tacit.cli.console import check_total, err
 from tacit.cli.console import out as screen
 from tacit.cli.expand import Positional, Without, expanded
+from tacit.core.alike import Alike, numbered
 from tacit.data import Classes, Schema
 from tacit.errors import InputError
 from tacit.files import replacing, writable
@@ -240,11 +241,11 @@ def _coalitions(found: Guarantee) -> Table:
 
 
 def _groups(planned: Plan, sizes: np.ndarray, delta: float) -> list[tuple[list[int], Any]]:
-    groups: dict[Any, list[int]] = {}
-    for i, events in enumerate(planned.events):
-        groups.setdefault((int(sizes[i]), tuple(events)), []).append(i)
+    """Agents with as many rows and equal events, and their totals."""
+    which, first = numbered(sizes, Alike.gather(planned.events, tuple).which)
+    ids = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
     every = planned.totals(delta)
-    return [(ids, every[ids[0]]) for ids in groups.values()]
+    return [(group.tolist(), every[k]) for group, k in zip(ids, first.tolist(), strict=True)]
 
 
 def _listed(ids: list[int]) -> str:

@@ -5,6 +5,7 @@ A typed column becomes the text that a CSV file of it has, so records are encode
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.csv_file import Stripped, read_csv
-from tacit.data.strings import MOST_DISTINCT, Numbers, Strings, Texts
+from tacit.data.csv_file import read_csv
+from tacit.data.strings import Collector, Numbers, Strings
 from tacit.data.table import Table, header
 from tacit.errors import InputError
 
@@ -48,11 +49,11 @@ def as_table(records: Table | IntoFrame, source: str = "the data frame") -> Tabl
     if not names or not len(frame):
         raise InputError(f"at least one row is needed; {source} has none; add the records")
     columns: dict[str, Any] = {}
-    nulls, booleans, stripped = {}, set(), Stripped()
+    nulls, booleans = {}, set()
     for name, column in zip(names, frame.iter_columns(), strict=True):
         null = _null(column)
         try:
-            columns[name] = _numbers(column, null) or _coded(column, null) or _texts(column, null, stripped)
+            columns[name] = _numbers(column, null) or _arrow(column) or _texts(column, null)
         except (ValueError, OverflowError, KeyError) as error:  # no text, or a time that Python does not have
             raise InputError(
                 f"every value must be readable; column {name!r} of {source} has one that is not ({error}); leave the "
@@ -76,31 +77,28 @@ def _numbers(column: Any, null: np.ndarray) -> Strings | None:
     return Strings(Numbers(values, null)) if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 else None
 
 
-def _coded(column: Any, null: np.ndarray) -> Strings | None:
-    """An Arrow column of text with few values, as codes; None for another column."""
+def _arrow(column: Any) -> Strings | None:
+    """An Arrow column of text; None for another column."""
     native, pyarrow = column.to_native(), sys.modules.get("pyarrow")
     if pyarrow is None or not isinstance(native, pyarrow.ChunkedArray):
         return None
     if not (pyarrow.types.is_string(native.type) or pyarrow.types.is_large_string(native.type)):
         return None
-    coded = native.dictionary_encode().combine_chunks()
-    if isinstance(coded, pyarrow.ChunkedArray):  # older releases keep a list of one
-        coded = coded.chunk(0) if coded.num_chunks == 1 else pyarrow.concat_arrays(coded.chunks)
-    if len(coded.dictionary) > MOST_DISTINCT:
-        return None
-    texts = np.array([*(text.strip() for text in coded.dictionary.to_pylist()), ""], dtype=object)
-    codes = coded.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
-    return Strings(Texts(texts), codes.astype(np.min_scalar_type(len(texts))))
+    from tacit.data import arrow
+
+    return arrow.strings(native.fill_null(""))
 
 
-def _texts(column: Any, null: np.ndarray, stripped: Stripped) -> Strings:
+def _texts(column: Any, null: np.ndarray) -> Strings:
     """Any column, as the text that Python writes for its values."""
     import narwhals.stable.v2 as nw
 
     values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
-    return Strings.of(
-        ["" if lacks else stripped[str(value)] for value, lacks in zip(values, null.tolist(), strict=True)]
-    )
+    texts = ("" if lacks else str(value) for value, lacks in zip(values, null.tolist(), strict=True))
+    found = Collector()
+    while block := list(itertools.islice(texts, 4096)):
+        found.add(block)
+    return found.strings()
 
 
 def _null(column: Any) -> np.ndarray:

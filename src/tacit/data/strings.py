@@ -55,49 +55,6 @@ class Texts:
         return np.fromiter(map(wanted.__contains__, texts), dtype=bool, count=len(texts))
 
 
-class Packed:
-    """UTF-8 text k is raw[ends[k]:ends[k+1]]."""
-
-    def __init__(self, raw: np.ndarray, ends: np.ndarray) -> None:
-        self.raw, self.ends = raw, ends
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    def _spans(self, at: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        return (self.ends[:-1], self.ends[1:]) if at is None else (self.ends[at], self.ends[at + 1])
-
-    def texts(self, at: np.ndarray | None) -> np.ndarray:
-        start, stop = self._spans(at)
-        found = np.empty(len(start), dtype=object)
-        raw = memoryview(self.raw)  # type: ignore[arg-type]
-        found[:] = [str(raw[a:b], "utf-8") for a, b in zip(start.tolist(), stop.tolist(), strict=True)]
-        return found
-
-    def numbers(self, at: np.ndarray | None) -> np.ndarray:
-        from tacit.data.csv_kernels import ASK, parse  # compiled: not for small files
-
-        start, stop = self._spans(at)
-        numbers, known = np.full(len(start), np.nan), np.empty(len(start), dtype=np.uint8)
-        parse(self.raw, start, stop, numbers, known)
-        ask = np.flatnonzero(known == ASK)
-        if len(ask):
-            numbers[ask] = Texts(self.texts(ask if at is None else at[ask])).numbers(None)
-        return numbers
-
-    def is_one_of(self, wanted: frozenset[str], at: np.ndarray | None) -> np.ndarray:
-        start, stop = self._spans(at)
-        found = np.zeros(len(start), dtype=bool)
-        size = stop - start
-        for text in wanted:
-            letters = text.encode("utf-8", "surrogatepass")
-            equal = np.flatnonzero(size == len(letters))
-            for j, letter in enumerate(letters):
-                equal = equal[self.raw[start[equal] + j] == letter]
-            found[equal] = True
-        return found
-
-
 class Numbers:
     """Numbers of a typed column, whose texts are those that Python writes; "" where there is none."""
 
@@ -224,54 +181,48 @@ class Strings:
         return ask(None)[self.codes] if len(self.pool) <= len(self.codes) else ask(self.codes)
 
 
+class Collector:
+    """Collects the cells of a column and strips them. As long as their texts are few, it keeps a code for each cell.
+
+    >>> column = Collector()
+    >>> column.add(["39", " ?", "39 "])
+    >>> column.strings().tolist()
+    ['39', '?', '39']
+    """
+
+    def __init__(self) -> None:
+        self._place: dict[str, int] = {}  # of each cell, and of its stripped text: which text it is
+        self._texts: list[str] = []
+        self._codes: list[np.ndarray] = []
+        self._more: list[str] = []  # once there are too many texts
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Some cells: a few thousand, of which all may differ."""
+        if len(self._texts) > MOST_DISTINCT:
+            self._more += [cell.strip() for cell in cells]
+            return
+        place = self._place
+        for cell in dict.fromkeys(cells):
+            if cell not in place:
+                text = cell.strip()
+                if text not in place:
+                    place[text] = len(self._texts)
+                    self._texts.append(text)
+                place[cell] = place[text]
+        self._codes.append(np.fromiter(map(place.__getitem__, cells), dtype=np.uint16, count=len(cells)))
+
+    def strings(self) -> Strings:
+        """All of them."""
+        texts = np.array([*self._texts, ""], dtype=object)
+        codes = np.concatenate([np.zeros(0, dtype=np.uint16), *self._codes])
+        if not self._more:
+            return Strings(Texts(texts), codes)
+        return Strings(Texts(np.concatenate([texts[codes], np.array(self._more, dtype=object)])))
+
+
 def as_number(text: str) -> float:
     """What `float` reads; not a number if it cannot."""
     try:
         return float(text)
     except ValueError:
         return np.nan
-
-
-def packed(raw: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Packed:
-    """The texts raw[start:stop], copied."""
-    from tacit.data.csv_kernels import pack
-
-    ends = np.zeros(len(start) + 1, dtype=np.int64)
-    copied = np.empty(int((stop - start).sum()), dtype=np.uint8)
-    pack(raw, start, stop, ends, copied)
-    return Packed(copied, ends)
-
-
-def joined(pieces: Sequence[Strings]) -> Strings:
-    """One behind the other.
-
-    >>> joined([Strings.of(["a"]), Strings.of(["b", "a"])]).tolist()
-    ['a', 'b', 'a']
-    """
-    if len(pieces) == 1:
-        return pieces[0]
-    if all(piece.codes is None and isinstance(piece.pool, Texts) for piece in pieces):
-        return Strings(Texts(np.concatenate([piece.pool.texts(None) for piece in pieces])))
-    if all(isinstance(piece.pool, Texts) for piece in pieces):
-        place: dict[str, int] = {}
-        maps = [np.array([place.setdefault(text, len(place)) for text in piece.pool.texts(None)]) for piece in pieces]
-        if len(place) <= MOST_DISTINCT:
-            kind = np.min_scalar_type(max(len(place) - 1, 0))
-            codes = [to.astype(kind)[piece.codes] for piece, to in zip(pieces, maps, strict=True)]
-            return Strings(Texts(np.array(list(place), dtype=object)), np.concatenate(codes))
-    pools = [_as_packed(piece) for piece in pieces]
-    ends, before = [np.zeros(1, dtype=np.int64)], 0
-    for pool in pools:
-        ends.append(pool.ends[1:] + before)
-        before += len(pool.raw)
-    return Strings(Packed(np.concatenate([pool.raw for pool in pools]), np.concatenate(ends)))
-
-
-def _as_packed(piece: Strings) -> Packed:
-    if isinstance(piece.pool, Packed) and piece.codes is None:
-        return piece.pool
-    letters = [text.encode() for text in piece.pool.texts(None)]
-    raw = np.frombuffer(b"".join(letters), dtype=np.uint8)
-    ends = np.cumsum([0, *map(len, letters)], dtype=np.int64)
-    codes = np.arange(len(letters)) if piece.codes is None else piece.codes
-    return packed(raw, ends[codes], ends[codes.astype(np.int64) + 1])

@@ -14,7 +14,7 @@ from tacit.data import Dataset
 from tacit.lab import listings
 from tacit.lab.papers import dp_admm, dp_admm_fusing, incremental_admm, incremental_admm_theorems, local_dp
 from tacit.lab.papers.experiment import Claim, Lab, Size, claims_page
-from tacit.lab.papers.incremental_admm_methods import PI1, PLAIN, Measured
+from tacit.lab.papers.incremental_admm_methods import COCA, LOGISTIC, PI1, PLAIN, Measured, graph, measured, methods
 from tacit.lab.papers.incremental_admm_theorems import MET, START, Followed
 from tacit.lab.papers.local_dp import ALGORITHM_1, NAMES, OUTPUT, Instance
 from tacit.lab.papers.local_dp_theorems import Bounded
@@ -62,6 +62,13 @@ def spent(need, limit):
 def test_a_rival_that_has_spent_more_and_is_not_there_needs_more(mine, rival, limit, answers):
     runs = {PLAIN: [spent(need, 10) for need in mine], "COCA": [spent(need, limit) for need in rival]}
     assert incremental_admm._least(runs) == answers
+
+
+def test_a_censored_run_spends_the_communication_that_its_figure_shows():
+    """COCA says nothing for some 35 rounds: a run that ends among them cannot be told from one that gets nowhere."""
+    problem, talk, limit = LOGISTIC.problem(100, 0), graph(100, 0.5, 0), 100 * LOGISTIC.cycles
+    spent = measured(methods(LOGISTIC, 0)[COCA], problem, talk, limit, 0).units[-1]
+    assert limit - len(talk.indices) <= spent <= limit
 
 
 def test_a_claim_on_the_accuracy_that_flips_with_the_seed_is_undecided():

@@ -130,6 +130,7 @@ def compare(
     robust = trust.robust
     wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names))
     if reserve is not None:
+        reserve.shares(len(agent_names))  # refuses a reserve that leaves nobody
         shared = names.graph(graph, len(agent_names), agent_names, 0, reserve)
         check_graph(shared, *reserve)  # refuses a graph that they can cut in two
     check_robust(robust, int(talk.degree.min()))

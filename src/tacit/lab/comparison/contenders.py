@@ -160,7 +160,8 @@ class Specified(_Here):
 
     def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
         """The setting that the spec describes."""
-        return specified(self.spec, schema.label, sizes, schema.model_dimension, row_norm=schema.longest_row)
+        norm, digest = schema.longest_row, schema.digest
+        return specified(self.spec, schema.label, sizes, schema.model_dimension, digest, norm)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def paper_figure(shown: PaperFigure, *paths: str | os.PathLike[str], note: str =
         if Path(path).suffix == ".svg":
             canvas.save_svg(figure, path)
         else:
-            canvas.save(figure, path, dpi=100)
+            canvas.save(figure, path, dpi=100 if len(shown.panels) <= 6 else 85)  # small enough for a page
         figure.set_layout_engine("none")  # the next picture has the same layout, which takes longer than the drawing
 
 

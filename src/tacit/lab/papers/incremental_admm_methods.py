@@ -169,7 +169,8 @@ def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, se
     prepared = int(isinstance(algorithm, IncrementalADMM) and algorithm.initial > 0)
     rounds, every = prepared + limit, talk.agents
     if isinstance(algorithm, CensoredADMM):
-        rounds, every = 10 * math.ceil(limit / len(talk.indices)), 1  # many of them without a message
+        # Many of them without a message: at first the threshold lets none pass.
+        rounds, every = 100 + 10 * math.ceil(limit / len(talk.indices)), 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the paper's penalties are not always above L
         start = simulate(algorithm, problem, talk, rounds=prepared, noise=noise, record=True)
