@@ -243,32 +243,6 @@ def test_of_two_processes_that_were_copied_in_memory_one_stops(network, kind):
     assert len(twice) <= 2, twice
 
 
-def test_a_ledger_that_is_exchanged_under_a_running_agent_stops_it(network):
-    """By a tool that restores or synchronises a folder: the agent would mark what leaves in a file that is gone."""
-    net, ledger = network("recycled"), ("birch.ledger*",)
-    net.start(*OTHERS, fault=SILENT)
-    (old,) = reached(net, 2, patterns=ledger)
-    net.start(BIRCH, slow=0.1)
-    net.reaches(BIRCH, 4)
-    with net.held():
-        path = net.folder / "birch.ledger"
-        (net.folder / "from a backup").write_bytes(old[path])
-        path.rename(net.folder / "newest")
-        (net.folder / "from a backup").rename(path)
-    assert net.ended(BIRCH) == 1
-    assert "birch.ledger was moved or replaced while it was in use" in net.log(BIRCH)
-    newest = {path: (net.folder / "newest").read_bytes()}  # it is whole: all that was marked is in the file itself
-    put_back(net, old, *ledger)
-    net.start(BIRCH, life=1)
-    assert net.ended(BIRCH) == 1
-    assert "birch.ledger is an old copy, or another ledger" in net.log(BIRCH)
-    assert set(net.versions().values()) == {1}
-    put_back(net, newest, *ledger)
-    net.start(BIRCH)
-    assert [net.ended(i) for i in range(5)] == [0] * 5, net.log(BIRCH)
-    assert_as_simulated(net)
-
-
 @pytest.mark.parametrize("kind", ["recycled", pytest.param("totals", marks=SLOW)])
 def test_nobody_is_stopped_by_accusations_that_are_made_up(network, kind):
     """elm shows everybody forged processes, twins, words, contradictions and heads of ledgers of everybody, and real
