@@ -67,7 +67,7 @@ class Door:
         return full
 
     def ends(self, name: str) -> None:
-        """Stream all connections of a member."""
+        """Ends all connections of a member."""
         for caller in self._members.pop(name, {}):
             caller.end()
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -264,7 +265,7 @@ class Server:
                 except _Refused as refused:
                     kind, answer = refused.kind, str(refused).encode()
                 await self._write(caller, name, kind, answer)
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             pass  # it has gone, or the door has closed it
         finally:
             caller.close()
