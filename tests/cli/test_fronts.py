@@ -331,3 +331,24 @@ def test_one_holder_of_all_records(tacit, folder):
     (folder / "new.json").unlink()
     assert words in tacit(*train, "--method", "pvp")[2]
     assert words in tacit("plan", "pvp", "--rows", ROWS, "--agents", 1, *total)[2]
+
+
+@pytest.mark.parametrize("reserve", [(), ("--colluders", 1)])
+def test_a_graph_that_nobody_names_is_the_same_at_every_front(reserve, tacit, folder):
+    """Of six members and more, too, where it is no ring."""
+    from tacit.agent.federation import Federation
+    from tacit.agent.identity import Identity
+
+    names = [f"m{k}" for k in range(8)]
+    members = [f"--member={name},127.0.0.1:{7000 + k},90,{name}.pem" for k, name in enumerate(names)]
+    for name in names:
+        Identity.new(name, folder)
+        (folder / f"{name}.pem").write_bytes((folder / name / "certificate.pem").read_bytes())
+    budget = ("--epsilon", 2, "--delta", 1e-4, *reserve)
+    new = ("federation", "new", "--title", "x", "--schema", "schema.toml", "--out", "new.toml")
+    assert tacit(*new, *members, *budget)[0] == 0
+    code, out, _ = tacit("plan", *budget, "--rows", ",".join(["90"] * 8), "--schema", "schema.toml", "--json")
+    assert code == 0
+    agreed = Federation.load(folder / "new.toml").spec
+    assert _same(agreed) == _same(json.loads(out)["spec"])
+    assert len(agreed.graph.edges) > 8

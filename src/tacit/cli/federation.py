@@ -33,8 +33,9 @@ app.command()(demo)
 _MEMBER = "NAME,HOST:PORT,ROWS,CERTIFICATE. Give it once for every member."
 _SUMS = "Secret-shared sums: a member learns the sum of its neighbours' models, and no single model."
 _GRAPH = (
-    "ring (the default), star, path, complete, random:EDGES, or a CSV file with the columns from and to; auto (the "
-    "default with --colluders): complete for up to 20 members, else random with as many neighbours as are needed."
+    "ring, star, path, complete, random:EDGES, or a CSV file with the columns from and to. The default is auto: a ring "
+    "of up to five members, else six random neighbours each. With --colluders: complete for up to 20 members, else "
+    "random with as many neighbours as are needed."
 )
 _GO_ON = (
     "If a member is silent for so many seconds, the others start again without it, or with --dropouts go on where they "
@@ -56,7 +57,7 @@ def new(
     schema: Annotated[Path, typer.Option(help="The schema file: how records become numbers.", show_default=False)],
     title: Annotated[str, typer.Option(help="The name of the run; another title is another run.")],
     asked: Annotated[Request, Without("tolerance")],
-    graph: Annotated[str | None, typer.Option(help=_GRAPH)] = None,
+    graph: Annotated[str, typer.Option(help=_GRAPH)] = "auto",
     secret_shared: Annotated[bool, typer.Option("--secret-shared", help=_SUMS)] = False,
     go_on_after: Annotated[float, typer.Option(help=_GO_ON)] = 0.0,
     quorum: Annotated[int, typer.Option(help=_QUORUM)] = 0,
@@ -91,8 +92,7 @@ def new(
     }
     shared = asked.trusted.reserve is not None
     rest |= {"exchange": SUMS} if secret_shared and not shared else {}
-    usual = "ring" if not shared and asked.spec is None else "auto"
-    talk = names.graph_for(graph or usual, asked, called, 0)
+    talk = names.graph_for(graph, asked, called, 0)
     made = agreement(title, members, talk, asked, used, **rest)
     _ = made.setting.plan  # refuses what no member could run
     if made.exchange == SUMS:
