@@ -137,6 +137,7 @@ reproduce: $(READY)  ## the papers' figures and claims, in full: three quarters 
 	$(BIN)/tacit reproduce dp-admm $(DATA) --out docs/papers
 	$(BIN)/tacit reproduce incremental-admm --out docs/papers
 	$(BIN)/tacit reproduce local-dp --out docs/papers
+	$(BIN)/python tools/claims.py
 
 .PHONY: docs
 docs: $(DOCS)/.ready  ## the site: out/site/index.html; a link that leads nowhere, or any other warning, is an error

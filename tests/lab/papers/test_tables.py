@@ -2,11 +2,15 @@
 
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from tacit.lab.cli.reproduce import PAPERS
+
+sys.path.append(str(Path(__file__).parents[3] / "tools"))
+import claims as measured
 
 ROOT = Path(__file__).parents[3]
 PAGES = {paper: (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8") for paper in PAPERS}
@@ -162,3 +166,12 @@ def test_verdicts_are_those_of_the_claims(paper):
             )
             assert (f"of {whose}: {expected}" in row["verdict"]) == bool(of), row
     assert [c["where"] for c in claims if not any(about(c["where"], row["statement"]) for row in counting)] == []
+
+
+@each_paper
+def test_a_page_shows_what_was_measured(paper):
+    """`python tools/claims.py` writes it."""
+    found = (measured.FOLDER / f"{paper}-claims.md").read_text(encoding="utf-8")
+    assert measured.page(PAGES[paper], found) == PAGES[paper]
+    another = found.replace("| holds |", "| undecided |", 1)
+    assert measured.page(PAGES[paper], another) != PAGES[paper]
