@@ -228,10 +228,18 @@ class Intermediary:
 
     async def _end(self):
         await self._close()
+        await self._turns()  # a connection that was accepted just now gets a transport
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for transport in list(self._loop._transports.values()):  # also of a caller that was not answered yet
+            transport.abort()
+        await self._turns()  # asyncio closes their sockets in a later one
+
+    async def _turns(self):
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     def __exit__(self, *_):
         self._run(self._end())
