@@ -23,7 +23,7 @@ from patience import waited
 from ports import free_ports
 
 import tacit
-from tacit.agent.certificate import collected, examined
+from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store, status
 from tacit.agent.wire import bare

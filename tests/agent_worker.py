@@ -274,7 +274,7 @@ def agent(
 
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
-    from tacit.agent import report
+    from tacit.agent.certificate import signed_report
     from tacit.agent.federation import Federation
     from tacit.agent.loop import AgentLoop
     from tacit.agent.run import take_part
@@ -401,7 +401,7 @@ def agent(
 
     def finished(participant: Any, model: Any) -> None:
         if kind != "silent":  # of a method of the test's own no report can be checked
-            report.write(participant, model, folder / f"{NAMES[me]}.report.json")
+            signed_report.write(participant, model, folder / f"{NAMES[me]}.report.json")
 
     model = asyncio.run(take_part(taken, listen=listen, linger=60.0, finished=finished))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))

@@ -42,8 +42,8 @@ from hostile import NAMES, Hostile, Identities, charged, new_ledger, plan_of
 from patience import all_ended
 from speaking import Speaker
 
-from tacit.agent import report
 from tacit.agent.absence import _signed
+from tacit.agent.certificate import signed_report
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import packed, packed_row
 from tacit.agent.wire_pb2 import (
@@ -597,7 +597,7 @@ class Honest:
             model = json.loads((self.folder / f"{name}.json").read_text())
             if not np.isfinite(model["weights"]).all():
                 found.append(f"the model of {name} is not finite")
-            report.verified(self.folder / f"{name}.report.json", self.federation)
+            signed_report.verified(self.folder / f"{name}.report.json", self.federation)
         return found
 
     def stop(self) -> None:

@@ -23,11 +23,12 @@ from frames import call
 from speaking import Speaker
 
 import tacit
-from tacit.agent import absence, liveness, loop, meeting, report
+from tacit.agent import absence, liveness, loop, meeting
+from tacit.agent.certificate import signed_report
+from tacit.agent.certificate.signed_report import verified
 from tacit.agent.federation import SUMS, Federation, talk
 from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
-from tacit.agent.report import verified
 from tacit.agent.run import _reduced, take_part
 from tacit.agent.store import status
 from tacit.agent.transport import Server, largest_question
@@ -668,7 +669,7 @@ def test_a_report_proves_why_a_run_was_left(network, identities, monkeypatch):
         participant_of(net, ALDER, identities).store.go_on(
             ["dogwood"], 3, [each.SerializeToString() for each in statements]
         )
-        report.write(participant_of(net, ALDER, identities).present(), np.zeros(3), path)
+        signed_report.write(participant_of(net, ALDER, identities).present(), np.zeros(3), path)
         return verified(path, net.federation)
 
     assert reported(good)["without"] == ["dogwood"]

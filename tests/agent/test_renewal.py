@@ -24,9 +24,10 @@ from speaking import Quiet, Speaker
 from test_absence import Witnesses, loop_of, participant_of
 from test_transport import Rehearsed
 
-from tacit.agent import absence, federation, identity, meeting, renewal, verdict
+from tacit.agent import absence, federation, identity, meeting, renewal
 from tacit.agent.books import Heads
-from tacit.agent.certificate import collected, examined
+from tacit.agent.certificate import verdict
+from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.delivery import _USE, Sums
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, fingerprint

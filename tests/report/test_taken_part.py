@@ -9,7 +9,7 @@ import pytest
 from agent_worker import NAMES, participant
 
 from tacit.agent.books import Signed
-from tacit.agent.trained import model_of
+from tacit.agent.certificate.trained_model import model_of
 from tacit.agent.watching import Watched
 from tacit.privacy.events import Free
 from tacit.privacy.ledger import Head

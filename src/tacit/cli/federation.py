@@ -154,9 +154,9 @@ def verify(
     Example: `tacit federation verify federation.toml alder.report.json`
     """
     names.require_agent()
+    from tacit.agent.certificate.signed_report import verified
     from tacit.agent.federation import TOTALS, Federation
     from tacit.agent.guarantee import statement
-    from tacit.agent.report import verified
 
     federation = Federation.load(file)
     found = verified(report, federation)

@@ -4,7 +4,8 @@ A signature proves who has said something, not that it is true. So each field of
 
 - it follows from the federation file, and is compared with it: title, spec, rounds, epsilon, delta, the ticks and the
   events of the releases, the runs that were left, how members listen, ...
-- it must agree with other members' reports (`tacit.agent.certificate`): the digests of messages, at both ends;
+- it must agree with other members' reports (`tacit.agent.certificate.examination`): the digests of messages, at both
+  ends;
 - only the member can know it (`BELIEVED`): then it must at least have the right form.
 """
 
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from tacit import __version__
 from tacit.agent.absence import check_left
+from tacit.agent.certificate.ledger_claims import SHAPES, ledger_faults
 from tacit.agent.documents import (
     ANY,
     BASE64,
@@ -39,7 +41,6 @@ from tacit.agent.documents import (
 )
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
-from tacit.agent.ledger_claims import SHAPES, ledger_faults
 from tacit.agent.participant import reserved
 from tacit.agent.reading import named
 from tacit.agent.wire import BadMessage

@@ -6,7 +6,7 @@
     federation  the federation file, as `Federation.to_toml` writes it: without comments
     spec        the run as data, with its graph; and "spec digest", its SHA-256
     plan        for each member how many releases are paid for, and their epsilon and delta
-    reports     the signed reports of all members of the run (`tacit.agent.report`)
+    reports     the signed reports of all members of the run (`tacit.agent.certificate.signed_report`)
 
 It is not signed itself. Everything in it is either signed by a member or computed again by the reader: there is no
 field for anything else. What members without whom the others went on have to say is not in it.
@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tacit.agent.claims import Part, checked
+from tacit.agent.certificate.claims import Part, checked
+from tacit.agent.certificate.ledger_claims import Paid, book_faults, crossed_faults
+from tacit.agent.certificate.trained_model import model_faults
 from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, differences, misfits, printable, shown, under
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
-from tacit.agent.ledger_claims import Paid, book_faults, crossed_faults
 from tacit.agent.participant import reserved
-from tacit.agent.trained import model_faults
 from tacit.errors import TacitError
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.ledger import Ledger

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tacit.agent.certificate import Examined, planned_costs
-from tacit.agent.claims import BELIEVED
+from tacit.agent.certificate.claims import BELIEVED
+from tacit.agent.certificate.examination import Examined, planned_costs
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation
 from tacit.agent.guarantee import guaranteed, statement
 from tacit.agent.identity import fingerprint

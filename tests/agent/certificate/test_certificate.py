@@ -16,18 +16,19 @@ import pytest
 from finished_run import EXACT, NAMES, PRIVATE, Crash, finished
 
 from tacit import SeededNoise
-from tacit.agent import documents, revocation, verdict
-from tacit.agent.certificate import examined
-from tacit.agent.claims import BELIEVED
+from tacit.agent import documents, revocation
+from tacit.agent.certificate import verdict
+from tacit.agent.certificate.claims import BELIEVED
+from tacit.agent.certificate.examination import examined
+from tacit.agent.certificate.signed_report import verified
+from tacit.agent.certificate.trained_model import digest
 from tacit.agent.delivery import Rows
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.identity import fingerprint
 from tacit.agent.loop import AgentLoop
-from tacit.agent.report import verified
 from tacit.agent.said import Statements
 from tacit.agent.store import Store
-from tacit.agent.trained import digest
 from tacit.agent.wire import packed_row, row_of
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import InputError

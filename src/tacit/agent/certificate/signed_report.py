@@ -36,12 +36,12 @@ import numpy as np
 from tacit import __version__
 from tacit.agent import documents
 from tacit.agent.books import population_tag
-from tacit.agent.claims import FORMAT, checked, reserve
+from tacit.agent.certificate.claims import FORMAT, checked, reserve
+from tacit.agent.certificate.trained_model import digest
 from tacit.agent.federation import ROWS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.participant import Participant
 from tacit.agent.reading import listened
-from tacit.agent.trained import digest
 from tacit.errors import InputError
 from tacit.files import write_private
 from tacit.privacy.accounting import rounded_up, totals
@@ -129,7 +129,7 @@ def _heard(participant: Participant) -> dict[str, dict[str, Any]]:
 
 def verified(path: Path, federation: Federation) -> dict[str, Any]:
     """The report in a file. Refuses it unless its member has signed it, it is about this federation, and all that
-    anybody can compute of it is right (`tacit.agent.claims`); the error names every field that is not."""
+    anybody can compute of it is right (`tacit.agent.certificate.claims`); the error names every field that is not."""
     signed = documents.read(path, "a report of an agent")
     _, found = checked(signed, federation)
     if found:
