@@ -103,7 +103,7 @@ class Hostile:
 
     def met(self) -> Any:
         """A signed statement that it has met its neighbours."""
-        from tacit.agent.meeting import _signed
+        from tacit.agent.membership.meeting import _signed
         from tacit.agent.wire_pb2 import Met
 
         return Met(member=self.place, signature=self._identity.sign(_signed(self.federation, self.place)))

@@ -42,8 +42,8 @@ from hostile import NAMES, Hostile, Identities, charged, new_ledger, plan_of
 from patience import all_ended
 from speaking import Speaker
 
-from tacit.agent.absence import _signed
 from tacit.agent.certificate import signed_report
+from tacit.agent.membership.absence import _signed
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import packed, packed_row
 from tacit.agent.wire_pb2 import (

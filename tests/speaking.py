@@ -25,6 +25,32 @@ class Quiet:
         return Standing()
 
 
+class Rehearsed(Quiet):
+    """What the agent behind a server says: the same to everybody."""
+
+    def __init__(self) -> None:
+        from tacit.agent.transport import Signal
+
+        self.changed = Signal()
+
+    def find(self, question: Any) -> bytes | None:
+        """Words that are ready at the first tick alone."""
+        return b"" if question.tick == 0 else None
+
+    def greeting(self, name: str) -> Any:
+        """One that says nothing."""
+        from tacit.agent.wire_pb2 import Greeting
+
+        return Greeting()
+
+    def greeted(self, name: str, greeting: Any) -> None:
+        """Nothing."""
+
+    def may_leave(self, name: str) -> bool:
+        """Never."""
+        return False
+
+
 class Speaker:
     """A process of a member. It signs all that it says; what it says again at a tick takes the place of what it said
     before."""

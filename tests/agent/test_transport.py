@@ -18,16 +18,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from frames import Line, NotYet, Refused, Serving, call, framed, tls
 from ports import free_ports
-from speaking import Quiet, Speaker
+from speaking import Quiet, Rehearsed, Speaker
 
 import tacit
 from tacit.agent import transport
 from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
-from tacit.agent.meeting import Meeting
+from tacit.agent.membership.meeting import Meeting
 from tacit.agent.store import Store
 from tacit.agent.streams import ASK, PROTOCOL
-from tacit.agent.transport import Peer, Server, Signal, _Caller, largest_answer
+from tacit.agent.transport import Peer, Server, _Caller, largest_answer
 from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
 from tacit.agent.wire_pb2 import Greeting, Message, Question
 from tacit.privacy import filters
@@ -181,25 +181,6 @@ def test_a_neighbour_that_says_something_else_each_time_has_one_line_of_the_log(
     with caplog.at_level(logging.WARNING, "tacit.agent"):
         asyncio.run(asked_by_alder(federation, identities, inventive, lambda: len(asked) == 10))
     assert len([record for record in caplog.records if record.name == "tacit.agent"]) == 1
-
-
-class Rehearsed(Quiet):
-    """What the agent behind a server says: the same to everybody."""
-
-    def __init__(self):
-        self.changed = Signal()
-
-    def find(self, question):
-        return b"" if question.tick == 0 else None
-
-    def greeting(self, name):
-        return Greeting()
-
-    def greeted(self, name, greeting):
-        pass
-
-    def may_leave(self, name):
-        return False
 
 
 def test_a_connection_leaves_nothing_behind(network, identities, monkeypatch):

@@ -18,14 +18,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from tacit.agent import dropout
 from tacit.agent.books import Heads
 from tacit.agent.delivery import Rows, Sums
 from tacit.agent.federation import SUMS, TOTALS, difference
 from tacit.agent.heard import Chain, extended
 from tacit.agent.incarnation import Incarnations
-from tacit.agent.liveness import HEARTBEAT, Liveness
-from tacit.agent.meeting import Meeting
+from tacit.agent.membership import dropout
+from tacit.agent.membership.liveness import HEARTBEAT, Liveness
+from tacit.agent.membership.meeting import Meeting
 from tacit.agent.participant import Participant
 from tacit.agent.progress import Progress
 from tacit.agent.reading import Reading
@@ -417,7 +417,7 @@ class AgentLoop:
     async def _meet(self, patience: float | None) -> None:
         """Waits until this agent has met all neighbours, and all members have signed that they have met theirs.
 
-        So no member pays for a run in which another member never took part (`tacit.agent.meeting`).
+        So no member pays for a run in which another member never took part (`tacit.agent.membership.meeting`).
         """
         finished, names = self.participant.store.finished_neighbours(), self.participant.federation.names
         missing = {j: names[j] for j in self.neighbours if names[j] not in finished}

@@ -221,7 +221,7 @@ def planned(federation: Federation, me: int) -> dict[int, Event]:
 
 def reserved(federation: Federation, me: int) -> dict[int, Event]:
     """What a member pays for before it speaks: all releases of the plan, and one more for every member that may drop
-    out. Then the tick in doubt is released once more, with fresh noise (`tacit.agent.dropout`)."""
+    out. Then the tick in doubt is released once more, with fresh noise (`tacit.agent.membership.dropout`)."""
     events = planned(federation, me)
     if not federation.dropouts:  # where one member speaks at a time, not all of them speak last
         return events

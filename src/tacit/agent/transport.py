@@ -12,8 +12,8 @@ things at once has several connections. An agent that does not want an answer an
 any byte of the protocol (`tacit.agent.streams`). Then every question is checked. The certificate of its connection must
 be that of the member that it says it is from, the run must be this one, and the tick must be one at which this agent
 speaks to that member. A client pins exactly the certificate of the neighbour that it calls. Every kind of refusal is
-logged once. A member that renews its certificate has two for a while (`tacit.agent.renewal`): whether one still counts
-is checked at every question, from both ends.
+logged once. A member that renews its certificate has two for a while (`tacit.agent.membership.renewal`): whether one
+still counts is checked at every question, from both ends.
 
 **Nobody uses up what others need.** Connections are limited before TLS, for each address, and after it, for each member
 (`tacit.agent.door`). Answers to a member count until they are written: who does not read gets no more of them, and is
@@ -31,12 +31,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tacit.agent.able import carried
-from tacit.agent.absence import most_absences
 from tacit.agent.books import HEAD_SIZE
 from tacit.agent.door import Door
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import STANDING_SIZE
+from tacit.agent.membership.absence import most_absences
 from tacit.agent.network import Network, plain
 from tacit.agent.progress import Traffic
 from tacit.agent.said import MOST, SAID_SIZE
@@ -504,7 +504,7 @@ def largest_question(federation: Federation) -> int:
 
 def largest_answer(federation: Federation) -> int:
     """The most bytes that an answer can have, from the model's dimension and the number of members."""
-    rows = len(carried(federation.setting.algorithm)) or 1  # of a state: `tacit.agent.dropout`
+    rows = len(carried(federation.setting.algorithm)) or 1  # of a state: `tacit.agent.membership.dropout`
     message = 8 * rows * federation.schema.model_dimension + ENVELOPE + _added(federation)
     return max(message, largest_question(federation))
 

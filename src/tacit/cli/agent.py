@@ -212,8 +212,8 @@ def _participant(
     from tacit.agent.books import Books
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.membership.revocation import namesakes, revoked
     from tacit.agent.participant import Participant
-    from tacit.agent.revocation import namesakes, revoked
     from tacit.agent.store import Store
     from tacit.agent.watching import store_name
     from tacit.privacy.filters import epsilon

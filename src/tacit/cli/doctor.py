@@ -57,7 +57,7 @@ def examined(
     """All that can be looked at. What rests on a thing that failed is left out."""
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
-    from tacit.agent.revocation import revoked
+    from tacit.agent.membership.revocation import revoked
     from tacit.agent.watching import store_name
 
     found: list[Finding] = []
@@ -142,7 +142,7 @@ def _certificates(agreed: Federation, own: str, file: Path, home: Path) -> Itera
 
 def _renewal(agreed: Federation, near: list[Member], file: Path, home: Path) -> Iterator[Finding]:
     """Whether the neighbours let the new key in already."""
-    from tacit.agent import renewal
+    from tacit.agent.membership import renewal
 
     if (coming := renewal.waiting(home)) is None:
         return
@@ -162,7 +162,7 @@ def _renewal(agreed: Federation, near: list[Member], file: Path, home: Path) -> 
 
 
 def _refused(agreed: Federation, home: Path) -> Iterator[Finding]:
-    from tacit.agent.revocation import namesakes
+    from tacit.agent.membership.revocation import namesakes
 
     for name in namesakes(home, agreed):
         yield Finding("refused", WARN, f"{name} was revoked here with another certificate; this file lets it in again")

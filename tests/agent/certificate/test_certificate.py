@@ -16,7 +16,7 @@ import pytest
 from finished_run import EXACT, NAMES, PRIVATE, Crash, finished
 
 from tacit import SeededNoise
-from tacit.agent import documents, revocation
+from tacit.agent import documents
 from tacit.agent.certificate import verdict
 from tacit.agent.certificate.claims import BELIEVED
 from tacit.agent.certificate.examination import examined
@@ -27,6 +27,7 @@ from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.identity import fingerprint
 from tacit.agent.loop import AgentLoop
+from tacit.agent.membership import revocation
 from tacit.agent.said import Statements
 from tacit.agent.store import Store
 from tacit.agent.wire import packed_row, row_of

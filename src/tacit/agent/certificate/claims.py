@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tacit import __version__
-from tacit.agent.absence import check_left
 from tacit.agent.certificate.ledger_claims import SHAPES, ledger_faults
 from tacit.agent.documents import (
     ANY,
@@ -41,6 +40,7 @@ from tacit.agent.documents import (
 )
 from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
+from tacit.agent.membership.absence import check_left
 from tacit.agent.participant import reserved
 from tacit.agent.reading import named
 from tacit.agent.wire import BadMessage
@@ -193,7 +193,7 @@ def _release_faults(part: Part) -> list[Fault]:
 
 def _goes_on_as_planned(released: list[list[int]], agreed: Federation) -> bool:
     """Whether every tick was released, where a run goes on where the one before was left: at the last tick that was
-    said, which is said once more, or after it (`tacit.agent.dropout`). The last run comes first."""
+    said, which is said once more, or after it (`tacit.agent.membership.dropout`). The last run comes first."""
     starts = {0}
     for ticks in reversed(released):
         if ticks:

@@ -13,7 +13,8 @@ A JSON file with two fields: `report`, and `signature`, the ECDSA signature (bas
 - `ledger` is the head of the ledger that paid (`tacit.privacy.ledger`). It tells a reader nothing, but the member
   cannot show an auditor another ledger later;
 - `ledgers` are the heads that neighbours have shown and signed (`tacit.agent.books`);
-- `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.absence`, base64);
+- `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.membership.absence`,
+  base64);
 - `colluders` and `dropouts`, where the members share their noise, are those of the federation file: the costs hold
   against so many members together, while so many are away;
 - `listening` says how the member listened, and for each neighbour at how many ticks its messages were moved, how far;

@@ -6,7 +6,7 @@ member counts only with that member's signature: otherwise one liar could make t
 member never took part. The signed text names the run and the member, and can be used for nothing else.
 
 Where a run goes on after a member has dropped out, each member also signs how many totals it has heard
-(`tacit.agent.dropout`). The run starts at the largest of these numbers.
+(`tacit.agent.membership.dropout`). The run starts at the largest of these numbers.
 
 The signatures are kept in the store before they count. An agent that starts again in a run that has begun has all of
 them, waits for nobody, and can still pass them on to members that have not begun.
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tacit.agent.dropout import goes_on, reached
 from tacit.agent.federation import Federation
+from tacit.agent.membership.dropout import goes_on, reached
 from tacit.agent.participant import Participant
 from tacit.agent.transport import log
 from tacit.agent.wire import BadMessage, parsed

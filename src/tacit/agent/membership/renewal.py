@@ -29,7 +29,7 @@ paid, and each operator adds a statement to its own file when it gets one. A cer
 shown again is in the chain already, and leads nowhere new. Two statements for one old certificate are refused: a member
 never makes two (`begin` gives the same one again), so somebody else has the key. Whoever steals a key *before* its
 renewal can renew it, too. A statement does not show which of the two is the member: so people compare the fingerprint
-by another way before they accept it, and revoke the member if in doubt (`tacit.agent.revocation`).
+by another way before they accept it, and revoke the member if in doubt (`tacit.agent.membership.revocation`).
 
 **A time that is too early.** A member that writes its statement by hand can choose an `until` in the past. Reports that
 its old key has signed since then are void, if they are checked with a file that has the statement. A report says itself

@@ -23,12 +23,13 @@ from frames import call
 from speaking import Speaker
 
 import tacit
-from tacit.agent import absence, liveness, loop, meeting
+from tacit.agent import loop
 from tacit.agent.certificate import signed_report
 from tacit.agent.certificate.signed_report import verified
 from tacit.agent.federation import SUMS, Federation, talk
 from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
+from tacit.agent.membership import absence, liveness, meeting
 from tacit.agent.run import _reduced, take_part
 from tacit.agent.store import status
 from tacit.agent.transport import Server, largest_question

@@ -20,24 +20,24 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from finished_run import PRIVATE
 from frames import Refused, Serving, call
-from speaking import Quiet, Speaker
+from speaking import Quiet, Rehearsed, Speaker
 from test_absence import Witnesses, loop_of, participant_of
-from test_transport import Rehearsed
 
-from tacit.agent import absence, federation, identity, meeting, renewal
+from tacit.agent import federation, identity
 from tacit.agent.books import Heads
 from tacit.agent.certificate import verdict
 from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.delivery import _USE, Sums
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, fingerprint
+from tacit.agent.membership import absence, meeting, renewal
+from tacit.agent.membership.renewal import NEXT
+from tacit.agent.membership.succession import changes
 from tacit.agent.network import Network
-from tacit.agent.renewal import NEXT
 from tacit.agent.run_keys import signed_text
 from tacit.agent.said import MOST
 from tacit.agent.store import Store
 from tacit.agent.streams import ASK
-from tacit.agent.succession import changes
 from tacit.agent.transport import Peer, Server
 from tacit.agent.wire import BadMessage, packed_row
 from tacit.agent.wire_pb2 import Contradiction, Greeting, Key, Met, Question, Standing

@@ -17,13 +17,13 @@ from agent_network import Network
 from agent_worker import NAMES
 
 import tacit
-from tacit.agent import dropout, meeting
 from tacit.agent.certificate.claims import _goes_on_as_planned
 from tacit.agent.certificate.signed_report import verified
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
-from tacit.agent.meeting import Meeting
+from tacit.agent.membership import dropout, meeting
+from tacit.agent.membership.meeting import Meeting
 from tacit.agent.participant import planned, reserved
 from tacit.agent.reading import listened
 from tacit.agent.run import _reduced

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from tacit.agent.federation import Federation, Member
 from tacit.agent.identity import fingerprint
-from tacit.agent.renewal import Renewal
+from tacit.agent.membership.renewal import Renewal
 from tacit.errors import InputError
 
 

@@ -15,12 +15,12 @@ from frames import Serving
 from speaking import Speaker
 
 import tacit
-from tacit.agent import absence, meeting
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
-from tacit.agent.liveness import HEARTBEAT
 from tacit.agent.loop import AgentLoop
-from tacit.agent.meeting import Meeting
+from tacit.agent.membership import absence, meeting
+from tacit.agent.membership.liveness import HEARTBEAT
+from tacit.agent.membership.meeting import Meeting
 from tacit.agent.transport import largest_question
 from tacit.agent.wire import BadMessage, packed_row
 from tacit.agent.wire_pb2 import Absence, Met, Question

@@ -1,14 +1,14 @@
 """Members that this member refuses from now on: its own decision, in a file of its own, about nobody else's agents.
 
 `revoked.json` in the folder of an identity lists certificates by their fingerprints. An agent reads it when it starts.
-A member of whose chain (`tacit.agent.renewal`) one certificate is listed is refused at the door, and what it signs does
-not count: a renewal does not help it. This holds in every federation, until the member comes with a new identity that
-all have agreed upon.
+A member of whose chain (`tacit.agent.membership.renewal`) one certificate is listed is refused at the door, and what it
+signs does not count: a renewal does not help it. This holds in every federation, until the member comes with a new
+identity that all have agreed upon.
 
 One member cannot have another left out in this way. Others go on hearing the revoked member until their operators
 decide the same. Where the federation file lets members go on without one that is away, each neighbour that refuses it
-signs that it is away, and the run goes on without it once a quorum has signed (`tacit.agent.absence`). Otherwise the
-agent that refuses it stops: a run needs all its members.
+signs that it is away, and the run goes on without it once a quorum has signed (`tacit.agent.membership.absence`).
+Otherwise the agent that refuses it stops: a run needs all its members.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Signs of life: when each neighbour was last heard from, and when an agent leaves a run because a member is away.
 
 An agent waits for a neighbour that is away; or, if the federation file says so, only `go_on_after` seconds without a
-sign of life. Then it signs that the neighbour is away, and tells the others in its greetings (`tacit.agent.absence`).
-It leaves the run for the run without that member (`Federation.without`) only if
+sign of life. Then it signs that the neighbour is away, and tells the others in its greetings
+(`tacit.agent.membership.absence`). It leaves the run for the run without that member (`Federation.without`) only if
 
 - a quorum of the member's neighbours have signed, and
 - it has itself had no sign of life from the member for `go_on_after` seconds, if it is a neighbour of the member.
@@ -26,7 +26,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
-from tacit.agent.absence import Absences
+from tacit.agent.membership.absence import Absences
 from tacit.agent.participant import Participant
 from tacit.agent.transport import log
 

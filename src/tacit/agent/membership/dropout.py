@@ -9,11 +9,11 @@ The others leave the run for the run without the member (`Federation.without`), 
 and the tick in doubt is said once more with *fresh* noise: a further release, which was paid for from the start.
 
 **Where the new run starts.** Let a member have committed its row of tick s. It has then heard s totals. Every member
-signs this number when members meet in the new run (`tacit.agent.meeting`). A total needs all members, so if all are
-honest their numbers differ by one at most. (A liar that hands on false totals can keep honest members farther apart.
-Then they do not believe each other, and wait: it can hold up a run, as always.) The new run starts at the largest of
-the numbers, T. A member that is one behind asks its neighbours for the state after T totals. That state is made of
-totals alone, so it costs nothing.
+signs this number when members meet in the new run (`tacit.agent.membership.meeting`). A total needs all members, so if
+all are honest their numbers differ by one at most. (A liar that hands on false totals can keep honest members farther
+apart. Then they do not believe each other, and wait: it can hold up a run, as always.) The new run starts at the
+largest of the numbers, T. A member that is one behind asks its neighbours for the state after T totals. That state is
+made of totals alone, so it costs nothing.
 
 **What it costs.** Before the first release, a member pays for R + q releases: those of the plan, and one for each of q
 dropouts. If it had heard s totals when it left, it had released s + 1 rows at most, and releases at most R - T more,
