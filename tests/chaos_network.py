@@ -31,8 +31,8 @@ from tacit.agent.certificate import signed_report
 from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agreement, talk
 from tacit.agent.identity import Identity
+from tacit.agent.monitoring.status import store_name
 from tacit.agent.store import Store, check, status
-from tacit.agent.watching import store_name
 from tacit.agent.wire_pb2 import Message
 from tacit.errors import Over, TacitError
 from tacit.privacy import filters

@@ -20,8 +20,8 @@ from tacit.agent import door as limits
 from tacit.agent import transport
 from tacit.agent.door import CONNECTIONS, Door
 from tacit.agent.identity import Identity
+from tacit.agent.monitoring.progress import Traffic
 from tacit.agent.network import Network, plain
-from tacit.agent.progress import Traffic
 from tacit.agent.streams import ASK, PROTOCOL, context
 from tacit.agent.transport import Callers, Peer, Server, Signal
 from tacit.errors import InputError

@@ -12,7 +12,7 @@ from false_totals import FalseTotals, added
 
 import tacit
 from tacit.agent.certificate.signed_report import verified
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.progress import Progress
 from tacit.agent.reading import Reading, listened
 from tacit.exchange.totals import TotalInbox
 

@@ -26,8 +26,8 @@ from tacit.agent.incarnation import Incarnations
 from tacit.agent.membership import dropout
 from tacit.agent.membership.liveness import HEARTBEAT, Liveness
 from tacit.agent.membership.meeting import Meeting
+from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
-from tacit.agent.progress import Progress
 from tacit.agent.reading import Reading
 from tacit.agent.said import MOST, Statements
 from tacit.agent.store import Arrays

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tacit.agent.federation import ROWS, TOTALS, Federation
+from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
-from tacit.agent.progress import Progress
 from tacit.agent.store import Arrays
 from tacit.agent.transport import Refusals, log
 from tacit.core.release import Inbox

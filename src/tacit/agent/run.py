@@ -18,9 +18,9 @@ import numpy as np
 from tacit.agent.loop import AgentLoop, Watch
 from tacit.agent.membership.dropout import goes_on
 from tacit.agent.membership.liveness import MembersAway
+from tacit.agent.monitoring.progress import Progress
 from tacit.agent.network import Network
 from tacit.agent.participant import Participant
-from tacit.agent.progress import Progress
 from tacit.agent.transport import Peer, Server, log
 from tacit.errors import Over, TacitError
 

@@ -37,8 +37,8 @@ from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import STANDING_SIZE
 from tacit.agent.membership.absence import most_absences
+from tacit.agent.monitoring.progress import Traffic
 from tacit.agent.network import Network, plain
-from tacit.agent.progress import Traffic
 from tacit.agent.said import MOST, SAID_SIZE
 from tacit.agent.streams import (
     ANSWER,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.agent.logs import Format, Level, log
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.logs import Format, Level, log
+from tacit.agent.monitoring.progress import Progress
 from tacit.cli import agent_outside as outside
 from tacit.cli import names, options
 from tacit.cli.agent_status import status
@@ -114,11 +114,12 @@ def run(
     """
     names.require_agent()
     page, metrics, log_format, log_level = watched.page, watched.metrics, watched.log_format, watched.log_level
-    from tacit.agent import logs, notify, stopping
-    from tacit.agent.page import loopback
+    from tacit.agent import stopping
+    from tacit.agent.monitoring import logs, systemd
+    from tacit.agent.monitoring.page import loopback
     from tacit.agent.run import take_part
 
-    progress = Progress(notify.alive)
+    progress = Progress(systemd.alive)
     paths = [federation, identity, Path(data), out, *(path for path in (ledger, store, report) if path is not None)]
     folders = [str(identity), *(str(each.parent) for path in paths for each in (path, path.resolve()))]
     write = outside.above_the_bar() if log_format == Format.TEXT else None
@@ -135,7 +136,7 @@ def run(
             if log_format == Format.JSON:
                 raise InputError("--page writes an address for a person, which is secret: leave out --log-format json")
         if metrics is not None:
-            from tacit.agent.metrics import address as metrics_address
+            from tacit.agent.monitoring.prometheus import address as metrics_address
 
             metrics_address(metrics)
         inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
@@ -213,9 +214,9 @@ def _participant(
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
     from tacit.agent.membership.revocation import namesakes, revoked
+    from tacit.agent.monitoring.status import store_name
     from tacit.agent.participant import Participant
     from tacit.agent.store import Store
-    from tacit.agent.watching import store_name
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
 

@@ -58,7 +58,7 @@ def examined(
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
     from tacit.agent.membership.revocation import revoked
-    from tacit.agent.watching import store_name
+    from tacit.agent.monitoring.status import store_name
 
     found: list[Finding] = []
     written = _tried(found, "federation", lambda: Federation.load(federation).refusing(revoked(identity)))

@@ -23,7 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tacit import __version__
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.progress import Progress
 from tacit.errors import InputError, TacitError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger

@@ -11,7 +11,7 @@ import os
 import socket
 from contextlib import suppress
 
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.progress import Progress
 
 
 def alive(progress: Progress) -> None:

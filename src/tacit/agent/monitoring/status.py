@@ -1,6 +1,6 @@
 """How far an agent is, as plain data: from its store and its ledger, which a process may be writing to.
 
-`tacit agent status` prints it, and the page to watch shows it (`tacit.agent.page`).
+`tacit agent status` prints it, and the page to watch shows it (`tacit.agent.monitoring.page`).
 """
 
 from __future__ import annotations

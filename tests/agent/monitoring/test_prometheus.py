@@ -7,9 +7,9 @@ import finished_run
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tacit.agent import metrics
-from tacit.agent.metrics import Metrics, address, health
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring import prometheus
+from tacit.agent.monitoring.progress import Progress
+from tacit.agent.monitoring.prometheus import Metrics, address, health
 from tacit.agent.run import take_part
 from tacit.errors import InputError
 from tacit.privacy import filters
@@ -160,6 +160,6 @@ def test_addresses_that_are_none(where):
 
 
 def test_only_a_port_is_of_this_machine():
-    assert metrics.is_local("9464")
-    assert metrics.is_local("[::1]:9464")
-    assert not metrics.is_local("0.0.0.0:9464")
+    assert prometheus.is_local("9464")
+    assert prometheus.is_local("[::1]:9464")
+    assert not prometheus.is_local("0.0.0.0:9464")

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import pytest
 
-from tacit.agent import page as pages
-from tacit.agent.page import LastLines, Page
+from tacit.agent.monitoring import page as pages
+from tacit.agent.monitoring.page import LastLines, Page
 from tacit.errors import InputError
 
 STATE = {"title": "spring", "members": [{"member": "<script>alert(1)</script>"}]}

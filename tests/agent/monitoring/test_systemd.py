@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from tacit.agent import notify, stopping
-from tacit.agent.progress import Progress
+from tacit.agent import stopping
+from tacit.agent.monitoring import systemd
+from tacit.agent.monitoring.progress import Progress
 from tacit.errors import NotNow
 
 
@@ -22,7 +23,7 @@ def supervisor(request, tmp_path, monkeypatch):
 
 
 def test_every_heartbeat_says_ready_and_alive(supervisor):
-    progress = Progress(notify.alive)
+    progress = Progress(systemd.alive)
     progress.enter("alder", "ab", 65)
     progress.show("waiting for birch", 3)
     progress.heartbeat()
@@ -70,7 +71,7 @@ def test_a_signal_outside_of_the_event_loop():
 
 def test_a_supervisor_that_does_not_read_holds_up_nobody(supervisor, monkeypatch):
     for _ in range(2000):  # more than a socket keeps
-        notify.alive(Progress())
+        systemd.alive(Progress())
     supervisor.setblocking(False)
     said = []
     with suppress(BlockingIOError):
@@ -79,8 +80,8 @@ def test_a_supervisor_that_does_not_read_holds_up_nobody(supervisor, monkeypatch
     assert 0 < len(said) < 2000  # what the socket had no room for was not waited for
     assert said == [[b"READY=1", b"WATCHDOG=1"]] * len(said)
     monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere")
-    notify.alive(Progress())
+    systemd.alive(Progress())
     monkeypatch.delenv("NOTIFY_SOCKET")
-    notify.alive(Progress())
+    systemd.alive(Progress())
     with pytest.raises(BlockingIOError):
         supervisor.recv(4096)  # elsewhere, and nowhere

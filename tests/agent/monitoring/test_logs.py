@@ -12,8 +12,8 @@ from datetime import datetime
 
 import pytest
 
-from tacit.agent.logs import Format, Formatter, Level, Lines, kept, log
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.logs import Format, Formatter, Level, Lines, kept, log
+from tacit.agent.monitoring.progress import Progress
 from tacit.errors import InputError
 
 

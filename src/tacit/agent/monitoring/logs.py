@@ -26,7 +26,7 @@ from enum import StrEnum
 from io import UnsupportedOperation
 from pathlib import Path
 
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.progress import Progress
 from tacit.errors import TacitError
 
 log = logging.getLogger("tacit.agent")
