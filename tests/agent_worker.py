@@ -279,9 +279,10 @@ def agent(
     from tacit.agent.loop import AgentLoop
     from tacit.agent.run import take_part
     from tacit.agent.store import Store
-    from tacit.agent.transport import Peer, Server
-    from tacit.agent.wire import bare
-    from tacit.agent.wire_pb2 import Message
+    from tacit.agent.transport.peer import Peer
+    from tacit.agent.transport.server import Server
+    from tacit.agent.transport.wire import bare
+    from tacit.agent.transport.wire_pb2 import Message
 
     logging.basicConfig(format="tacit: %(message)s")
     recipes._CALIBRATED.update(pickle.loads((folder / "calibrated").read_bytes()))
@@ -412,8 +413,8 @@ def _silent() -> None:
     every process."""
     from tacit.agent.incarnation import Incarnations
     from tacit.agent.loop import AgentLoop
-    from tacit.agent.said import Statements
-    from tacit.agent.wire_pb2 import Standing
+    from tacit.agent.signed_words import Statements
+    from tacit.agent.transport.wire_pb2 import Standing
 
     greeting, standing = AgentLoop.greeting, AgentLoop.standing
 
@@ -432,8 +433,8 @@ def _silent() -> None:
 def _two_faced(first: int) -> None:
     from tacit.agent.heard import Chain
     from tacit.agent.loop import AgentLoop
-    from tacit.agent.wire import bare
-    from tacit.agent.wire_pb2 import Message
+    from tacit.agent.transport.wire import bare
+    from tacit.agent.transport.wire_pb2 import Message
 
     find = AgentLoop.find
 
@@ -465,8 +466,17 @@ def _accusing() -> None:
     """In half of its answers and greetings: honest ones come through, so that the run goes on."""
     from tacit.agent.incarnation import Incarnations
     from tacit.agent.loop import AgentLoop
-    from tacit.agent.said import Statements
-    from tacit.agent.wire_pb2 import Contradiction, Greeting, Incarnation, LedgerHead, Message, Said, Standing, Twin
+    from tacit.agent.signed_words import Statements
+    from tacit.agent.transport.wire_pb2 import (
+        Contradiction,
+        Greeting,
+        Incarnation,
+        LedgerHead,
+        Message,
+        Said,
+        Standing,
+        Twin,
+    )
 
     processes: dict[str, list[Any]] = {}  # by member: all that it has shown
     words: list[Any] = []
@@ -536,8 +546,8 @@ def _accusing() -> None:
 
 
 def _another_total(tick: int) -> None:
-    from tacit.agent.totals import TOTAL, Totals
-    from tacit.agent.wire import packed
+    from tacit.agent.totals_delivery import TOTAL, Totals
+    from tacit.agent.transport.wire import packed
 
     answer = Totals.answer
 

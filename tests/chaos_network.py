@@ -33,7 +33,7 @@ from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agree
 from tacit.agent.identity import Identity
 from tacit.agent.monitoring.status import store_name
 from tacit.agent.store import Store, check, status
-from tacit.agent.wire_pb2 import Message
+from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger

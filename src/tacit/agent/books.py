@@ -39,8 +39,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tacit.agent.identity import Identity, fingerprint, signed_by
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Greeting, LedgerHead
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Greeting, LedgerHead
 from tacit.errors import NEW_RUN, InputError, Over, TacitError
 from tacit.privacy.ledger import Head, Ledger
 

@@ -16,7 +16,7 @@ from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import NONCE, signed
 from tacit.agent.store import Store
-from tacit.agent.wire_pb2 import Incarnation
+from tacit.agent.transport.wire_pb2 import Incarnation
 from tacit.core.problem import Problem
 from tacit.data import Dataset
 from tacit.errors import NEW_RUN, InputError, Over

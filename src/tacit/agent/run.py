@@ -18,10 +18,12 @@ import numpy as np
 from tacit.agent.loop import AgentLoop, Watch
 from tacit.agent.membership.dropout import goes_on
 from tacit.agent.membership.liveness import MembersAway
+from tacit.agent.monitoring.logs import log
 from tacit.agent.monitoring.progress import Progress
-from tacit.agent.network import Network
 from tacit.agent.participant import Participant
-from tacit.agent.transport import Peer, Server, log
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.server import Server
+from tacit.agent.transport.sockets import Network
 from tacit.errors import Over, TacitError
 
 Finished = Callable[[Participant, np.ndarray], None]

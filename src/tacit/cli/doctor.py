@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
 
-from tacit.agent.network import host_and_port
+from tacit.agent.transport.sockets import host_and_port
 from tacit.cli.console import out as screen
 from tacit.cli.records import encoded_for_a_log, read_for_a_log, records_of
 from tacit.errors import Over, TacitError
@@ -294,7 +294,7 @@ def _peers(agreed: Federation, near: list[Member], home: Path) -> Iterator[Findi
 def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     """Whether a neighbour, whose certificate is checked, goes on after it has seen the one in this folder."""
     from tacit.agent.identity import Identity
-    from tacit.agent.streams import OTHER_VERSION, PROTOCOL, context
+    from tacit.agent.transport.streams import OTHER_VERSION, PROTOCOL, context
 
     tls = context(Identity.load(home), agreed.accepted(member.name), called=False)
     host, port = host_and_port(member.address)

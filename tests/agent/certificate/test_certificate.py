@@ -28,10 +28,10 @@ from tacit.agent.heard import Chain
 from tacit.agent.identity import fingerprint
 from tacit.agent.loop import AgentLoop
 from tacit.agent.membership import revocation
-from tacit.agent.said import Statements
+from tacit.agent.signed_words import Statements
 from tacit.agent.store import Store
-from tacit.agent.wire import packed_row, row_of
-from tacit.agent.wire_pb2 import Message
+from tacit.agent.transport.wire import packed_row, row_of
+from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import InputError
 from tacit.run.limits import Budget
 from tacit.run.request import Request

@@ -32,9 +32,10 @@ from tacit.agent.loop import AgentLoop
 from tacit.agent.membership import absence, liveness, meeting
 from tacit.agent.run import _reduced, take_part
 from tacit.agent.store import status
-from tacit.agent.transport import Server, largest_question
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Absence, Contradiction, Greeting, Met
+from tacit.agent.transport.server import Server
+from tacit.agent.transport.sizes import largest_question
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Absence, Contradiction, Greeting, Met
 from tacit.core.graph import Graph
 from tacit.errors import InputError, NotConnected, TacitError
 from tacit.privacy import filters

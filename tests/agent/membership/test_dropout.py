@@ -25,11 +25,11 @@ from tacit.agent.loop import AgentLoop
 from tacit.agent.membership import dropout, meeting
 from tacit.agent.membership.meeting import Meeting
 from tacit.agent.participant import planned, reserved
-from tacit.agent.reading import listened
+from tacit.agent.robust_listening import listened
 from tacit.agent.run import _reduced
 from tacit.agent.store import Store
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Message, Met, Question
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Message, Met, Question
 from tacit.core.algorithm import traits
 from tacit.core.release import Inbox
 from tacit.errors import InputError, Over, TacitError

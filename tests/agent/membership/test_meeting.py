@@ -21,9 +21,9 @@ from tacit.agent.loop import AgentLoop
 from tacit.agent.membership import absence, meeting
 from tacit.agent.membership.liveness import HEARTBEAT
 from tacit.agent.membership.meeting import Meeting
-from tacit.agent.transport import largest_question
-from tacit.agent.wire import BadMessage, packed_row
-from tacit.agent.wire_pb2 import Absence, Met, Question
+from tacit.agent.transport.sizes import largest_question
+from tacit.agent.transport.wire import BadMessage, packed_row
+from tacit.agent.transport.wire_pb2 import Absence, Met, Question
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 

@@ -33,14 +33,15 @@ from tacit.agent.identity import Identity, canonical_certificate, fingerprint
 from tacit.agent.membership import absence, meeting, renewal
 from tacit.agent.membership.renewal import NEXT
 from tacit.agent.membership.succession import changes
-from tacit.agent.network import Network
 from tacit.agent.run_keys import signed_text
-from tacit.agent.said import MOST
+from tacit.agent.signed_words import MOST
 from tacit.agent.store import Store
-from tacit.agent.streams import ASK
-from tacit.agent.transport import Peer, Server
-from tacit.agent.wire import BadMessage, packed_row
-from tacit.agent.wire_pb2 import Contradiction, Greeting, Key, Met, Question, Standing
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.server import Server
+from tacit.agent.transport.sockets import Network
+from tacit.agent.transport.streams import ASK
+from tacit.agent.transport.wire import BadMessage, packed_row
+from tacit.agent.transport.wire_pb2 import Contradiction, Greeting, Key, Met, Question, Standing
 from tacit.errors import InputError, Over
 from tacit.exchange.keys import KeyPair
 from tacit.privacy import filters

@@ -42,8 +42,8 @@ from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.membership.absence import check_left
 from tacit.agent.participant import reserved
-from tacit.agent.reading import named
-from tacit.agent.wire import BadMessage
+from tacit.agent.robust_listening import named
+from tacit.agent.transport.wire import BadMessage
 from tacit.errors import TacitError
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.events import Event, to_plain

@@ -42,7 +42,7 @@ from tacit.agent.certificate.trained_model import digest
 from tacit.agent.federation import ROWS, Federation
 from tacit.agent.heard import Chain
 from tacit.agent.participant import Participant
-from tacit.agent.reading import listened
+from tacit.agent.robust_listening import listened
 from tacit.errors import InputError
 from tacit.files import write_private
 from tacit.privacy.accounting import rounded_up, totals

@@ -24,8 +24,8 @@ from collections.abc import Collection, Iterable
 
 from tacit.agent.federation import Federation
 from tacit.agent.participant import Participant
-from tacit.agent.wire import BadMessage, parsed
-from tacit.agent.wire_pb2 import Absence
+from tacit.agent.transport.wire import BadMessage, parsed
+from tacit.agent.transport.wire_pb2 import Absence
 
 _DOMAIN = b"tacit: no sign of life"
 _SIGNATURE = 72  # bytes, at most

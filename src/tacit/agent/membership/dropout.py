@@ -44,9 +44,9 @@ from tacit.agent.able import carried
 from tacit.agent.federation import TOTALS, Federation
 from tacit.agent.participant import Participant
 from tacit.agent.store import Arrays
-from tacit.agent.transport import Peer
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Message
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import Over
 
 STATE = 3  # phase of the question for the state

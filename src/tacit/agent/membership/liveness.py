@@ -27,8 +27,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from tacit.agent.membership.absence import Absences
+from tacit.agent.monitoring.logs import log
 from tacit.agent.participant import Participant
-from tacit.agent.transport import log
 
 HEARTBEAT = 2.0  # seconds between two signs of life
 

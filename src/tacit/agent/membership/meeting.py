@@ -18,10 +18,10 @@ from collections.abc import Collection
 
 from tacit.agent.federation import Federation
 from tacit.agent.membership.dropout import goes_on, reached
+from tacit.agent.monitoring.logs import log
 from tacit.agent.participant import Participant
-from tacit.agent.transport import log
-from tacit.agent.wire import BadMessage, parsed
-from tacit.agent.wire_pb2 import Met
+from tacit.agent.transport.wire import BadMessage, parsed
+from tacit.agent.transport.wire_pb2 import Met
 
 _DOMAIN = b"tacit: has met all its neighbours"
 _SIGNATURE = 72  # bytes, at most

@@ -36,7 +36,7 @@ from logging import Handler, LogRecord
 from pathlib import Path
 from typing import Any
 
-from tacit.agent.transport import log
+from tacit.agent.monitoring.logs import log
 from tacit.errors import InputError
 from tacit.html.frame import STYLE
 

@@ -12,7 +12,7 @@ takes no message that does not fit. Elsewhere it cannot: what is sealed is for o
 member speaks to one other at a time, that one has no other to compare with. There the chain is over salted digests. It
 still shows a copy, or a store that was restored; what covers a false share or partial sum are the bounds of a total
 (`tacit.exchange.total_bounds`). Two versions of a total show as soon as two honest neighbours have heard different ones
-(`tacit.agent.totals`).
+(`tacit.agent.totals_delivery`).
 
 **A member that is shown its own signature** on words that it does not know stops (exit code 78): it is a copy, or its
 store and its ledger are both old.
@@ -30,10 +30,10 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from tacit.agent import wire_pb2 as wire
 from tacit.agent.federation import ROWS
 from tacit.agent.heard import Chain
-from tacit.agent.wire import BadMessage
+from tacit.agent.transport import wire_pb2 as wire
+from tacit.agent.transport.wire import BadMessage
 from tacit.core.schedule import Broadcast
 from tacit.errors import NEW_RUN, Over
 

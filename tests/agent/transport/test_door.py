@@ -16,14 +16,15 @@ import pytest
 from frames import Line, Serving
 from speaking import Quiet
 
-from tacit.agent import door as limits
-from tacit.agent import transport
-from tacit.agent.door import CONNECTIONS, Door
 from tacit.agent.identity import Identity
 from tacit.agent.monitoring.progress import Traffic
-from tacit.agent.network import Network, plain
-from tacit.agent.streams import ASK, PROTOCOL, context
-from tacit.agent.transport import Callers, Peer, Server, Signal
+from tacit.agent.transport import door as limits
+from tacit.agent.transport.door import CONNECTIONS, Door
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.refusals import _MOST_CALLERS, Callers
+from tacit.agent.transport.server import Server, Signal
+from tacit.agent.transport.sockets import Network, plain
+from tacit.agent.transport.streams import ASK, PROTOCOL, context
 from tacit.errors import InputError
 
 SOFT, OUTSIDERS = 128, 300  # more outsiders than files that the process may have open when it starts, or than may stay
@@ -242,12 +243,12 @@ async def test_a_name_is_looked_up_once_for_each_address_and_may_be_unknown(monk
 
 def test_callers_from_many_addresses_fill_neither_log_nor_memory(caplog):
     callers, traffic = Callers(made := Traffic()), made
-    for k in range(2 * transport._MOST_CALLERS):
+    for k in range(2 * _MOST_CALLERS):
         callers.failed(f"2001:db8::{k:x}", "does not speak TLS correctly")
     told = [record.message for record in caplog.records]
-    assert transport._MOST_CALLERS < len(told) < transport._MOST_CALLERS + 20
-    assert len(callers._seen) <= transport._MOST_CALLERS + 1
-    assert traffic.refused == {"a caller does not speak TLS correctly": 2 * transport._MOST_CALLERS}
+    assert _MOST_CALLERS < len(told) < _MOST_CALLERS + 20
+    assert len(callers._seen) <= _MOST_CALLERS + 1
+    assert traffic.refused == {"a caller does not speak TLS correctly": 2 * _MOST_CALLERS}
     assert told[0] == "a caller at 2001:db8::0 does not speak TLS correctly: refused"
     assert told[-1] == "a caller at one more address does not speak TLS correctly: refused (1000 times)"
 

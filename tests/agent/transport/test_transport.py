@@ -21,15 +21,16 @@ from ports import free_ports
 from speaking import Quiet, Rehearsed, Speaker
 
 import tacit
-from tacit.agent import transport
 from tacit.agent.identity import Identity
 from tacit.agent.loop import AgentLoop
 from tacit.agent.membership.meeting import Meeting
 from tacit.agent.store import Store
-from tacit.agent.streams import ASK, PROTOCOL
-from tacit.agent.transport import Peer, Server, _Caller, largest_answer
-from tacit.agent.wire import BadMessage, packed_row, row_of, unpacked
-from tacit.agent.wire_pb2 import Greeting, Message, Question
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.server import Server, _Caller
+from tacit.agent.transport.sizes import largest_answer
+from tacit.agent.transport.streams import ASK, PROTOCOL
+from tacit.agent.transport.wire import BadMessage, packed_row, row_of, unpacked
+from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 
@@ -168,7 +169,7 @@ def test_what_a_neighbour_says_does_not_command_the_terminal(network, identities
 def test_a_neighbour_that_says_something_else_each_time_has_one_line_of_the_log(
     network, identities, caplog, monkeypatch, rude
 ):
-    monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
+    monkeypatch.setattr("tacit.agent.transport.peer._BACK_OFF", (0.01, 0.01))
     federation, asked = network("broadcast").federation, []
 
     async def inventive(question):
@@ -188,7 +189,7 @@ def test_a_connection_leaves_nothing_behind(network, identities, monkeypatch):
     federation = network("broadcast").federation
     alder, birch, cedar = (Identity.load(identities / name) for name in ("alder", "birch", "cedar"))
     run = bytes.fromhex(federation.run)
-    monkeypatch.setattr(transport, "_HOLD", 0.01)
+    monkeypatch.setattr("tacit.agent.transport.server._HOLD", 0.01)
     asked = [
         (birch, "Ask", Question(run=run, sender=BIRCH), bytes),
         (birch, "Ask", Question(run=run, sender=BIRCH, tick=1), NotYet),
@@ -206,7 +207,7 @@ def test_a_connection_leaves_nothing_behind(network, identities, monkeypatch):
             super().__init__(server)
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(transport, "_Caller", Noted)
+    monkeypatch.setattr("tacit.agent.transport.server._Caller", Noted)
 
     async def questions():
         server = Server(federation, ALDER, alder, Rehearsed())
@@ -334,7 +335,8 @@ class Huge(Rehearsed):
 
 
 def test_a_neighbour_that_does_not_read_has_one_answer_at_a_time_and_is_ended(network, identities, monkeypatch, caplog):
-    monkeypatch.setattr(transport, "_DEADLINE", None)  # until there are more connections than there may be
+    deadline = "tacit.agent.transport.server.DEADLINE"
+    monkeypatch.setattr(deadline, None)  # until there are more connections than there may be
     federation = network("broadcast").federation
     alder, birch, elm = (Identity.load(identities / name) for name in ("alder", "birch", "elm"))
 
@@ -346,7 +348,7 @@ def test_a_neighbour_that_does_not_read_has_one_answer_at_a_time_and_is_ended(ne
         lines, most = [], 0
         for k in range(40):
             if k == 24:
-                monkeypatch.setattr(transport, "_DEADLINE", 1.0)
+                monkeypatch.setattr(deadline, 1.0)
             lines.append(await Line.to(address, birch, room=1 << 16))
             lines[-1].writer.transport.pause_reading()
             lines[-1].writer.write(ask)
@@ -389,7 +391,7 @@ def test_a_neighbour_that_leaves_again_and_again_writes_to_the_disk_once(network
 
 def test_a_neighbour_that_answers_nonsense_is_named_and_asked_again(network, identities, caplog, monkeypatch):
     """birch is an impostor's server with birch's own key: it says one wrong thing after the other, then the truth."""
-    monkeypatch.setattr(transport, "_BACK_OFF", (0.01, 0.01))
+    monkeypatch.setattr("tacit.agent.transport.peer._BACK_OFF", (0.01, 0.01))
     federation = network("broadcast").federation
     row = np.arange(D) / 8
     run = federation.run

@@ -6,7 +6,7 @@ from agent_network import assert_as_simulated
 from agent_worker import NAMES
 
 import tacit
-from tacit.agent.reading import listened
+from tacit.agent.robust_listening import listened
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 BIRCH = 1

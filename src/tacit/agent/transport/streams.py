@@ -25,8 +25,8 @@ from tempfile import TemporaryDirectory
 from cryptography.hazmat.primitives import serialization
 
 from tacit.agent.identity import Identity
-from tacit.agent.network import dropped, tuned
-from tacit.agent.wire import BadMessage
+from tacit.agent.transport.sockets import dropped, tuned
+from tacit.agent.transport.wire import BadMessage
 
 GREET, ASK, LEAVE = 1, 2, 3  # kinds of questions
 READY, ANSWER, NOT_YET, REFUSED = 16, 17, 18, 19  # and of what comes back
@@ -34,6 +34,8 @@ PROTOCOL = "tacit/1"  # both sides name it in the handshake (ALPN): agents of an
 OTHER_VERSION = "speaks to agents of another version of tacit: all members need the same one"
 _NAMES = {GREET: "Greeting", ASK: "Question", LEAVE: "Question", ANSWER: "answer", REFUSED: "answer"}
 _HEAD = struct.Struct(">IB")
+HANDSHAKE = 10.0  # seconds in which a caller must authenticate, and a question that has begun must end
+DEADLINE = 30.0  # seconds that a caller waits for an answer
 _PIECE = 1 << 16  # bytes that are encrypted and written at once
 _AHEAD = 1 << 17  # encrypted bytes that may wait for somebody who reads
 _REASONS = {

@@ -39,9 +39,10 @@ from tacit.agent.delivery import Heard, Own
 from tacit.agent.participant import Participant
 from tacit.agent.run_keys import RunKeys
 from tacit.agent.store import Arrays
-from tacit.agent.transport import Peer, Signal
-from tacit.agent.wire import BadMessage, packed, packed_row, row_of
-from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.server import Signal
+from tacit.agent.transport.wire import BadMessage, packed, packed_row, row_of
+from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.core.release import Inbox, Release
 from tacit.exchange.keys import KeyPair, RepeatableWords
 from tacit.exchange.network_sharing import NetworkSharer

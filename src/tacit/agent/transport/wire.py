@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tacit.agent.wire_pb2 import Message
+from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import TacitError
 
 ENVELOPE = 128  # bytes: more than all fields together can take, without the payload
@@ -21,7 +21,7 @@ ENVELOPE = 128  # bytes: more than all fields together can take, without the pay
 class BadMessage(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
     """A peer sent something that it may not send. `rule` is the text, with {} for values that the peer chose.
 
-    The log has one line for each rule (`tacit.agent.transport.Refusals`).
+    The log has one line for each rule (`tacit.agent.transport.refusals`).
 
     >>> BadMessage("it says {} of {}", 7, 5)
     BadMessage('it says 7 of 5')

@@ -186,7 +186,3 @@ class Message(_message.Message):
     contradictions: _containers.RepeatedCompositeFieldContainer[Contradiction]
     totals: bytes
     def __init__(self, run: _Optional[bytes] = ..., sender: _Optional[int] = ..., tick: _Optional[int] = ..., phase: _Optional[int] = ..., shape: _Optional[_Iterable[int]] = ..., payload: _Optional[bytes] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ..., own: _Optional[_Union[Said, _Mapping]] = ..., said: _Optional[_Iterable[_Union[Said, _Mapping]]] = ..., contradictions: _Optional[_Iterable[_Union[Contradiction, _Mapping]]] = ..., totals: _Optional[bytes] = ...) -> None: ...
-
-class Nothing(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...

@@ -11,12 +11,12 @@ from agent_worker import NAMES, D
 from speaking import Speaker
 
 import tacit
-from tacit.agent import said
+from tacit.agent import signed_words
 from tacit.agent.heard import Chain
 from tacit.agent.identity import Identity
-from tacit.agent.said import MOST, SAID_SIZE, Statements
-from tacit.agent.wire import BadMessage, bare, packed_row
-from tacit.agent.wire_pb2 import Contradiction, Message, Said
+from tacit.agent.signed_words import MOST, SAID_SIZE, Statements
+from tacit.agent.transport.wire import BadMessage, bare, packed_row
+from tacit.agent.transport.wire_pb2 import Contradiction, Message, Said
 from tacit.errors import Over
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -209,7 +209,7 @@ def test_a_liar_cannot_drive_out_what_can_be_compared(net, member, speaker):
 
 def test_statements_go_round(net, member, speaker, monkeypatch):
     """The listener's own always, and the others in turn."""
-    monkeypatch.setattr(said, "MOST", 2)
+    monkeypatch.setattr(signed_words, "MOST", 2)
     alder, others = member("alder"), [speaker(name) for name in NAMES[1:]]
     speak(alder, net, 0.0)
     for each in others:
@@ -222,7 +222,7 @@ def test_statements_go_round(net, member, speaker, monkeypatch):
 
 def test_nobody_else_chooses_what_a_listener_gets(net, member, speaker, monkeypatch):
     """elm asks once after each question of birch's. With one turn for all, birch would never hear of dogwood."""
-    monkeypatch.setattr(said, "MOST", 1)
+    monkeypatch.setattr(signed_words, "MOST", 1)
     alder, others = member("alder"), [speaker(name) for name in ("cedar", "dogwood")]
     speak(alder, net, 0.0)
     for each in others:
