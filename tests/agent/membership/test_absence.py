@@ -589,9 +589,10 @@ def test_a_member_that_is_heard_again_is_not_called_absent_any_longer(network, i
 
     async def heard():
         agent = loop_of(participant_of(net, ALDER, identities), tick=10)
-        stated = lambda: {
-            (each.witness, each.absent, each.tick) for each in agent.conversation.greeting("elm").absences
-        }  # noqa: E731
+
+        def stated():
+            return {(each.witness, each.absent, each.tick) for each in agent.conversation.greeting("elm").absences}
+
         assert agent.liveness.absences.sign("birch")
         assert not agent.liveness.absences.sign("birch")
         assert stated() == {(ALDER, BIRCH, 10)}
