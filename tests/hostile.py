@@ -100,6 +100,7 @@ class Hostile:
         self.run = bytes.fromhex(federation.run)
         self.speaker = Speaker(federation, identity)
         self._lines: dict[str, list[Line]] = {}  # on which nothing is asked
+        self._closed = False
 
     def met(self) -> Any:
         """A signed statement that it has met its neighbours."""
@@ -126,7 +127,7 @@ class Hostile:
                     )
                     found = await line.asks(method, raw)
                 except Refused:
-                    lines.append(line)
+                    self._free(lines, line)
                     raise
                 except OSError:
                     if line is not None:
@@ -137,15 +138,23 @@ class Hostile:
                     if line is not None:
                         line.close()
                     raise
-                lines.append(line)
+                self._free(lines, line)
                 return found
+
+    def _free(self, lines: list[Line], line: Line) -> None:
+        """Nothing is asked on this line any more."""
+        lines.append(line)
+        if self._closed:  # a call that was under way then
+            lines.pop().close()
 
     async def hang_up(self, to: str) -> None:
         """The next call takes another connection."""
-        for line in self._lines.pop(to, []):
-            line.close()
+        lines = self._lines.get(to, [])  # the same list stays: a call that is under way gives its line back to it
+        while lines:
+            lines.pop().close()
 
     async def close(self) -> None:
+        self._closed = True
         for to in list(self._lines):
             await self.hang_up(to)
         await self._server.close()
