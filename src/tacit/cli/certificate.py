@@ -90,7 +90,7 @@ def verify(
     names.require_agent()
     from tacit.agent import documents, verdict
     from tacit.agent.certificate import examined
-    from tacit.html.frame import written
+    from tacit.html.words import written
     from tacit.report.document.certificate import certificate as page
 
     inputs = [file, *([] if model is None else [model]), *(ledger or [])]

@@ -222,7 +222,7 @@ def show(
     with _open(file) as ledger:
         result = statement(ledger)
     if report is not None:
-        from tacit.html.frame import written
+        from tacit.html.words import written
         from tacit.report.document.ledger import ledger as page
 
         write_private(report, page(result | written()))

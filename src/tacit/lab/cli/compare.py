@@ -24,7 +24,7 @@ from tacit.engines import Engine, Local
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable, write_private
-from tacit.html.frame import written as written_now
+from tacit.html.words import written as written_now
 from tacit.lab import listings
 from tacit.lab.comparison.methods import Compared
 from tacit.lab.comparison.methods import compare as compare_methods

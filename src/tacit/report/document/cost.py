@@ -1,14 +1,10 @@
-"""What a run cost, and against whom: the sentences and tables that several documents share."""
+"""What a run cost, and against whom: what several documents say."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-from tacit.html.frame import rows, sentence, shown
-from tacit.html.markup import Markup, tag
-from tacit.html.pictures import gauge
 from tacit.privacy.accounting import rounded_up
 from tacit.privacy.meaning import EVERYBODY, best_guess, in_words, percent
 
@@ -51,57 +47,22 @@ def plain_words(plain: dict[str, Any]) -> str:
     return in_words(plain["epsilon"], plain["delta"], against(plain))
 
 
-def guess_table(plain: dict[str, Any]) -> Markup:
-    """What holds against how many members together; of many members, some numbers of them."""
-    curve, delta = list(enumerate(plain["coalitions"])), plain["delta"]
-    agreed = plain["colluders"]
-    if len(curve) > _SHOWN:
-        chosen = {round(k * (len(curve) - 1) / (_SHOWN - 1)) for k in range(_SHOWN)} | {agreed, agreed + 1}
-        curve = [(k, each) for k, each in curve if k in chosen]
-    lines = []
-    for k, each in curve:
-        size, cost = each["colluders"], each["epsilon"]
-        who = "none: somebody outside" if size == 0 else f"{size}{' (agreed)' if size == agreed else ''}"
-        best = percent(best_guess(math.inf if cost is None else cost, delta))
-        lines.append((who, shown(f"coalitions.{k}.epsilon", number(cost)), best))
-    return rows(["members together", "epsilon", "best guess about one record"], lines)
+def sizes(plain: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """What holds against how many members together, and its place in the data; of many members, some numbers."""
+    if not shares_noise(plain):
+        return []
+    curve, agreed = list(enumerate(plain["coalitions"])), plain["colluders"]
+    if len(curve) <= _SHOWN:
+        return curve
+    chosen = {round(k * (len(curve) - 1) / (_SHOWN - 1)) for k in range(_SHOWN)} | {agreed, agreed + 1}
+    return [(k, each) for k, each in curve if k in chosen]
 
 
-def pair(plain: dict[str, Any], what: str = "") -> Sequence[tuple[str, object]]:
-    """Epsilon, delta and what they mean, as facts."""
-    return [
-        (f"epsilon{what}", shown("epsilon", number(plain["epsilon"]))),
-        (f"delta{what}", shown("delta", f"{plain['delta']:g}")),
-        (
-            "a guess about one record",
-            f"50% before, at most {percent(best_guess(plain['epsilon'], plain['delta']))} after",
-        ),
-    ]
+def guess(epsilon: float | None, delta: float) -> str:
+    """How often a guess about one record can be right afterwards."""
+    return percent(best_guess(math.inf if epsilon is None else epsilon, delta))
 
 
-def budget(plain: dict[str, Any], path: str = "") -> Markup:
-    """What a ledger has spent of its cap; `plain` has spent, left and cap, at this path of the data."""
-    spent, cap, left = plain["spent"], plain["cap"], plain["left"]
-    if cap is None or spent is None:
-        return sentence("The ledger has no cap yet: nothing can be spent.")
-    title = f"{number(spent)} of {cap['epsilon']:g} is spent"
-    return tag(
-        "figure",
-        gauge(spent, cap["epsilon"], title),
-        tag(
-            "figcaption",
-            shown(f"{path}spent", number(spent)),
-            " of ",
-            shown(f"{path}cap.epsilon", f"{cap['epsilon']:g}"),
-            " is spent, at delta = ",
-            shown(f"{path}cap.delta", f"{cap['delta']:g}"),
-            "; ",
-            shown(f"{path}left", f"{_down(left):g}"),
-            " is left.",
-        ),
-    )
-
-
-def _down(left: float) -> float:
+def rounded_down(left: float) -> float:
     """What is left is never rounded up."""
     return math.floor(left * 1e4 * (1 + 1e-12)) / 1e4

@@ -11,7 +11,7 @@ from typing import Any
 
 from tacit.data import Schema
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Target
-from tacit.html.frame import counted, written
+from tacit.html.words import counted, written
 from tacit.privacy.accounting import delta_warning
 from tacit.report.metrics import in_words
 from tacit.run.recipes import RECIPES, Recipe
