@@ -11,11 +11,8 @@ import pytest
 from documents import CERTIFICATE, COMPARISON, DOCUMENTS, LEDGER, SHARED, at, evil, same
 
 from tacit.html.pictures import MOST_MEMBERS
-from tacit.report.document.certificate import certificate
-from tacit.report.document.comparison import comparison
-from tacit.report.document.ledger import ledger
-from tacit.report.document.rendering import POLICY, environment
-from tacit.report.document.run import run
+from tacit.report.pages import certificate, comparison, ledger, run
+from tacit.report.rendering import POLICY, environment
 
 VOID = {"meta", "link", "br"}
 

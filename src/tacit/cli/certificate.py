@@ -91,7 +91,7 @@ def verify(
     from tacit.agent import documents, verdict
     from tacit.agent.certificate import examined
     from tacit.html.words import written
-    from tacit.report.document.certificate import certificate as page
+    from tacit.report import pages
 
     inputs = [file, *([] if model is None else [model]), *(ledger or [])]
     names.report_file(report, inputs, [])
@@ -103,7 +103,7 @@ def verify(
         found = examined(document, None if model is None else documents.read(model, "a model file"), books)
     plain = verdict.as_plain(found)
     if report is not None:
-        write_private(report, page(plain | written()))
+        write_private(report, pages.certificate(plain | written()))
     if json:
         typer.echo(json_format.dumps(plain))
         if found.faults:

@@ -1,4 +1,4 @@
-"""Documents from the templates beside this file. What a value says is escaped.
+"""Documents from templates. What a value says is escaped.
 
 A document stands alone in one file, with its style and, as JSON, all its numbers. It needs no network and runs no
 script; its security policy allows neither.
@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tacit.html import pictures, words
 from tacit.html.markup import STYLE, Markup
-from tacit.report.document import cost
+from tacit.report import cost
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -29,7 +29,9 @@ def document(template: str, title: str, kind: str, plain: dict[str, Any], said: 
 @cache
 def environment() -> Environment:
     """How templates are read, and what they can use."""
-    made = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined)
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined
+    )
     made.policies["json.dumps_kwargs"] = {"allow_nan": False}
     made.globals |= {"policy": POLICY, "style": Markup(STYLE), "gauge": pictures.gauge, "best_guess": cost.guess}
     made.filters |= {
