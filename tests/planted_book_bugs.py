@@ -56,7 +56,7 @@ BOOK_BUGS = [
     BookBug(
         "a curvature not charged",
         "several classes pay for a Hessian of rank one",
-        "core/losses.py",
+        "core/multinomial.py",
         "return (self.classes - 1) * np.log1p(max(self.weights) * np.asarray(curvature, float) / self.classes)",
         "return np.log1p(max(self.weights) * np.asarray(curvature, float) / 2)",
         "privacy/test_objective_classes.py::test_the_pure_cost_is_nearly_attained_and_one_factor_would_be_false",

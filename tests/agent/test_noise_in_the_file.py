@@ -24,7 +24,8 @@ from tacit.algorithms import (
 )
 from tacit.composite import lasso
 from tacit.core.graph import Graph
-from tacit.core.losses import Logistic, Multinomial
+from tacit.core.losses import Logistic
+from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError, TacitError
 from tacit.privacy.events import Gaussian
 from tacit.run import recipes

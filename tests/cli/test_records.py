@@ -692,7 +692,7 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
 
 
 def test_an_unmarked_error_in_a_report_would_be_seen(run, monkeypatch):
-    data_of = import_module("tacit.report.document.trained")
+    data_of = import_module("tacit.report.run_facts")
     honest = data_of.privately
 
     def leaking(trained, *given):

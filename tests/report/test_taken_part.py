@@ -14,8 +14,8 @@ from tacit.agent.monitoring.status import Watched
 from tacit.privacy.events import Free
 from tacit.privacy.ledger import Head
 from tacit.privacy.noise import SecureNoise
-from tacit.report.document.run import run
-from tacit.report.document.taken_part import taken_part
+from tacit.report.pages import run
+from tacit.report.taken_part import taken_part
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 FILES = {"federation": Path("federation.toml"), "report": Path("a.report.json"), "ledger": Path("a b.ledger")}

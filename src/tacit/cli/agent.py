@@ -184,15 +184,15 @@ def _write(
     """Writes the model, the signed report, and a report to read, if one is asked for."""
     from tacit.agent.certificate import signed_report
     from tacit.agent.certificate.trained_model import model_of
-    from tacit.report.document.run import run as document
-    from tacit.report.document.taken_part import taken_part
+    from tacit.report import pages
+    from tacit.report.taken_part import taken_part
 
     made, signed_file = model_of(participant.federation, participant.name, model), files["report"]
     assert signed_file is not None
     made.save(out)
     signed_report.write(participant, model, signed_file)
     if report is not None:
-        write_private(report, document(taken_part(participant, made, files)))
+        write_private(report, pages.run(taken_part(participant, made, files)))
     log.info(f"wrote {' and '.join(file.name for file in (out, signed_file, report) if file is not None)}")
 
 

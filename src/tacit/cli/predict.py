@@ -18,7 +18,7 @@ from tacit.cli.console import err, warn, working
 from tacit.data import Classes, Dataset, Multiclass, Table, Target
 from tacit.errors import InputError
 from tacit.files import writable, writing_private
-from tacit.report.metrics import in_words
+from tacit.report.metrics_in_words import in_words
 from tacit.run.metrics import as_plain
 from tacit.run.model import Model
 

@@ -38,7 +38,7 @@ from typing import Any
 
 from tacit.agent.monitoring.logs import log
 from tacit.errors import InputError
-from tacit.html.frame import STYLE
+from tacit.html.markup import STYLE
 
 _HEAD = 8192  # bytes of a question
 _PATIENCE = 5.0  # seconds for a question and its answer

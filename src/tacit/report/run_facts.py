@@ -1,4 +1,4 @@
-"""The data of a report of `tacit train`: from what was trained to what `tacit.report.document.run` shows.
+"""The data of a report of `tacit train`: from what was trained to what `tacit.report.pages.run` shows.
 
 Of a private run only what the guarantee covers, or what is public, goes in.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 from tacit.data import Schema
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Target
-from tacit.html.frame import counted, written
+from tacit.html.words import counted, written
 from tacit.privacy.accounting import delta_warning
-from tacit.report.metrics import in_words
+from tacit.report.metrics_in_words import in_words
 from tacit.run.recipes import RECIPES, Recipe
 from tacit.run.training import PrivatelyTrained, Trained
 

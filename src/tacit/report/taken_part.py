@@ -1,4 +1,4 @@
-"""The data of a report of `tacit agent run`: one member's part in a run, as `tacit.report.document.run` shows it.
+"""The data of a report of `tacit agent run`: one member's part in a run, as `tacit.report.pages.run` shows it.
 
 All of it is in the federation file, in the signed report or in the ledger.
 """
@@ -17,7 +17,7 @@ from tacit.agent.participant import Participant
 from tacit.agent.robust_listening import listened
 from tacit.privacy.accounting import delta_warning, rounded_up, totals
 from tacit.privacy.ledger.statement import budget_of
-from tacit.report.document.trained import common, records_used
+from tacit.report.run_facts import common, records_used
 from tacit.run.model import Model
 
 
