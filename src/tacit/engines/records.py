@@ -27,8 +27,9 @@ import numpy as np
 import scipy.sparse.linalg
 from threadpoolctl import threadpool_limits
 
+from tacit.core.constants import RADIUS
 from tacit.core.losses import Loss
-from tacit.core.problem import RADIUS, Problem
+from tacit.core.problem import Problem
 from tacit.core.solvers.block import RowStore
 from tacit.core.solvers.truncated_newton import descend, minimise
 from tacit.engines.ray import Ray
