@@ -9,7 +9,7 @@ import numpy as np
 _NEWTON, _HALVINGS = 200, 40  # steps, and tries for each of them: far more than a convex problem takes
 
 
-class Objective(Protocol):
+class Convex(Protocol):
     """A convex function of an array."""
 
     def value(self, F: np.ndarray, /) -> float:
@@ -25,7 +25,7 @@ class Objective(Protocol):
         ...
 
 
-def minimise(objective: Objective, F: np.ndarray, tolerance: float) -> tuple[np.ndarray, float]:
+def minimise(objective: Convex, F: np.ndarray, tolerance: float) -> tuple[np.ndarray, float]:
     """The minimiser from F on, and its gradient norm: at most the tolerance, or where no step makes the gradient
     shorter or the value less."""
     G, at = objective.gradient(F)
@@ -48,7 +48,7 @@ def minimise(objective: Objective, F: np.ndarray, tolerance: float) -> tuple[np.
     return F, norm
 
 
-def descend(objective: Objective, F: np.ndarray, step: float, steps: int, limit: float) -> tuple[np.ndarray, float]:
+def descend(objective: Convex, F: np.ndarray, step: float, steps: int, limit: float) -> tuple[np.ndarray, float]:
     """Gradient descent from F on, by so many steps at most, until the gradient's norm is at most the limit: the point,
     and that norm. Slow, but with progress that is proved (`tacit.core.rounding`)."""
     for _ in range(steps + 1):
@@ -60,7 +60,7 @@ def descend(objective: Objective, F: np.ndarray, step: float, steps: int, limit:
     return F, norm
 
 
-def _step(objective: Objective, G: np.ndarray, at: Any, norm: float) -> np.ndarray:
+def _step(objective: Convex, G: np.ndarray, at: Any, norm: float) -> np.ndarray:
     """-H^-1 G by conjugate gradients, the more exactly the nearer the end is."""
     step, r = np.zeros_like(G), -G
     q, rr = r.copy(), float((r * r).sum())

@@ -110,7 +110,7 @@ class Holder:
         return found.digest()
 
 
-class Records:
+class RecordsInParts:
     """Records in parts on a cluster."""
 
     def __init__(self, ray: Any, processes: int, parts: Sequence[Read]) -> None:
@@ -131,7 +131,7 @@ class Records:
 
     @classmethod
     @contextmanager
-    def opened(cls, engine: Ray, parts: Sequence[Read]) -> Iterator[Records]:
+    def opened(cls, engine: Ray, parts: Sequence[Read]) -> Iterator[RecordsInParts]:
         """Reads the parts in processes of the cluster, and ends these in the end."""
         with engine.connected() as ray:
             cores = int(ray.cluster_resources().get("CPU", 1))
@@ -225,7 +225,7 @@ class MappedStore(RowStore):
 
     compiled = False
 
-    def __init__(self, records: Records, loss: Loss, scale: float) -> None:
+    def __init__(self, records: RecordsInParts, loss: Loss, scale: float) -> None:
         from ray import cloudpickle
 
         self._records, self._loss = records, loss
@@ -235,7 +235,7 @@ class MappedStore(RowStore):
         self.dimension = getattr(loss, "classes", 1) * self.features
 
     def ask(self, question: str, *arguments: np.ndarray, each: Sequence[Any] = ()) -> list[Any]:
-        """See `Records.ask`."""
+        """See `RecordsInParts.ask`."""
         return self._records.ask(self.used, question, *arguments, each=each)
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
