@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tacit.core.solvers.block import RowStore
+
 _NEWTON, _HALVINGS = 200, 40  # steps, and tries for each of them: far more than a convex problem takes
 
 
@@ -78,3 +80,41 @@ def _step(objective: Convex, G: np.ndarray, at: Any, norm: float) -> np.ndarray:
         last, rr = rr, float((r * r).sum())
         q = r + (rr / last) * q
     return step
+
+
+class NewtonStore(RowStore):
+    """Rows whose objectives are minimised here, one agent after the other."""
+
+    compiled = False
+
+    def objective(self, i: int, rho: float, b: np.ndarray) -> Convex:
+        """The data term of agent i + rho/2 ||f||^2 + b.f, of a model as `shaped` gives it."""
+        raise NotImplementedError
+
+    def shaped(self, f: np.ndarray) -> np.ndarray:
+        """A row of models in the shape that the objective takes."""
+        return f
+
+    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
+        norms = np.empty(len(ids))
+        for k, i in enumerate(ids):
+            F, norms[k] = minimise(self.objective(i, float(rho[k]), b[k]), self.shaped(f[k]), float(aims[k]))
+            f[k] = F.ravel()
+        return norms
+
+    def descend(
+        self,
+        ids: np.ndarray,
+        rho: np.ndarray,
+        b: np.ndarray,
+        f: np.ndarray,
+        step: np.ndarray,
+        steps: np.ndarray,
+        limit: np.ndarray,
+    ) -> np.ndarray:
+        norms = np.empty(len(ids))
+        for k, i in enumerate(ids):
+            objective, F = self.objective(i, float(rho[k]), b[k]), self.shaped(-b[k] / rho[k])
+            F, norms[k] = descend(objective, F, step[k], int(steps[k]), limit[k])
+            f[k] = F.ravel()
+        return norms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,51 +29,8 @@ class CannotKeep(InputError):  # noqa: N818 (a state of affairs, not a mistake)
     """No noise of the given law keeps the total."""
 
 
-@overload
-def calibrate(
-    make: Callable[[Gaussian], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Gaussian] = Gaussian,
-    before: Sequence[Event] = (),
-) -> Method: ...
-
-
-@overload
 def calibrate(
     make: Callable[[Any], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Pure] | type[Gaussian] = Gaussian,
-    before: Sequence[Event] = (),
-    shape: Sequence[float] | np.ndarray,
-) -> Method: ...
-
-
-@overload
-def calibrate(
-    make: Callable[[Pure], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Pure],
-    before: Sequence[Event] = (),
-) -> Method: ...
-
-
-def calibrate(
-    make: Callable[..., Method],
     facts: Problem,
     graph: Graph,
     rounds: int,
@@ -111,7 +68,7 @@ def calibrate(
 
 
 def largest_budget(
-    make: Callable[..., Algorithm],
+    make: Callable[[Any], Algorithm],
     facts: Problem,
     graph: Graph,
     rounds: int,
