@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tacit
-from tacit.core.problem import LARGEST_RADIUS
+from tacit.core.constants import LARGEST_RADIUS
 from tacit.core.release import Inbox, clipped
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.listening import ROBUST, Listening

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.composite.problem import Composite
+from tacit.composite.composite import Composite
 from tacit.errors import InputError
 
 

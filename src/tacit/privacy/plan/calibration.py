@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,51 +29,8 @@ class CannotKeep(InputError):  # noqa: N818 (a state of affairs, not a mistake)
     """No noise of the given law keeps the total."""
 
 
-@overload
-def calibrate(
-    make: Callable[[Gaussian], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Gaussian] = Gaussian,
-    before: Sequence[Event] = (),
-) -> Method: ...
-
-
-@overload
 def calibrate(
     make: Callable[[Any], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Pure] | type[Gaussian] = Gaussian,
-    before: Sequence[Event] = (),
-    shape: Sequence[float] | np.ndarray,
-) -> Method: ...
-
-
-@overload
-def calibrate(
-    make: Callable[[Pure], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Pure],
-    before: Sequence[Event] = (),
-) -> Method: ...
-
-
-def calibrate(
-    make: Callable[..., Method],
     facts: Problem,
     graph: Graph,
     rounds: int,
@@ -111,7 +68,7 @@ def calibrate(
 
 
 def largest_budget(
-    make: Callable[..., Algorithm],
+    make: Callable[[Any], Algorithm],
     facts: Problem,
     graph: Graph,
     rounds: int,
@@ -128,18 +85,7 @@ def largest_budget(
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
 
-    if law not in (Pure, Gaussian):
-        raise InputError(f"the law of the noise is Pure or Gaussian, not {law!r}")
-
-    weights = None if shape is None else _shape(shape)
-
-    def one(p: float) -> Budget:
-        return Pure(p) if law is Pure else Gaussian(1 / p)
-
-    def budget(p: float) -> Budget | tuple[Budget, ...]:
-        return one(p) if weights is None else tuple(one(p / weight) for weight in weights)
-
-    planner = Planner(facts, graph, rounds)
+    budget, planner = _budgets(law, shape), Planner(facts, graph, rounds)
 
     def worst(p: float) -> Counter[Event]:
         # Agents that differ in size or degree may differ in cost: the network's total is the largest of theirs.
@@ -173,6 +119,22 @@ def largest_budget(
             f"from it, such as the curvature of the loss, costs more; or {refusal}"
         ) from None
     return best
+
+
+def _budgets(
+    law: type[Pure] | type[Gaussian], shape: Sequence[float] | np.ndarray | None
+) -> Callable[[float], Budget | tuple[Budget, ...]]:
+    """The budgets among which the largest is searched: a larger number costs more."""
+    if law not in (Pure, Gaussian):
+        raise InputError(f"the law of the noise is Pure or Gaussian, not {law!r}")
+
+    def one(p: float) -> Budget:
+        return Pure(p) if law is Pure else Gaussian(1 / p)
+
+    if shape is None:
+        return one
+    weights = _shape(shape)
+    return lambda p: tuple(one(p / weight) for weight in weights)
 
 
 def _shape(shape: Sequence[float] | np.ndarray) -> list[float]:
