@@ -26,10 +26,12 @@ from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable, write_private
 from tacit.html.words import written as written_now
 from tacit.lab import listings
+from tacit.lab.comparison.comparison import Comparison
+from tacit.lab.comparison.lines import ALTERNATIVES, usual_reserves
 from tacit.lab.comparison.methods import Compared
 from tacit.lab.comparison.methods import compare as compare_methods
-from tacit.lab.comparison.table import Comparison
-from tacit.lab.comparison.trials import ALTERNATIVES, Divide, MethodResult, lines, margin, recommended
+from tacit.lab.comparison.results import MethodResult, margin, recommended
+from tacit.lab.comparison.trials import Divide
 from tacit.report import pages
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
@@ -128,7 +130,7 @@ def compare(
         raise InputError("a comparison needs at least two agents")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     robust = trust.robust
-    wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names))
+    wanted = [reserve] if reserve is not None else [] if robust or hostile else usual_reserves(len(agent_names))
     if reserve is not None:
         reserve.shares(len(agent_names))  # refuses a reserve that leaves nobody
         shared = names.graph(graph, len(agent_names), agent_names, 0, reserve)
