@@ -63,6 +63,8 @@ def attack(asked: Asked) -> None:
     method = asked.method
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}; not {method!r}")
+    if asked.seed < 0:
+        raise InputError(f"--seed must be zero or more, not {asked.seed}")
     if asked.out == "":
         raise InputError("--out is empty: name a folder")
     if asked.out is not None:

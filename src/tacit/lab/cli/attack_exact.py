@@ -42,8 +42,6 @@ def attack(asked: Asked, folder: Path | None) -> None:
     names.pick(WHO, asked.who, "who")
     rounds = ROUNDS if asked.rounds is None else asked.rounds
     whole("--rounds", rounds, 2)
-    if asked.seed < 0:
-        raise InputError(f"--seed must be zero or more, not {asked.seed}")
     attacked, agents, columns = _made_up(asked) if asked.data is None else _from_file(asked)
     N = len(attacked.parts)
     if not 1 <= asked.agent <= N:
