@@ -76,7 +76,7 @@ def test_an_agent_loads_the_compiler_and_more_only_when_it_computes():
     script = (
         "import sys, scipy.sparse, scipy.special\n"  # from 1.18 on they import scipy.linalg themselves
         "there = set(sys.modules)\n"
-        "import tacit.cli.agent, tacit.agent.run, tacit.agent.report, tacit.core.graph as graph\n"
+        "import tacit.cli.agent, tacit.agent.run, tacit.agent.certificate.signed_report, tacit.core.graph as graph\n"
         "import numpy as np, tacit\n"
         "problem = tacit.Problem([(np.eye(2), [1, -1])])\n"
         "graph.Graph.ring(5).mixing_rounds()\n"

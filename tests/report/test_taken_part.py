@@ -9,8 +9,8 @@ import pytest
 from agent_worker import NAMES, participant
 
 from tacit.agent.books import Signed
-from tacit.agent.trained import model_of
-from tacit.agent.watching import Watched
+from tacit.agent.certificate.trained_model import model_of
+from tacit.agent.monitoring.status import Watched
 from tacit.privacy.events import Free
 from tacit.privacy.ledger import Head
 from tacit.privacy.noise import SecureNoise

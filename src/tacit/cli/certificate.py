@@ -53,7 +53,7 @@ def make(
     """
     names.require_agent()
     from tacit.agent import documents
-    from tacit.agent.certificate import collected, examined
+    from tacit.agent.certificate.examination import collected, examined
     from tacit.agent.federation import Federation
 
     writable(out, [federation, *report])
@@ -88,8 +88,9 @@ def verify(
     Example: `tacit certificate verify certificate.json --model alder.json`
     """
     names.require_agent()
-    from tacit.agent import documents, verdict
-    from tacit.agent.certificate import examined
+    from tacit.agent import documents
+    from tacit.agent.certificate import verdict
+    from tacit.agent.certificate.examination import examined
     from tacit.html.words import written
     from tacit.report import pages
 

@@ -109,7 +109,7 @@ def _require_certified(model: Path, certificate: Path) -> None:
     """Refuses a certificate that does not hold, and a model that is not the one of a member of its run."""
     names.require_agent()
     from tacit.agent import documents
-    from tacit.agent.certificate import examined
+    from tacit.agent.certificate.examination import examined
 
     content = documents.read(certificate, "a certificate"), documents.read(model, "a model file")
     if faults := examined(*content).faults:

@@ -14,7 +14,7 @@ from tacit.agent.books import contradiction
 from tacit.agent.federation import TOTALS
 from tacit.agent.guarantee import guaranteed
 from tacit.agent.participant import Participant
-from tacit.agent.reading import listened
+from tacit.agent.robust_listening import listened
 from tacit.privacy.accounting import delta_warning, rounded_up, totals
 from tacit.privacy.ledger.statement import budget_of
 from tacit.report.run_facts import common, records_used

@@ -16,6 +16,7 @@ from tacit.algorithms import IncrementalADMM
 from tacit.cli import names
 from tacit.cli.console import err, tell_written, warn
 from tacit.cli.console import out as screen
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.errors import InputError
@@ -28,7 +29,7 @@ from tacit.lab.papers.experiment import DELTA, PaperFigure, write_csv
 from tacit.lab.papers.incremental_admm import panels
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import SeededNoise
-from tacit.privacy.plan import Facts, calibrate
+from tacit.privacy.plan import calibrate
 
 _MAKERS = (paper.random_start, paper.pi_admm1, paper.pi_admm2, paper.offset, paper.pi_admm1_offset)
 _MAKE: dict[str, Callable[[paper.Regression], IncrementalADMM]] = dict(zip(HIDING, _MAKERS, strict=True))
