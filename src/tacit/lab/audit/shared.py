@@ -34,8 +34,8 @@ from tacit.core.schedule import Turn
 from tacit.engines import Workers
 from tacit.errors import InputError, whole
 from tacit.exchange.totals import SecretSharedTotals, TotalInbox
-from tacit.lab.audit.bounds import Audited, check_samples, seeded_bytes
 from tacit.lab.audit.guess import Progress, audit_transcripts
+from tacit.lab.audit.lower_bounds import Audited, check_samples, seeded_bytes
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import LawName, Noise, Scale, SecureNoise, SeededNoise
