@@ -25,8 +25,8 @@ def said_of(setting: Setting, asked: Theory) -> list[str]:
     if asked.design is not None:
         if DESIGN not in theorems(method):
             raise InputError(f"--design is for dvp and pvp, which problem (28) is about, not for {setting.name}")
-        asks = (asked.largest_alpha, asked.worst_loss, asked.floor, utility(asked.utility))
-        points = Measured(*pairs(asked.design), *asks)
+        alphas, losses = pairs(asked.design)
+        points = Measured(alphas, losses, asked.largest_alpha, asked.worst_loss, asked.floor, utility(asked.utility))
         said.append(designed(points))  # refuses losses to which no curve fits
     if not asked.theory:
         return said
