@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.report import canvas  # first: it tells what to install where matplotlib is missing
 
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # isort: skip
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # isort: skip
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,6 +164,9 @@ def _draw(axes: Any, panel: Panel, look: dict[str, tuple[str, str]]) -> None:
     if panel.log_x:
         axes.set_xscale("log")
         _few_ticks(axes.xaxis, *axes.get_xlim())
+        points = sorted({x for s in panel.series for x in s.x.tolist()})
+        if len(points) <= 4:  # as in a sweep: those that were measured
+            axes.xaxis.set_major_locator(FixedLocator(points))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
         axes.xaxis.get_major_formatter().set_useOffset(False)
