@@ -69,8 +69,7 @@ class Curve:
     def __post_init__(self) -> None:
         for name in ("c4", "c5"):
             number(name, getattr(self, name))
-        if not (self.c6 >= 0 and math.isfinite(self.c6)):
-            raise InputError(f"c6 must be zero or a positive number, not {self.c6}")
+        number("c6", self.c6, zero=True)
 
     def __call__(self, alpha: float) -> float:
         return self.c4 * math.exp(-self.c5 * alpha) + self.c6
@@ -194,8 +193,7 @@ def fit_curve(
 def _fit_with_floor(x: np.ndarray, y: np.ndarray, c6: float) -> Curve:
     """c4 and c5 by least squares. For each c5 the best c4 is <E, y - c6>/<E, E> with E = exp(-c5 x): one number is left
     to be searched for, on a grid and then between the grid's neighbours of its best point."""
-    if not (c6 >= 0 and math.isfinite(c6)):
-        raise InputError(f"c6 must be zero or a positive number, not {c6}")
+    number("c6", c6, zero=True)
     if len(np.unique(x)) < 2:
         raise InputError("c4 and c5 need at least two different alphas")
     above = y - c6
