@@ -23,6 +23,10 @@ from tacit.simulation.spent import shared
 Method = TypeVar("Method", bound=Algorithm)
 
 _TINY_BUDGET = 1e-12  # so small that the noise adds nothing to the cost
+_APART = (
+    "what is paid apart from it, such as the curvature of the loss, costs more (noise on the output, "
+    'noise_on="output" of recycled ADMM, does not pay for that)'
+)
 
 
 class CannotKeep(InputError):  # noqa: N818 (a state of affairs, not a mistake)
@@ -101,8 +105,8 @@ def largest_budget(
     least = worst(_TINY_BUDGET)
     if totals(least, delta).best > epsilon:
         raise CannotKeep(
-            f"no noise keeps the total at or below epsilon = {epsilon:g}: what is paid apart from it, such as the "
-            "curvature of the loss, costs more; raise l2, the penalty, the number of rows or epsilon"
+            f"no noise keeps the total at or below epsilon = {epsilon:g}: {_APART}; raise l2, the penalty, the number "
+            "of rows or epsilon"
         )
     near = None
     if law is Gaussian:  # as many Gaussian steps cost about as much: the search then takes half as many plans
@@ -115,8 +119,7 @@ def largest_budget(
         raise CannotKeep(str(refusal)) from None
     except NoRoom as refusal:
         raise CannotKeep(
-            f"no noise that doubles can carry keeps the total at or below epsilon = {epsilon:g}: what is paid apart "
-            f"from it, such as the curvature of the loss, costs more; or {refusal}"
+            f"no noise that doubles can carry keeps the total at or below epsilon = {epsilon:g}: {_APART}; or {refusal}"
         ) from None
     return best
 
