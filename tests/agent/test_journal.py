@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import sqlite3
+import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -67,10 +68,10 @@ def killed(tmp_path_factory):
     for tick in range(25):
         spoken(store, tick)
         if tick == 14:
-            store.heartbeat(BEATS[1][1], BEATS[1][0])
+            store.heartbeat(time.time(), BEATS[1][1], BEATS[1][0])
             store._journal._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.mark_finished("birch")
-    store.heartbeat(BEATS[2][1], BEATS[2][0])
+    store.heartbeat(time.time(), BEATS[2][1], BEATS[2][0])
     copied = tmp_path_factory.mktemp("copied")
     for part in FILES:
         shutil.copy(f"{path}{part}", copied)

@@ -23,7 +23,6 @@ After an honest crash the next process has the next number, nobody answers for t
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -61,7 +60,7 @@ class Incarnations:
         self._known = {name: list(map(wire.Incarnation.FromString, found)) for name, found in kept.items()}
         self._twins: dict[str, wire.Twin] = {}  # by member; this one's among them, if it has seen a newer process
         self._starts = Counter[str]()  # by neighbour: since this process began
-        self._began = time.monotonic()
+        self._began = participant.clock.steady()
         # By neighbour: what goes to it, and what was taken in from it last, as long as nothing new is known.
         self._shown, self._taken = dict[str, wire.Standing](), dict[str, wire.Standing]()
 
@@ -153,7 +152,7 @@ class Incarnations:
 
     def _keep(self, name: str, processes: list[wire.Incarnation]) -> None:
         starts = self._starts[name] + 1  # each takes room on the disk; one that is refused asks again, and takes none
-        if starts > _STARTS + _PER_SECOND * (time.monotonic() - self._began):
+        if starts > _STARTS + _PER_SECOND * (self._participant.clock.steady() - self._began):
             raise BadMessage("it starts too often: {} times", starts)
         self._starts[name] = starts
         self._participant.store.keep_processes(name, [each.SerializeToString() for each in processes])

@@ -43,7 +43,7 @@ import numpy as np
 from tacit.agent.able import carried
 from tacit.agent.federation import TOTALS, Federation
 from tacit.agent.participant import Participant
-from tacit.agent.store import Arrays
+from tacit.agent.state_slots import Arrays
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Message
