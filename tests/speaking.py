@@ -7,6 +7,14 @@ from hashlib import sha256
 from typing import Any
 
 
+def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Any:
+    """The message in these bytes. Refuses one that has another run, sender, tick or phase."""
+    from tacit.agent.transport.wire import answering, parsed
+    from tacit.agent.transport.wire_pb2 import Message
+
+    return answering(parsed(Message, raw), run, sender, tick, phase)
+
+
 class Quiet:
     """An agent that takes everything as it comes, for a `Peer` or a `Server` by itself."""
 

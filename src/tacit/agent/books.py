@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tacit.agent.identity import Identity, fingerprint, signed_by
+from tacit.agent.identity import SIGNATURE_SIZE, Identity, fingerprint, signed_by
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Greeting, LedgerHead
 from tacit.errors import NEW_RUN, InputError, Over, TacitError
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 _DOMAIN = b"tacit: the head of my ledger"
 _SIZES = {"population": 32, "book": 16, "head": 32}  # bytes
-_SIGNATURE = 72  # bytes, at most
 HEAD_SIZE = 256  # bytes of a signed head in a greeting, at most
 _FILE = "ledgers.db"
 # Heads of one neighbour in one run that are kept. An honest ledger grows at every tick, and is shown in greetings: some
@@ -371,7 +370,7 @@ def _packed(signed: Signed) -> LedgerHead:
 
 
 def _unpacked(raw: LedgerHead) -> Signed:
-    if any(len(getattr(raw, name)) != size for name, size in _SIZES.items()) or len(raw.signature) > _SIGNATURE:
+    if any(len(getattr(raw, name)) != size for name, size in _SIZES.items()) or len(raw.signature) > SIGNATURE_SIZE:
         raise BadMessage("it shows a head of a ledger that is not one")
     if raw.rows >= 2**63:
         raise BadMessage("it shows a ledger with {} rows", raw.rows)

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tacit.agent.identity import SIGNATURE_SIZE
 from tacit.agent.transport import wire_pb2 as wire
 from tacit.agent.transport.wire import BadMessage
 from tacit.errors import NEW_RUN, Over
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
 _DOMAIN, _TWIN = b"tacit: a process of mine", b"tacit: a process of mine that has seen another one"
 NONCE = 16  # bytes
-_SIGNATURE = 72  # bytes, at most
-STANDING_SIZE = 8 * (NONCE + _SIGNATURE + 32)  # bytes of a standing, at most: eight processes or signatures
+STANDING_SIZE = 8 * (NONCE + SIGNATURE_SIZE + 32)  # bytes of a standing, at most: eight processes or signatures
 _STARTS, _PER_SECOND = 100, 0.5  # processes of one neighbour in one run that are remembered
 
 
@@ -165,7 +165,7 @@ class Incarnations:
     def _require_signed(self, name: str, process: wire.Incarnation) -> None:
         federation = self._participant.federation
         process.DiscardUnknownFields()
-        sizes = len(process.nonce) == NONCE and 0 < len(process.signature) <= _SIGNATURE
+        sizes = len(process.nonce) == NONCE and 0 < len(process.signature) <= SIGNATURE_SIZE
         if not sizes or process.member != self._member(name) or not 0 < process.number < 2**31:
             raise BadMessage("it names no process of {}", name)
         if not federation.signed_live(name, _text(federation, process), process.signature):
@@ -178,7 +178,7 @@ class Incarnations:
         if twin.older.number > twin.newer.number or twin.older.nonce == twin.newer.nonce:
             raise BadMessage("what it shows are not two processes")
         signed_live = self._participant.federation.signed_live
-        if len(twin.signature) > _SIGNATURE or not signed_live(name, self._twin_text(twin), twin.signature):
+        if len(twin.signature) > SIGNATURE_SIZE or not signed_live(name, self._twin_text(twin), twin.signature):
             raise BadMessage("it shows two processes of {} that {} has not signed", name, name)
 
     def _twin_text(self, twin: wire.Twin) -> bytes:

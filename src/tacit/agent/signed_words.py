@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 from tacit.agent.federation import ROWS
 from tacit.agent.heard import Chain
+from tacit.agent.identity import SIGNATURE_SIZE
 from tacit.agent.transport import wire_pb2 as wire
 from tacit.agent.transport.wire import BadMessage
 from tacit.core.schedule import Broadcast
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from tacit.agent.participant import Participant
 
 _DOMAIN = b"tacit: what I have said up to this tick"
-_SIGNATURE = 72  # bytes, at most
 MOST = 16  # statements about others in one message
 SAID_SIZE = 128  # bytes of one, at most
 _WINDOW = 64  # ticks of each member that are kept to be compared, at least
@@ -99,7 +99,7 @@ class Statements:
         """Takes in what members have signed. `Over` if this agent has signed what it does not know."""
         members = self._participant.federation.members
         for said in statements:
-            if said.member >= len(members) or len(said.digest) != 32 or len(said.signature) > _SIGNATURE:
+            if said.member >= len(members) or len(said.digest) != 32 or len(said.signature) > SIGNATURE_SIZE:
                 raise BadMessage("a statement of a member that does not exist, or of another size")
             known = self._known.get(said.member, {})
             before = known.get(said.tick)
@@ -141,7 +141,7 @@ class Statements:
             if (one.member, one.tick) != (other.member, other.tick) or one.digest == other.digest:
                 raise BadMessage("what it shows is no contradiction")
             for said in (one, other):
-                if len(said.digest) != 32 or len(said.signature) > _SIGNATURE:
+                if len(said.digest) != 32 or len(said.signature) > SIGNATURE_SIZE:
                     raise BadMessage("a statement of a member that does not exist, or of another size")
                 self._require_signed(said)
             self._contradicted(each)
