@@ -91,11 +91,11 @@ class Speaker:
 
     def said(self, tick: int) -> Any:
         """What it has signed up to this tick, where its neighbours hear all of it."""
-        from tacit.agent.heard import Chain
+        from tacit.agent.heard import MessageChain
         from tacit.agent.signed_words import _DOMAIN
         from tacit.agent.transport.wire_pb2 import Said
 
-        chain = Chain()
+        chain = MessageChain()
         for each in sorted(self._hashed):
             if each <= tick:
                 chain = chain.then(each, self._hashed[each])

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.store import Store, check, status
 from tacit.errors import Over, TacitError
 from tacit.privacy.events import Pure
@@ -38,7 +38,7 @@ def opened(path):
 def spoken(store, tick):
     state = {"f": np.full((1, 40), tick + 0.5), "dual": np.arange(40.0).reshape(1, 40) * tick}
     message = random.Random(tick).randbytes(1200)
-    store.commit(tick, state, message, Pure(0.25), {"birch": Chain(tick, bytes(31) + bytes([tick]))})
+    store.commit(tick, state, message, Pure(0.25), {"birch": MessageChain(tick, bytes(31) + bytes([tick]))})
 
 
 def content(path):

@@ -31,7 +31,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from tacit.agent.federation import ROWS
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.identity import SIGNATURE_SIZE
 from tacit.agent.transport import wire_pb2 as wire
 from tacit.agent.transport.wire import BadMessage
@@ -54,7 +54,7 @@ class Statements:
         self._participant, federation = participant, participant.federation
         broadcast = isinstance(federation.setting.algorithm.schedule(federation.graph), Broadcast)
         self._open = federation.exchange == ROWS and broadcast
-        self._chain, self._own = Chain(), dict[int, bytes]()  # the chain's digest at each tick
+        self._chain, self._own = MessageChain(), dict[int, bytes]()  # the chain's digest at each tick
         for tick, digest in participant.store.digests().items():
             self._extend(tick, digest)
         self._signed = lru_cache(maxsize=8)(self._sign)
@@ -84,7 +84,7 @@ class Statements:
         itself = [known[max(known)]] if (known := self._known.get(listener)) else []
         return itself + [self._known[i][newest[i]] for i in chosen]
 
-    def hear(self, sender: int, message: wire.Message, chain: Chain) -> None:
+    def hear(self, sender: int, message: wire.Message, chain: MessageChain) -> None:
         """Checks what comes with a message of phase 0. `chain` is what was heard from its sender, this included."""
         said, name = message.own, self._participant.federation.names[sender]
         if (said.member, said.tick) != (sender, message.tick):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.journal import damaged
 from tacit.errors import TacitError
 from tacit.files import sync_folder
@@ -27,7 +27,7 @@ def path_of(store: Path, slot: int) -> Path:
     return store.with_name(f"{store.name}-state{slot}")
 
 
-def write(store: Path, slot: int, state: Arrays, heard: Mapping[str, Chain]) -> str:
+def write(store: Path, slot: int, state: Arrays, heard: Mapping[str, MessageChain]) -> str:
     """Writes a state to a slot, and to the disk; gives the SHA-256 of the content."""
     path, digest = path_of(store, slot), sha256()
     pieces = _packed(state, heard)
@@ -59,7 +59,7 @@ def read(store: Path, slot: int, digest: str, what: str) -> bytes:
     return raw
 
 
-def unpacked(raw: bytes) -> tuple[Arrays, dict[str, Chain]]:
+def unpacked(raw: bytes) -> tuple[Arrays, dict[str, MessageChain]]:
     """The state in a slot, and what it has taken in of each neighbour."""
     line, _, body = raw.partition(b"\n")
     head = json.loads(line)
@@ -68,10 +68,11 @@ def unpacked(raw: bytes) -> tuple[Arrays, dict[str, Chain]]:
         count = int(np.prod(shape))
         arrays[name] = np.frombuffer(body, "<f8", count, at).astype(float).reshape(shape)
         at += 8 * count
-    return arrays, {name: Chain(messages, bytes.fromhex(digest)) for name, (messages, digest) in head["heard"].items()}
+    heard = {name: MessageChain(messages, bytes.fromhex(each)) for name, (messages, each) in head["heard"].items()}
+    return arrays, heard
 
 
-def _packed(arrays: Arrays, heard: Mapping[str, Chain]) -> list[memoryview]:
+def _packed(arrays: Arrays, heard: Mapping[str, MessageChain]) -> list[memoryview]:
     """One line of JSON with the names and shapes of the arrays and what was heard, then the arrays' bytes: float64,
     little endian."""
     for name, array in arrays.items():

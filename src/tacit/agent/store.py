@@ -53,7 +53,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tacit.agent import journal, state_slots
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.journal import Entry, Journal
 from tacit.agent.state_slots import Arrays
 from tacit.errors import InputError, NotNow, Over
@@ -119,7 +119,7 @@ class Store:
         state: Arrays,
         message: bytes,
         event: Event,
-        heard: Mapping[str, Chain] | None = None,
+        heard: Mapping[str, MessageChain] | None = None,
         ledger: Head | None = None,
     ) -> None:
         """The agent has spoken at this tick: once the ledger has marked it, too, the message may leave.
@@ -141,7 +141,7 @@ class Store:
             add("failure", tick, reason.encode())
 
     def finish(
-        self, rounds: int, state: Arrays, heard: Mapping[str, Chain] | None = None, ledger: Head | None = None
+        self, rounds: int, state: Arrays, heard: Mapping[str, MessageChain] | None = None, ledger: Head | None = None
     ) -> None:
         """The agent has heard everything that it needs."""
         note = self._written(state, heard or {}, ledger)
@@ -237,7 +237,7 @@ class Store:
         found = self._read()
         return None if found is None else found[:2]
 
-    def heard(self) -> dict[str, Chain]:
+    def heard(self) -> dict[str, MessageChain]:
         """What the state has taken in from each neighbour."""
         found = self._read()
         return {} if found is None else found[2]
@@ -299,14 +299,14 @@ class Store:
         for entry in entries:
             _keep(self._kept, entry._replace(body=None) if entry.kind in _LONG else entry)
 
-    def _written(self, state: Arrays, heard: Mapping[str, Chain], ledger: Head | None) -> bytes:
+    def _written(self, state: Arrays, heard: Mapping[str, MessageChain], ledger: Head | None) -> bytes:
         """Writes the state to the slot that the last commit does not need; gives the body of its entry."""
         last = next((json.loads(body) for body in self._bodies(_STATE).values()), {"slot": 1})
         slot = 1 - last["slot"]
         digest = state_slots.write(self.path, slot, state, heard)
         return json.dumps({"slot": slot, "sha256": digest, "ledger": ledger}).encode()
 
-    def _read(self) -> tuple[int, Arrays, dict[str, Chain]] | None:
+    def _read(self) -> tuple[int, Arrays, dict[str, MessageChain]] | None:
         """The last tick, and what was written to the slot with it, checked."""
         for tick, entry in self._kept[_STATE].items():
             _, raw = _slot(self.path, entry)
