@@ -165,9 +165,10 @@ class Switch(Intermediary):
         self._server.close()
 
 
-def two_copies(net, begun=True, one_ledger=False, fault=None, others=None):
-    """The same folder on two hosts, behind one address; from the start, or since tick 3. Gives their exit codes, their
-    logs, and the ticks of which both together have sent two versions."""
+def two_copies(net, begun=True, one_ledger=False, one_identity=False, fault=None, others=None):
+    """The same folder on two hosts, behind one address; from the start, or since tick 3. They may have one ledger, or
+    one folder of the identity. Gives their exit codes, their logs, and the ticks of which both together have sent two
+    versions."""
     first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
     copy = net.folder / "copy"
     with Switch(net.federation.members[BIRCH].address, first, second):
@@ -181,6 +182,10 @@ def two_copies(net, begun=True, one_ledger=False, fault=None, others=None):
             for path in copy.glob("birch.ledger*"):
                 path.unlink()
             (copy / "birch.ledger").symlink_to(net.folder / "birch.ledger")
+        if one_identity:
+            (net.folder / "books" / "birch").mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(copy / "books", ignore_errors=True)
+            (copy / "books").symlink_to(net.folder / "books")
         with net.together():
             net.start(BIRCH, life=1, slow=0.05, listen=first, fault=fault)
             door = net._loading.door
@@ -228,6 +233,17 @@ def test_of_two_copies_with_one_ledger_one_goes_on_at_most_whatever_neighbours_s
     assert 1 in codes
     for code, log in zip(codes, logs, strict=True):
         assert code == 0 or "nothing more leaves here" in log or "this is not sent" in log
+    assert not twice
+
+
+@pytest.mark.parametrize(
+    ("kind", "begun"), [("recycled", False), *(pytest.param(k, True, marks=SLOW) for k in ("recycled", "totals"))]
+)
+def test_of_two_copies_of_a_ledger_one_pays_for_a_run_whatever_neighbours_say(network, kind, begun):
+    """Store and ledger are in the image of a container that is started twice; both have one folder of the identity."""
+    codes, logs, twice = two_copies(network(kind), begun, one_identity=True, others=SILENT)
+    assert sorted(codes) == [0, 1]
+    assert "is not the ledger of 'birch' that was used here before, or an old copy of it" in logs[codes.index(1)]
     assert not twice
 
 

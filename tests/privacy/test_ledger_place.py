@@ -1,5 +1,6 @@
 """A ledger is one file under one name: SQLite keeps what was written last, and its locks, beside the name."""
 
+import copy
 import os
 import sys
 from pathlib import Path
@@ -52,6 +53,8 @@ def test_a_process_may_go_to_another_folder(path, tmp_path, monkeypatch):
     with Ledger("ledger", cost=cost) as ledger:
         (tmp_path / "folder").mkdir()
         monkeypatch.chdir("folder")
+        with Ledger.open("ledger", population="others", cost=cost), copy.copy(ledger) as copied:
+            assert copied.book == ledger.book  # a fit in another process pays from the ledger that it was given
         ledger.reserve(RUN, 0, ROUND)
         assert ledger.spent().total() == 1
 

@@ -94,7 +94,7 @@ def charged(events: Mapping[Event, int]) -> Counter[Event]:
         if not (isinstance(n, Integral) and n >= 0):
             raise InputError(f"an event is spent a whole number of times, 0 or more, not {n}")
         if n and not known(event).free:
-            found[event.faced()] += n
+            found[event.faced()] += int(n)  # numbers of NumPy wrap around
     return found
 
 

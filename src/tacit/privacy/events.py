@@ -62,6 +62,8 @@ class _Event:
         cut     the same, and losses above a largest one, which has to be chosen, count as infinite
     """
 
+    __slots__ = ()  # so that no event, however it was made, has a form or a mark of its own beside its parameters
+
     free: ClassVar[bool] = False  # whether it costs nothing
     protected: ClassVar[bool] = True  # whether any form may be finite
     loss: ClassVar[Literal["normal", "grid", "cut"] | None] = None  # None: no distribution of it is known
@@ -135,7 +137,7 @@ class _Event:
         return str(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Free(_Event):
     """What leaves costs nothing beyond what has been charged before; `reason` says why."""
 
@@ -159,14 +161,14 @@ class Free(_Event):
         return privacy_loss_distribution.identity(value_discretization_interval=interval)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unprotected(_Event):
     """A function of the data leaves as it is: no finite epsilon bounds what it reveals."""
 
     protected = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pure(_Event):
     """P(release in S | D) <= exp(epsilon) P(release in S | D') for every S and all neighbours D, D'.
 
@@ -210,7 +212,7 @@ class Pure(_Event):
         return f"epsilon {self.epsilon:.4g} each"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Laplace(_Event):
     """`coordinates` numbers leave, each with its own Laplace noise of density exp(-|z|/b)/(2b), where no number
     moves by more than Delta between neighbours; `multiplier` is b/Delta. (All numbers may move at once.)"""
@@ -244,7 +246,7 @@ class Laplace(_Event):
         return n * self.coordinates
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LaplaceVector(_Event):
     """As `Laplace`, where it is the Euclidean distance of all the numbers together that is at most Delta between
     neighbours. So the sum of what they move by is at most sqrt(coordinates) Delta."""
@@ -269,7 +271,7 @@ class LaplaceVector(_Event):
         return n * _square(1 / self.multiplier) / 2, 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BlurredLaplace(_Event):
     """A number leaves with Laplace noise of density exp(-|z|/b)/(2b) and with a second random number, which is secret,
     independent and uniform on an interval that is known; without the two it moves by at most Delta between neighbours.
@@ -298,7 +300,7 @@ class BlurredLaplace(_Event):
         return n * _square(1 / self.multiplier) / 2, 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Gaussian(_Event):
     """A vector leaves with independent noise N(0, sigma^2) on each entry, where its Euclidean distance between
     neighbours is at most Delta; `multiplier` is sigma/Delta."""
@@ -334,7 +336,7 @@ class Gaussian(_Event):
         return f"Gaussian noise {self.multiplier:.4g} times what a record can move"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SampledGaussian(_Event):
     """As `Gaussian`, of a vector made of a secret sample, which every record joins with probability `rate`,
     independently of the others. Given the rest of the sample, taking a record out moves the vector by at most
@@ -372,7 +374,7 @@ class SampledGaussian(_Event):
         return sampling.spread(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SharedGaussian(_Event):
     """A sum of `members` vectors leaves, one of each member, and nothing else of them. Every member has added its share
     of the noise to its own vector: independent noise N(0, s^2) on each entry. One member's vector moves by at most
@@ -448,7 +450,7 @@ class SharedGaussian(_Event):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ZCDP(_Event):
     """The Renyi divergence of order a between neighbours is at most xi + rho a, for every a > 1 ((xi, rho)-zCDP)."""
 
@@ -467,7 +469,7 @@ class ZCDP(_Event):
         return n * self.rho, n * self.xi
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ObjectiveGaussian(_Event):
     """The minimiser of a strongly convex objective with a Gaussian linear term leaves, under a Gaussian mask. m, the
     `multiplier`, is the noise over what a record moves the gradient by (the mask's share of 1/m^2 included), x, the
@@ -504,7 +506,7 @@ class ObjectiveGaussian(_Event):
         return Gaussian(self.multiplier).in_words()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ObjectiveGaussianClasses(_Event):
     """As `ObjectiveGaussian`, for records of K = `classes` classes under the multinomial loss. A record adds a matrix
     of rank K - 1 to the Hessian; x, the `curvature`, bounds its largest eigenvalue over the strong convexity. With

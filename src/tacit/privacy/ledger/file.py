@@ -85,8 +85,8 @@ class LedgerFile:
         self.path = path
         if not os.path.isfile(path):
             raise LedgerError(f"{path} does not exist, or is not a file; name a ledger that exists")
-        self._where = path.absolute()  # also if the process goes to another folder
-        uri = f"{self._where.as_uri()}?mode=rw"
+        self.where = path.absolute()  # also if the process goes to another folder
+        uri = f"{self.where.as_uri()}?mode=rw"
         try:
             self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
         except sqlite3.Error as error:
@@ -155,7 +155,7 @@ class LedgerFile:
         end = time.monotonic() + _ONE_NAME
         while True:
             try:
-                found = os.stat(self._where)
+                found = os.stat(self.where)
             except OSError as error:
                 raise LedgerError(f"{self.path} is not there any more: {error.strerror}; nothing may leave") from None
             if found.st_nlink <= 1:

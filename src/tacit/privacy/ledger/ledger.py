@@ -176,7 +176,7 @@ class Ledger:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, also in another process, is the same file, opened once more."""
-        return partial(Ledger, cost=self._account.cost), (self.path,)
+        return partial(Ledger, cost=self._account.cost), (self._file.where,)
 
     @property
     def population(self) -> str:
