@@ -17,7 +17,9 @@ from ports import free_ports
 
 import tacit
 from tacit.agent.loop import AgentLoop
+from tacit.agent.watching import Watched
 from tacit.agent.wire_pb2 import Question
+from tacit.cli import agent_status
 from tacit.errors import Over
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
@@ -277,9 +279,9 @@ def test_nobody_is_stopped_by_accusations_that_are_made_up(network, kind):
     assert "tacit.errors.Over" not in told
 
 
-def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network):
+def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network, capsys):
     """From tick 3 on elm says something else to alder, and signs it, too. Everybody knows within as many rounds as the
-    graph is wide, and stops; so does elm."""
+    graph is wide, and stops; so does elm. Logs, the page and `tacit agent status` say so."""
     net = network("recycled")
     net.start(ALDER, BIRCH, CEDAR, DOGWOOD)
     net.start(ELM, fault=("has two faces", 3))
@@ -288,6 +290,11 @@ def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network):
     for i in range(4):
         assert "elm has signed two versions of what it said at tick" in net.log(i)
         assert 3 <= net.tick(i) <= 3 + wide + 1
+        found = Watched(NAMES[i], net.federation, net.path(i), None, lambda: []).look()["status"]
+        (tick,) = found["accused"].values()
+        assert found["accused"] == {"elm": tick}
+        agent_status._tell(found)
+        assert f"elm has signed two versions of what it said at tick {tick}" in capsys.readouterr().out
     assert "elm has signed" in net.log(ELM)
     assert {agent for (_, agent), count in net.versions().items() if count > 1} <= {str(ELM)}
 
