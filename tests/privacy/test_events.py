@@ -209,6 +209,9 @@ def test_an_event_is_spent_a_whole_number_of_times(n):
     for events in ({Gaussian(2.0): n}, {Gaussian(4.0): 3, shared: n}):
         with pytest.raises(InputError, match="a whole number of times"):
             accounting.epsilon(Counter(events), 1e-5)
+    other = SharedGaussian(2.0, members=5, colluders=2)  # to most coalitions both are one event
+    with pytest.raises(InputError, match="a whole number of times"):
+        coalitions.guarantee([Counter({other: 3, shared: n})], 1e-5, members=5)
 
 
 def test_counts_of_a_few_bits_do_not_wrap_around():
@@ -218,6 +221,7 @@ def test_counts_of_a_few_bits_do_not_wrap_around():
     right = Counter(dict.fromkeys(events, 100))
     assert accounting.totals(counted, DELTA) == accounting.totals(right, DELTA)
     assert filters.epsilon(counted, counted, Cap(1.0, DELTA)) == filters.epsilon(right, right, Cap(1.0, DELTA))
+    assert coalitions.guarantee([counted], DELTA, members=5) == coalitions.guarantee([right], DELTA, members=5)
 
 
 @pytest.mark.parametrize("event", [Gaussian(1.0), Unprotected()], ids=str)
