@@ -237,6 +237,13 @@ class Intermediary:
             transport.abort()
         await self._turns()  # asyncio closes their sockets in a later one
 
+    async def _stop_listening(self):
+        """A connection that was accepted just now gets its transport first: without its server, asyncio forgets it."""
+        for each in self._server.sockets:
+            self._loop.remove_reader(each.fileno())
+        await self._turns()
+        self._server.close()
+
     async def _turns(self):
         for _ in range(3):
             await asyncio.sleep(0)
@@ -283,7 +290,7 @@ class Relay(Intermediary):
         writer.close()
 
     async def _broken(self):
-        self._server.close()
+        await self._stop_listening()
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()

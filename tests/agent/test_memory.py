@@ -164,8 +164,7 @@ class Switch(Intermediary):
                 await writer.drain()
         writer.close()
 
-    async def _close(self):
-        self._server.close()
+    _close = Intermediary._stop_listening
 
 
 def two_copies(net, begun=True, one_ledger=False, one_identity=False, fault=None, others=None):
@@ -377,12 +376,12 @@ def test_a_process_that_must_stop_lets_nothing_more_leave(network, identities, w
         loop._pay()
         if when == "after it has spoken":
             await loop._speak(0)
-            assert loop.find(question) is not None
-        loop._stop(Over("there is a second copy"))
+            assert loop.conversation.find(question) is not None
+        loop.conversation.stop(Over("there is a second copy"))
         if when == "before it speaks":
             await loop._speak(0)
-            assert loop._committed(0) is None
-        assert loop.find(question) is None
+            assert loop.committed(0) is None
+        assert loop.conversation.find(question) is None
 
     asyncio.run(stopped())
 
