@@ -19,6 +19,7 @@ from ports import free_ports
 import tacit
 from tacit.agent.loop import AgentLoop
 from tacit.agent.monitoring.status import Watched
+from tacit.agent.transport.sockets import Network
 from tacit.agent.transport.wire_pb2 import Question
 from tacit.cli import agent_status
 from tacit.errors import Over
@@ -164,7 +165,8 @@ class Switch(Intermediary):
                 await writer.drain()
         writer.close()
 
-    _close = Intermediary._stop_listening
+    async def _close(self):
+        await Network().stop_listening(self._server)
 
 
 def two_copies(net, begun=True, one_ledger=False, one_identity=False, fault=None, others=None):
