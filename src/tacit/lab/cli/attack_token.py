@@ -26,7 +26,7 @@ from tacit.lab.attacks import Overheard, States, listen_in
 from tacit.lab.cli.attack_options import HIDING, Asked
 from tacit.lab.papers import incremental_admm_methods as paper
 from tacit.lab.papers.experiment import DELTA, PaperFigure, write_csv
-from tacit.lab.papers.incremental_admm import panels
+from tacit.lab.papers.incremental_admm_attacks import panels
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import calibrate
