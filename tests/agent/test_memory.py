@@ -18,6 +18,7 @@ from ports import free_ports
 
 import tacit
 from tacit.agent.loop import AgentLoop
+from tacit.agent.transport.sockets import Network
 from tacit.agent.transport.wire_pb2 import Question
 from tacit.errors import Over
 from tacit.privacy import filters
@@ -163,7 +164,7 @@ class Switch(Intermediary):
         writer.close()
 
     async def _close(self):
-        self._server.close()
+        await Network().stop_listening(self._server)
 
 
 def two_copies(net, begun=True, one_ledger=False, fault=None, others=None):

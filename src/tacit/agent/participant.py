@@ -26,7 +26,7 @@ from tacit.privacy.ledger import About, Ledger, Records
 from tacit.privacy.noise import Noise
 
 if TYPE_CHECKING:
-    from tacit.engines.records import Records as InParts
+    from tacit.engines.records_in_parts import RecordsInParts
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Participant:
     federation: Federation
     me: int
     identity: Identity
-    data: Dataset | InParts
+    data: Dataset | RecordsInParts
     store: Store
     ledger: Ledger | None  # None only where no budget was agreed on, so that nothing is paid for
     noise: Noise

@@ -13,6 +13,8 @@ from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.errors import GraphError, InputError, whole
 
+__all__ = ["Broadcast", "Cycle", "Prepared", "RandomWalk", "Schedule", "Turn", "Walks", "handed_over", "way"]
+
 _ALONE = "a token needs at least two agents to travel between"
 
 

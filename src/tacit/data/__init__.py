@@ -13,7 +13,7 @@ from tacit.data.table import Table
 from tacit.lazy import lazily
 
 if TYPE_CHECKING:
-    from tacit.data.files import load, read_libsvm, read_npz
+    from tacit.data.paper_data import load, read_libsvm, read_npz
     from tacit.data.validation import Finding, validate
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
     _names = {
-        "tacit.data.files": ("load", "read_libsvm", "read_npz"),
+        "tacit.data.paper_data": ("load", "read_libsvm", "read_npz"),
         "tacit.data.validation": ("Finding", "validate"),
     }
     __getattr__ = lazily(__name__, _names)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tacit.privacy.events.base import Forms, positive, whole
+from tacit.privacy.events.forms import Forms, positive, whole
 from tacit.privacy.events.gaussian import Gaussian
 
 # A ledger needs events and no arithmetic: what is slow to import is imported where it is used.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tacit.errors import InputError
-from tacit.privacy.events.base import Forms, finite, positive, square
+from tacit.privacy.events.forms import Forms, finite, positive, square
 
 # A ledger needs events and no arithmetic: what is slow to import is imported where it is used.
 if TYPE_CHECKING:
