@@ -128,12 +128,7 @@ class Books:
 
     def require_current(self, ledger: Ledger) -> None:
         """Refuses another ledger for a population than the one that was used before, and an old copy of it."""
-        known = self._own(ledger.population)
-        if known is not None and not ledger.contains(known):
-            raise Over(
-                f"{ledger.path} is not the ledger of {ledger.population!r} that was used here before, or an old copy "
-                f"of it: that one had {known.rows:,} rows; put it back"
-            )
+        _require_contained(self._own(ledger.population), ledger)
 
     def require_payer(self, run: str, ledger: Ledger) -> None:
         """Refuses another ledger than the one that has paid for a run. It has the marks of what may have left; in a
@@ -147,13 +142,18 @@ class Books:
             )
 
     def note_payer(self, run: str, ledger: Ledger) -> None:
-        """Keeps which ledger has paid for a run. To be called before anything leaves."""
+        """Keeps which ledger has paid for a run. To be called before anything leaves. A second process, with another
+        ledger, may have been faster."""
         with self._open() as db:
             db.execute("INSERT OR IGNORE INTO paid VALUES (?, ?)", (run, ledger.book))
+        self.require_payer(run, ledger)
 
     def note_own(self, ledger: Ledger) -> None:
-        """Keeps the head of a ledger that is about to be spent from, or was."""
+        """Keeps the head of a ledger that is about to be spent from, or was. A second process, with a copy of the
+        ledger, may have been faster: then the copy is refused."""
         with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            _require_contained(_own_head(db, ledger.population), ledger)
             db.execute("INSERT OR REPLACE INTO own VALUES (?, ?, ?, ?)", (ledger.population, *ledger.head()))
 
     def of_run(self, certificate: str, run: str) -> dict[str, Signed]:
@@ -187,8 +187,7 @@ class Books:
 
     def _own(self, population: str) -> Head | None:
         with self._open() as db:
-            found = db.execute("SELECT book, rows, head FROM own WHERE population = ?", (population,)).fetchone()
-        return None if found is None else Head(*found)
+            return _own_head(db, population)
 
     def _read(self, where: str, *values: str) -> list[tuple[str, Signed]]:
         what = "what" if where.startswith("shown") else "''"
@@ -352,6 +351,20 @@ class Heads:
                 if population not in found or contradiction(found[population].head, signed.head) is None:
                     found[population] = signed
         return found
+
+
+def _own_head(db: sqlite3.Connection, population: str) -> Head | None:
+    """The head that is kept of the ledger of a population."""
+    found = db.execute("SELECT book, rows, head FROM own WHERE population = ?", (population,)).fetchone()
+    return None if found is None else Head(*found)
+
+
+def _require_contained(known: Head | None, ledger: Ledger) -> None:
+    if known is not None and not ledger.contains(known):
+        raise Over(
+            f"{ledger.path} is not the ledger of {ledger.population!r} that was used here before, or an old copy of "
+            f"it: that one had {known.rows:,} rows; put it back"
+        )
 
 
 def population_tag(identity: Identity, population: str) -> str:

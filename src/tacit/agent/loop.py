@@ -260,11 +260,16 @@ class AgentLoop:
             dropout.check_count(self.participant, self.conversation.meeting.start)
         self.conversation.heads.require_current()
         self.conversation.heads.settle()
-        if self.participant.ledger is not None:
-            self.participant.ledger.reserve_run(*self.participant.paid, self.participant.about)
-            if self.participant.books is not None:
-                self.participant.books.note_payer(self.participant.paid[0], self.participant.ledger)
-                self.participant.books.note_own(self.participant.ledger)  # a copy from before is old
+        (run, events), ledger, books = self.participant.paid, self.participant.ledger, self.participant.books
+        if ledger is None:
+            return
+        if books is not None:  # members meet for days: meanwhile another process may have paid from another ledger
+            books.require_payer(run, ledger)
+            books.note_own(ledger)
+        ledger.reserve_run(run, events, self.participant.about)
+        if books is not None:
+            books.note_payer(run, ledger)
+            books.note_own(ledger)  # a copy from before is old
 
     async def _catch_up(self) -> None:
         """If a run goes on where another was left, and this agent has missed its last total: gets the state after it
