@@ -25,7 +25,7 @@ from tacit.lab.papers.incremental_admm_methods import (
     PLAIN,
     RIDGE,
     SIGMA,
-    Measured,
+    Convergence,
     Regression,
     W,
     graph,
@@ -43,13 +43,13 @@ def comparison(lab: Lab, regression: Regression, where: str) -> PaperFigure:
     """Fig. 3 and 5: accuracy against communication on three networks."""
     small, large = (_agents(lab, n) for n in (100, 200))
     settings = [(small, LINKS), (small, 0.5), (large, LINKS)]
-    runs: list[dict[str, list[Measured]]] = []
+    runs: list[dict[str, list[Convergence]]] = []
     accuracy: list[Panel] = []
     absolute: list[Panel] = []
     for agents, links in settings:
         limit = min(regression.cycles, 8 * lab.size.rounds) * agents
         grid = np.linspace(0, limit, POINTS)
-        found: dict[str, list[Measured]] = {}
+        found: dict[str, list[Convergence]] = {}
         repeats = min(SEEDS, lab.size.runs)
         todo = [(seed, name) for seed in range(repeats) for name in methods(regression, seed)]
         one = partial(_compared, regression, agents, links, limit)
@@ -68,19 +68,19 @@ def comparison(lab: Lab, regression: Regression, where: str) -> PaperFigure:
     )
 
 
-def _compared(regression: Regression, agents: int, links: float, limit: int, what: tuple[int, str]) -> Measured:
+def _compared(regression: Regression, agents: int, links: float, limit: int, what: tuple[int, str]) -> Convergence:
     seed, name = what
     problem, talk = regression.problem(agents, seed), graph(agents, links, seed)
     return measured(methods(regression, seed)[name], problem, talk, limit, seed)
 
 
 def _comparison_claims(
-    runs: list[dict[str, list[Measured]]], settings: list[tuple[int, float]], where: str
+    runs: list[dict[str, list[Convergence]]], settings: list[tuple[int, float]], where: str
 ) -> list[Claim]:
     first, dense, large = runs
     (small, sparse), (_, denser), (many, _) = settings
 
-    def units(found: dict[str, list[Measured]], names: tuple[str, ...], *, absolute: bool = False) -> str:
+    def units(found: dict[str, list[Convergence]], names: tuple[str, ...], *, absolute: bool = False) -> str:
         medians = {name: float(np.median(_reached(found[name], absolute=absolute))) for name in names}
         return ", ".join(f"{name} {_units(value)}" for name, value in medians.items())
 
@@ -155,12 +155,12 @@ def _comparison_claims(
     return claims
 
 
-def _reached(runs: list[Measured], *, absolute: bool = False) -> np.ndarray:
+def _reached(runs: list[Convergence], *, absolute: bool = False) -> np.ndarray:
     """(seeds,) the communication to the target; infinite if the run ends before."""
     return np.array([m.units_to(TARGET, absolute=absolute) for m in runs])
 
 
-def _least(runs: dict[str, list[Measured]]) -> list[bool | None]:
+def _least(runs: dict[str, list[Convergence]]) -> list[bool | None]:
     """Whether I-ADMM needs the least, for each seed.
 
     A rival that is not there needs more than its run has spent. Where that is less than I-ADMM needs, or I-ADMM is not
@@ -239,7 +239,7 @@ def _seeds(lab: Lab) -> int:
     return min(3, lab.size.runs)
 
 
-def _held(m: Measured, name: str, grid: np.ndarray) -> np.ndarray:
+def _held(m: Convergence, name: str, grid: np.ndarray) -> np.ndarray:
     """The values on a grid of communication: what was measured last."""
     values: np.ndarray = getattr(m, name)
     return values[np.searchsorted(m.units, grid, side="right") - 1]

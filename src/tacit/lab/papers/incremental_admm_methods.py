@@ -121,7 +121,7 @@ def graph(agents: int, links: float, seed: int) -> Graph:
     return Graph.random_with_cycle(agents, max(agents, round(agents * (agents - 1) / 2 * links)), seed)
 
 
-class Measured(NamedTuple):
+class Convergence(NamedTuple):
     """One method on one problem, from start to end."""
 
     units: np.ndarray  # (points,) of communication so far
@@ -157,7 +157,7 @@ def methods(regression: Regression, seed: int) -> dict[str, Algorithm]:
     }
 
 
-def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, seed: int) -> Measured:
+def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, seed: int) -> Convergence:
     """The method until it has used up its communication, measured after every cycle of the token, or every round.
 
     algorithm, problem, talk : what to run, and the graph
@@ -181,7 +181,7 @@ def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, se
     distance = np.linalg.norm(run.trajectory[prepared:] - problem.optimum(), axis=2)
     units = run.history["messages"][prepared:]
     seen = units <= limit
-    return Measured(units[seen], (distance / distance[0]).mean(axis=1)[seen], distance.mean(axis=1)[seen])
+    return Convergence(units[seen], (distance / distance[0]).mean(axis=1)[seen], distance.mean(axis=1)[seen])
 
 
 def estimates(regression: Regression, algorithm: IncrementalADMM, overheard: Overheard) -> dict[str, States]:

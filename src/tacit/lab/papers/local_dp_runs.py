@@ -15,7 +15,7 @@ from tacit.data import adult_table
 from tacit.lab.papers.experiment import Lab
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.transcript import RandomAggregation, epsilon_of_transcript
-from tacit.simulation.run import Run
+from tacit.simulation.result import Run
 from tacit.simulation.simulate import simulate
 
 ROWS = 100  # of each agent
