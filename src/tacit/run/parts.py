@@ -115,6 +115,7 @@ for _name, _kind in KINDS.data.items():
 _LARGEST = 2**53  # double precision holds every whole number up to here
 _DEEPEST = 8  # tables and lists within each other
 _MOST_COLUMNS = 2**20  # of a term: its matrix has a row for each
+_LARGEST_ENTRY = 2.0**500  # of its matrix
 _INFINITE = "inf"
 _FLAGS = ("bool", "bool | None", "<class 'bool'>")  # annotations
 _NUMBERS = ("float", "int", "ndarray", "Hyper", "Budget", "Gaussian")
@@ -128,6 +129,8 @@ def _term(columns: int, rows: tuple[tuple[tuple[int, float], ...], ...], g: Any,
         raise InputError("rows of a term are lists of pairs, a column and a number") from None
     k, j, x = zip(*at, strict=True) if at else ((), (), ())
     _check_columns(columns, j)
+    if any(not abs(each) <= _LARGEST_ENTRY for each in x):
+        raise InputError(f"a number of a term is so large that its square is none: at most {_LARGEST_ENTRY:.1g}")
     return composite.Term(scipy.sparse.coo_array((x, (k, j)), shape=(len(rows), columns)), g, c=c)
 
 
@@ -242,11 +245,10 @@ def read(
         raise InputError(f"{where} is nested too deeply")
     if among is not KINDS and not isinstance(plain, dict):
         raise InputError(f'{where} is a table with its kind, such as {{ kind = "{min(among)}" }}; not {plain!r}')
+    if hint in _FLAGS and not isinstance(plain, bool):  # a text would count as true
+        raise InputError(f"{where} is true or false, not {plain!r}")
     if isinstance(plain, list):
         return tuple(read(each, KINDS, where, hint=hint, depth=depth + 1) for each in plain)
-    flag = hint in _FLAGS
-    if flag and not isinstance(plain, bool):
-        raise InputError(f"{where} is true or false, not {plain!r}")
     if isinstance(plain, bool) and _numeric(hint):
         raise InputError(f"{where} is not true or false, but a number")
     if isinstance(plain, str) and _numeric(hint):
@@ -273,15 +275,13 @@ def read(
     make = makers[name]
     known = inspect.signature(make).parameters
     if unknown := sorted(settings.keys() - known):
-        raise InputError(f"{name} has no {unknown[0]!r}: it has {', '.join(known)}")
+        raise InputError(f"{name} has no {unknown[0]!r}: it has {', '.join(known) or 'no parameters'}")
     needed = [key for key, parameter in known.items() if parameter.default is inspect.Parameter.empty]
     if missing := [key for key in needed if key not in settings]:
         raise InputError(f"{name} needs {', '.join(missing)}")
     values = {}
     for key, value in settings.items():
         hint = str(known[key].annotation)
-        if hint == "bool" and type(value) is not bool:  # a text would count as true
-            raise InputError(f"{key} of {name} is true or false, not {value!r}")
         if "float" in hint and value in (_INFINITE, math.inf):  # which the part refuses, where it has to be finite
             values[key] = math.inf
             continue

@@ -43,7 +43,7 @@ from tacit.privacy.events import MOST_ROUNDS, Gaussian
 from tacit.privacy.plan import Facts, largest_budget
 from tacit.run.limits import Budget
 from tacit.run.parts import METHODS
-from tacit.run.setting import Setting
+from tacit.run.setting import Setting, check_classes
 from tacit.run.share import share_event
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Reserve, Trust
@@ -137,13 +137,8 @@ class Recipe:
             loss = self.loss if label.weights is None else replace(self.loss, weights=label.weights)
             return loss if label.positive_share is None else loss.centred(label.positive_share)
         if isinstance(label, Multiclass):
-            if not self.traits.multiclass:
-                able = ", ".join(name for name, recipe in RECIPES.items() if recipe.traits.multiclass)
-                raise InputError(
-                    f"{self.title}: its privacy proof does not cover a label of {len(label.classes)} classes; take "
-                    f"one of: {able}"
-                )
             several = Multinomial(len(label.classes), weights=label.weights or ())
+            check_classes(self.title, self.method, several)
             return several if label.shares is None else several.centred(label.shares)
         return _NUMBERS
 
