@@ -56,7 +56,7 @@ BOOK_BUGS = [
     BookBug(
         "a curvature not charged",
         "several classes pay for a Hessian of rank one",
-        "core/losses.py",
+        "core/multinomial.py",
         "return (self.classes - 1) * np.log1p(max(self.weights) * np.asarray(curvature, float) / self.classes)",
         "return np.log1p(max(self.weights) * np.asarray(curvature, float) / 2)",
         "privacy/test_objective_classes.py::test_the_pure_cost_is_nearly_attained_and_one_factor_would_be_false",
@@ -115,7 +115,7 @@ BOOK_BUGS = [
         "agent/participant.py",
         "spare = range(federation.rounds, federation.rounds + federation.dropouts)",
         "spare = range(federation.rounds, federation.rounds + federation.dropouts - 1)",
-        "agent/test_dropout.py::test_the_budget_pays_for_the_tick_that_is_said_twice",
+        "agent/membership/test_dropout.py::test_the_budget_pays_for_the_tick_that_is_said_twice",
     ),
     BookBug(
         "a reservation one short",
@@ -144,10 +144,10 @@ BOOK_BUGS = [
     BookBug(
         "a drop-out limit raised",
         "a member may release once more than was paid for",
-        "agent/dropout.py",
+        "agent/membership/dropout.py",
         "most = agreed.rounds + agreed.dropouts",
         "most = agreed.rounds + agreed.dropouts + 1",
-        "agent/test_dropout.py::test_an_agent_counts_its_releases",
+        "agent/membership/test_dropout.py::test_an_agent_counts_its_releases",
     ),
     BookBug(
         "a drop-out limit raised",
@@ -155,7 +155,7 @@ BOOK_BUGS = [
         "agent/federation.py",
         "if len(absent) > agreed.dropouts:",
         "if len(absent) > agreed.dropouts + 1:",
-        "agent/test_dropout.py::test_the_run_without_a_member_has_the_same_noise_and_steps",
+        "agent/membership/test_dropout.py::test_the_run_without_a_member_has_the_same_noise_and_steps",
     ),
     BookBug(
         "a drop-out limit raised",
@@ -229,7 +229,7 @@ BOOK_BUGS = [
         "agent/participant.py",
         "if said.get(tick) != digest}",
         "if said.get(tick, digest) != digest}",
-        "agent/test_dropout.py::test_a_lost_store_is_noticed_in_the_run_that_goes_on",
+        "agent/membership/test_dropout.py::test_a_lost_store_is_noticed_in_the_run_that_goes_on",
     ),
     BookBug(
         "a mark ignored",
@@ -261,7 +261,7 @@ BOOK_BUGS = [
         "agent/participant.py",
         "return max(said, marked) - own",
         "return said - own",
-        "agent/test_dropout.py::test_the_releases_of_a_store_that_was_put_back_still_count",
+        "agent/membership/test_dropout.py::test_the_releases_of_a_store_that_was_put_back_still_count",
     ),
     BookBug(
         "a mark ignored",

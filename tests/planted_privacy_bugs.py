@@ -78,7 +78,7 @@ BUGS = [
     ),
     Bug(
         "the slope of several classes without the root of 2",
-        "core/losses.py",
+        "core/multinomial.py",
         "return math.sqrt(2.0) * (1 + 2.0**-50) * max(self.weights)",
         "return max(self.weights)",
         f"pvp-classes {_ONE}",

@@ -18,7 +18,7 @@ from ports import free_ports
 
 import tacit
 from tacit.agent.loop import AgentLoop
-from tacit.agent.wire_pb2 import Question
+from tacit.agent.transport.wire_pb2 import Question
 from tacit.errors import Over
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger

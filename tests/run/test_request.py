@@ -9,7 +9,8 @@ import pytest
 
 import tacit
 from tacit.core.graph import Graph
-from tacit.core.losses import HuberHinge, Multinomial
+from tacit.core.losses import HuberHinge
+from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Multiclass, Target
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, Pure
