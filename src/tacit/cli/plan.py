@@ -21,7 +21,7 @@ from tacit.cli.expand import Positional, Without, expanded
 from tacit.core.alike import Alike, numbered
 from tacit.data import Classes, Schema
 from tacit.errors import InputError
-from tacit.files import replacing, writable
+from tacit.files import writable, write_once
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.events import Event, to_plain
@@ -134,14 +134,7 @@ def plan(
         # The calculators are in the laboratory, of which the product imports nothing: found by name.
         said = import_module("tacit.lab.theory.said").said_of(setting, theory)
     if spec_out is not None:
-        text = setting.spec.to_toml()
-        if spec_out.exists() and spec_out.read_bytes() != text.encode():
-            raise InputError(
-                f"{spec_out} is there already and says something else, perhaps by hand; name another file with "
-                "--spec-out, or move that one"
-            )
-        with replacing(spec_out) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_once(spec_out, setting.spec.to_toml(), "--spec-out")
     if json:
         plain = as_json(planned, setting, sizes, delta) | found.as_plain() | {"name": setting.name, "theory": said}
         typer.echo(json_format.dumps(plain | setting.spec.described))

@@ -23,7 +23,6 @@ from tacit.data.public import require_public
 from tacit.errors import InputError
 from tacit.files import writable, write_private
 from tacit.privacy.noise import SecureNoise
-from tacit.report.metrics_in_words import in_words
 from tacit.run.metrics import as_plain
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES
@@ -282,6 +281,7 @@ def run(
 def show(trained: Trained) -> None:
     """The comparison, and what the agents sent."""
     from tacit.report import tables
+    from tacit.report.metrics_in_words import in_words
 
     screen.print(tables.comparison(trained))
     history, n = trained.run.history, trained.rounds
@@ -361,6 +361,8 @@ def _privately(ready: Ready, table: Table, ledger_file: Path | None) -> None:
     if trained.positive_share is not None:
         screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
     if trained.measured is not None:
+        from tacit.report.metrics_in_words import in_words
+
         screen.print(f"on the {len(ready.held):,} rows held out (not covered by the guarantee):")
         for line in in_words(trained.measured, schema.label, private=True):
             screen.print(f"  {line}", soft_wrap=True)

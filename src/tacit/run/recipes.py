@@ -35,7 +35,6 @@ from tacit.algorithms.hyper import Geometric
 from tacit.core.algorithm import Traits, traits
 from tacit.core.facts import Facts
 from tacit.core.graph import Graph
-from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, PseudoHuber
 from tacit.core.multinomial import Multinomial
 from tacit.data.columns import Classes, Label, Multiclass, Target
@@ -331,6 +330,8 @@ def _coordinates(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
 def _token_descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     # In a cycle the token takes N steps, one for each agent's gradient.
     cycles, step = _steps(recipe, level)
+    from tacit.core.hamiltonian import hamiltonian_cycle
+
     order = hamiltonian_cycle(graph)
     return (
         lambda budget: recipe.method(step=step / graph.agents, order=order, budget=budget),
@@ -397,6 +398,8 @@ def _summed(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
 def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     # A visit is a step of proximal weight rho. In one cycle the token moves by about the mean of these steps.
     # The steps are exact: rho lies below the curvature of the loss, where first-order steps overshoot.
+    from tacit.core.hamiltonian import hamiltonian_cycle
+
     rho, order = recipe.reach * recipe.solves * level.deviation, hamiltonian_cycle(graph)
     visits = recipe.solves * graph.agents
     return lambda budget: recipe.method(penalty=rho, order=order, budget=budget), visits, _L2
