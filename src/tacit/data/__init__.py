@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tacit.data import partition
+from tacit.data.adult import a9a, adult, adult_schema, adult_table
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
 from tacit.data.dataset import Dataset
 from tacit.data.frames import as_table, read_parquet, read_table
@@ -11,7 +12,6 @@ from tacit.data.table import Table
 from tacit.lazy import lazily
 
 if TYPE_CHECKING:
-    from tacit.data.adult import a9a, adult, adult_schema, adult_table
     from tacit.data.csv_file import read_csv
     from tacit.data.files import load, read_libsvm, read_npz
     from tacit.data.validation import Finding, validate
@@ -46,7 +46,6 @@ __all__ = [
 
 if not TYPE_CHECKING:
     _names = {
-        "tacit.data.adult": ("a9a", "adult", "adult_schema", "adult_table"),
         "tacit.data.csv_file": ("read_csv",),
         "tacit.data.files": ("load", "read_libsvm", "read_npz"),
         "tacit.data.validation": ("Finding", "validate"),
