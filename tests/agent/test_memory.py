@@ -354,12 +354,12 @@ def test_a_process_that_must_stop_lets_nothing_more_leave(network, identities, w
         loop._pay()
         if when == "after it has spoken":
             await loop._speak(0)
-            assert loop.find(question) is not None
-        loop._stop(Over("there is a second copy"))
+            assert loop.conversation.find(question) is not None
+        loop.conversation.stop(Over("there is a second copy"))
         if when == "before it speaks":
             await loop._speak(0)
-            assert loop._committed(0) is None
-        assert loop.find(question) is None
+            assert loop.committed(0) is None
+        assert loop.conversation.find(question) is None
 
     asyncio.run(stopped())
 

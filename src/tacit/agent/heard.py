@@ -13,7 +13,6 @@ in the chain once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -31,8 +30,3 @@ class Chain(NamedTuple):
     def then(self, tick: int, hashed: bytes) -> Chain:
         """The chain with one more message, of which this is the SHA-256."""
         return Chain(self.messages + 1, sha256(self.digest + tick.to_bytes(4, "big") + hashed).digest())
-
-
-def extended(chains: Mapping[str, Chain], tick: int, hashed: Mapping[str, bytes]) -> dict[str, Chain]:
-    """The chains of all neighbours, after some of them were heard at this tick."""
-    return {**chains, **{name: chains.get(name, Chain()).then(tick, each) for name, each in hashed.items()}}

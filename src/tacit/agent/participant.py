@@ -115,6 +115,18 @@ class Participant:
     def _said_earlier(self) -> int:
         return sum(len(each.store.digests()) for each in self.earlier())
 
+    def mark(self, tick: int, digest: bytes) -> None:
+        """From now on the ledger knows, before anybody else can, what may have left at this tick."""
+        if self.ledger is not None and self.incarnation is not None:
+            self.ledger.mark(self.paid[0], self.number(tick), digest, self.incarnation.number)
+
+    def mark_committed(self) -> None:
+        """After a crash between a commit and its mark."""
+        marked = {} if self.ledger is None else self.ledger.marks(self.paid[0])
+        for tick, digest in self.store.digests().items():
+            if marked.get(self.number(tick)) != digest:  # another process may have marked since the check
+                self.mark(tick, digest)
+
     def said_before(self) -> int:
         """How many rows this member has said in the runs that were left, by its stores or by its ledger, whichever
         knows of more."""

@@ -127,8 +127,8 @@ class Deaths:
         speak, tick = AgentLoop._speak, AgentLoop._tick
 
         async def patient(loop, t):
-            near = [loop.participant.federation.names[j] for j in loop._role(t).hears]
-            while loop.participant.name == "birch" and any(loop._heard[name] <= t for name in near):
+            near = [loop.participant.federation.names[j] for j in loop.role(t).hears]
+            while loop.participant.name == "birch" and any(loop.conversation.heard[name] <= t for name in near):
                 await asyncio.sleep(0.005)
             await speak(loop, t)
 

@@ -383,7 +383,7 @@ def test_a_neighbour_that_leaves_again_and_again_writes_to_the_disk_once(network
     async def leaving():
         loop = AgentLoop(participant.started(), lambda doing, done, rounds: None)
         for name in ("birch", "birch", "elm", "birch"):
-            loop.may_leave(name)
+            loop.conversation.may_leave(name)
 
     asyncio.run(leaving())
     assert written == ["birch", "elm"]

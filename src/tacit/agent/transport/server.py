@@ -37,7 +37,7 @@ from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
 from tacit.errors import ExchangeError, TacitError
 
 if TYPE_CHECKING:  # it speaks for an agent, and is a part of it
-    from tacit.agent.loop import AgentLoop
+    from tacit.agent.conversation import Conversation
 
 _HOLD = 20.0  # seconds that a server keeps a question that it cannot answer yet; then the client asks again
 _UNWRITTEN = 1 << 23  # bytes of answers: a member that has not taken so many gets no other answer
@@ -105,7 +105,7 @@ class Server:
         federation: Federation,
         me: int,
         identity: Identity,
-        answers: AgentLoop,
+        answers: Conversation,
         traffic: Traffic | None = None,
         network: Network | None = None,
     ) -> None:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tacit.database import NO_TEXT, cause, keep, reading, transaction
 from tacit.privacy.ledger.entries import RELEASED, Entry, Head, LedgerError, hashed, unreadable
 
 FORMAT = 3
@@ -98,8 +99,8 @@ class LedgerFile:
                     "all processes that use the ledger share the log beside it"
                 )
             self._place = self._one_place()
-            self.rows("PRAGMA journal_mode = WAL")
-            self.rows("PRAGMA synchronous = FULL")
+            with self._explaining():
+                keep(self.db)
             self.check()
             if self._tables() != _tables_of(_SCHEMA):
                 self._move_on()
@@ -111,27 +112,30 @@ class LedgerFile:
         self.db.close()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """All access to the database, so that its errors become ours."""
-        try:
+        """What a statement gives."""
+        with self._explaining():
             return self.db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """All access to the database is inside, so that its errors become ours."""
+        try:
+            yield
         except sqlite3.Error as error:
             raise _explained(self.path, error) from None
-        except UnicodeDecodeError:  # SQLite's own message quotes what it found
-            advice = _ADVICE[sqlite3.SQLITE_CORRUPT]
-            raise LedgerError(f"{self.path} is damaged: its tables are not described by text; {advice}") from None
+        except UnicodeDecodeError:
+            raise LedgerError(f"{self.path} is damaged: {NO_TEXT}; {_ADVICE[sqlite3.SQLITE_CORRUPT]}") from None
 
     @contextmanager
     def writing(self, settle: bool = True) -> Iterator[None]:
         """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, it is
         on the disk. If it settles, the file itself has all rows: what leaves after that is paid for in every later copy
         of the file, also in one without the log beside it."""
-        self.rows("BEGIN IMMEDIATE")
         try:
-            yield
-            self.rows("COMMIT")
-        finally:
-            if self.db.in_transaction:  # something was raised before the commit, or by it
-                self.rows("ROLLBACK")
+            with transaction(self.db):
+                yield
+        except sqlite3.Error as error:
+            raise _explained(self.path, error) from None
         if settle:
             self._settle()  # also if nothing was new: an earlier process may have died between commit and this
         if self._one_place() != self._place:
@@ -178,7 +182,7 @@ class LedgerFile:
                 busy, _, _ = self.db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
                 reason = "another process is reading"
             except sqlite3.Error as error:
-                busy, reason = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY, str(error)
+                busy, reason = cause(error) == sqlite3.SQLITE_BUSY, str(error)
                 if not busy:
                     break
             if not busy:
@@ -323,8 +327,7 @@ class LedgerFile:
     def _move_on(self) -> None:
         """Gives a ledger of the format before the tables of this one. Its rows, their hashes and the `meta` row stay as
         they are: a head that somebody keeps still stands for the same rows."""
-        self.rows("BEGIN IMMEDIATE")
-        try:
+        with self.writing():
             if self._tables() != _tables_of(_SCHEMA):  # another process may have been faster
                 for name in self.rows("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'entries'"):
                     self.rows(f"DROP TRIGGER {name[0]}")  # a name of ours: the tables were compared
@@ -338,11 +341,6 @@ class LedgerFile:
                     if "entries_insert" in statement:
                         self.rows(statement)
                 self.rows("DROP TABLE before")
-            self.rows("COMMIT")
-        finally:
-            if self.db.in_transaction:
-                self.rows("ROLLBACK")
-        self._settle()
         self.check()
 
 
@@ -382,7 +380,7 @@ def create(path: Path, population: str, cohorts: str = "") -> bool:
 def last_charge(path: Path) -> int:
     """The number of the last row that changes what is spent, or the cap. Nothing is checked: for whoever asks often."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as db:
+        with reading(path, PATIENCE) as db:
             ((number,),) = db.execute("SELECT ifnull(max(number), 0) FROM entries WHERE kind IN ('cap', 'reserve')")
             return int(number)
     except sqlite3.Error as error:
@@ -433,5 +431,5 @@ _ADVICE = {
 
 
 def _explained(path: Path, error: sqlite3.Error) -> LedgerError:
-    advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the low byte is the kind of error
+    advice = _ADVICE.get(cause(error))
     return LedgerError(f"{path}: {error}" + (f"; {advice}" if advice else ""))
