@@ -26,6 +26,7 @@ from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.events import Event, to_plain
 from tacit.privacy.plan import Plan
+from tacit.run.limits import USUAL_DELTA
 from tacit.run.request import Request
 from tacit.run.setting import Setting
 from tacit.run.spec import MOST_AGENTS, RunSpec
@@ -33,7 +34,6 @@ from tacit.run.spec import MOST_AGENTS, RunSpec
 _DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on public records: this is not private."
 _SPEC_OUT = "Also write everything about the run into this file, which you can change, and give to --spec."
 _USUAL = Classes("label", positive=("1",), negative=("0",))
-_DELTA = 1e-5  # at which a plan without a budget is stated
 _MOST_FEATURES = 2**24
 
 
@@ -128,7 +128,7 @@ def plan(
     talk = names.graph_for(graph, asked, [f"agent {i}" for i in range(len(sizes))], 0)
     label, digest, norm = (_USUAL, "", 1.0) if used is None else (used.label, used.digest, used.longest_row)
     setting = asked.resolved(label, sizes, dimension, talk, row_norm=norm, schema=digest)
-    planned, delta = setting.plan, _DELTA if total is None else total.delta
+    planned, delta = setting.plan, USUAL_DELTA if total is None else total.delta
     found, said = setting.guarantee(delta), []
     if theory.theory or theory.design is not None:
         # The calculators are in the laboratory, of which the product imports nothing: found by name.

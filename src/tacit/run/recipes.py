@@ -264,12 +264,7 @@ def _growing(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Geometric:
     return Geometric(_penalty(recipe, level, graph) * mean, ratio)
 
 
-def _dual(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
-    eta = _penalty(recipe, level, graph)
-    return lambda budget: recipe.method(penalty=eta, budget=budget), recipe.solves, _L2
-
-
-def _primal(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+def _perturbed(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     eta = _penalty(recipe, level, graph)
     return lambda budget: recipe.method(penalty=eta, budget=budget), recipe.solves, _L2
 
@@ -407,8 +402,8 @@ def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
 
 _HINGE = HuberHinge(1.0)  # of this width or more it has probabilities
 _RECIPES = (
-    Recipe("dvp", "ADMM, dual perturbation", 32, 1.0, _HINGE, _dual),
-    Recipe("pvp", "ADMM, primal perturbation", 64, 0.7, _HINGE, _primal),
+    Recipe("dvp", "ADMM, dual perturbation", 32, 1.0, _HINGE, _perturbed),
+    Recipe("pvp", "ADMM, primal perturbation", 64, 0.7, _HINGE, _perturbed),
     Recipe("m-admm", "ADMM, noise in a growing penalty", 32, 1.0, _HINGE, _in_penalty),
     Recipe("r-admm", "recycled ADMM", 32, 1.4, _HINGE, _recycled),
     Recipe("mr-admm", "recycled ADMM, growing penalty", 32, 1.4, _HINGE, _recycled_growing, kind="r-admm"),
