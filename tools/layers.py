@@ -20,7 +20,7 @@ PICTURE = ROOT / "docs" / "images" / "layers.svg"
 LAYERS = [
     ["tacit", "tacit.database", "tacit.errors", "tacit.files", "tacit.html", "tacit.lazy"],
     ["tacit.engines", "tacit.privacy.events", "tacit.privacy.formulas"],
-    ["tacit.core", "tacit.engines.records", "tacit.losses", "tacit.data"],
+    ["tacit.core", "tacit.engines.records_in_parts", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],
     ["tacit.algorithms", "tacit.simulation"],

@@ -389,6 +389,7 @@ OPTIONS = {
         "largest_alpha": [[*PLAN, "--design", "measured.csv", "--largest-alpha", 2]],
         "worst_loss": [[*PLAN, "--design", "measured.csv", "--worst-loss", 0.5]],
         "floor": [[*PLAN, "--design", "measured.csv", "--floor", 0.3]],
+        "utility": [[*PLAN, "--design", "measured.csv", "--utility", "0.05,6,9,1"]],
         "json": [[*PLAN, "--json"]],
     },
     ("federation", "new"): {

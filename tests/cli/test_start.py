@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +110,16 @@ def test_the_list_of_commands_says_what_the_command_says(name):
     command = cli.load(name)
     assert command.name == name
     assert " ".join(command.help.split("\n\n")[0].split()) == cli.COMMANDS[name]
+
+
+def test_help_lists_every_command_in_its_group():
+    ended = subprocess.run([sys.executable, "-m", "tacit", "--help"], capture_output=True, text=True, timeout=600)
+    _, *groups = ended.stdout.split("╭─ ")[1:]  # after the options
+    found = {group.split(" ─")[0]: re.findall(r"^│ (\w+) ", group, flags=re.MULTILINE) for group in groups}
+    assert found == {name: list(commands) for name, commands in cli.GROUPS.items()}
+    assert {"train", "predict", "plan"} <= set(found["Everyday"])
+    assert set(found["Organisations"]) == {"federation", "identity", "agent", "ledger", "certificate"}
+    assert set(found["Laboratory"]) == {"reproduce", "audit", "attack", "compare", "coalition"}
 
 
 def test_every_public_name_is_there():

@@ -29,8 +29,8 @@ from tacit.agent.identity import (
     signed_by,
 )
 from tacit.agent.membership.renewal import Chain, Renewal
+from tacit.core.constants import check_radius
 from tacit.core.graph import Graph
-from tacit.core.problem import check_radius
 from tacit.data import Schema
 from tacit.data.public import require_public
 from tacit.data.text import read_text

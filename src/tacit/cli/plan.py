@@ -32,6 +32,7 @@ from tacit.run.setting import Setting
 from tacit.run.spec import MOST_AGENTS, RunSpec
 
 _DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on public records: this is not private."
+_UTILITY = "With --design: what privacy is worth to you, U(alpha) = W1 ln(W2/(W3 alpha + W4 alpha^2))."
 _SPEC_OUT = "Also write everything about the run into this file, which you can change, and give to --spec."
 _USUAL = Classes("label", positive=("1",), negative=("0",))
 _MOST_FEATURES = 2**24
@@ -72,6 +73,7 @@ class Theory:
         float | None,
         typer.Option(help="With --design: c6, the loss that more alpha cannot improve; fitted by default."),
     ] = None
+    utility: Annotated[str, typer.Option(metavar="W1,W2,W3,W4", help=_UTILITY)] = "0.02,6,9,1"
 
 
 @expanded

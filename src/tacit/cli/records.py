@@ -22,7 +22,7 @@ from tacit.errors import InputError, number, whole
 
 if TYPE_CHECKING:
     from tacit.engines import Ray
-    from tacit.engines.records import Records as InParts
+    from tacit.engines.records_in_parts import RecordsInParts
     from tacit.privacy.ledger import Ledger, Records
 
 Telling = Callable[[Mapping[str, int], Mapping[str, int], int, int], None]
@@ -183,18 +183,18 @@ def _read_part(file: str, schema: Schema, cohorts: str | None) -> tuple[Any, Any
 @contextmanager
 def in_parts(
     files: str, schema: Schema, ledger: Ledger | None, engine: Ray, tell: Telling
-) -> Iterator[tuple[InParts, Records | None]]:
+) -> Iterator[tuple[RecordsInParts, Records | None]]:
     """The records of all files of a pattern, in processes of a Ray cluster, and what a ledger has to know about them.
 
     A ledger sees the files together, in the order of their names, as one file of records. `tell` hears what was done to
     some of them: clipped and unknown values by column, how many rows are used, and how many there are."""
-    from tacit.engines.records import Records as InParts
+    from tacit.engines.records_in_parts import RecordsInParts
 
     found = sorted(glob(files))
     if not found:
         raise InputError(f"no file is named {files}; quote the pattern, so that the shell leaves it to tacit")
     column = None if ledger is None else ledger.cohorts
-    with InParts.opened(engine, [partial(_read_part, file, schema, column) for file in found]) as records:
+    with RecordsInParts.opened(engine, [partial(_read_part, file, schema, column) for file in found]) as records:
         parts: list[Part] = records.about
         clipped: Counter[str] = sum((Counter(part.clipped) for part in parts), Counter())
         unknown: Counter[str] = sum((Counter(part.unknown) for part in parts), Counter())

@@ -294,9 +294,8 @@ class Graph:
 
         if not 1 < self.agents <= MOST_EXACT:
             return 2.0 if self.agents > 1 else 0.0
-        import networkx as nx
-
-        return float(max(nx.normalized_laplacian_spectrum(self.to_networkx())))
+        root = 1 / np.sqrt(self.degree)
+        return float(1 - np.linalg.eigvalsh(self.adjacency.toarray() * root * root[:, None])[0])
 
     @cached_property
     def connectivity(self) -> int:

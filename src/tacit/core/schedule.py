@@ -12,6 +12,8 @@ import numpy as np
 from tacit.core.graph import Graph
 from tacit.errors import GraphError, InputError, whole
 
+__all__ = ["Broadcast", "Cycle", "Prepared", "RandomWalk", "Schedule", "Turn", "Walks", "handed_over", "way"]
+
 _ALONE = "a token needs at least two agents to travel between"
 
 

@@ -13,7 +13,7 @@ from tacit.lazy import lazily
 
 if TYPE_CHECKING:
     from tacit.data.csv_file import read_csv
-    from tacit.data.files import load, read_libsvm, read_npz
+    from tacit.data.paper_data import load, read_libsvm, read_npz
     from tacit.data.validation import Finding, validate
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
 if not TYPE_CHECKING:
     _names = {
         "tacit.data.csv_file": ("read_csv",),
-        "tacit.data.files": ("load", "read_libsvm", "read_npz"),
+        "tacit.data.paper_data": ("load", "read_libsvm", "read_npz"),
         "tacit.data.validation": ("Finding", "validate"),
     }
     __getattr__ = lazily(__name__, _names)

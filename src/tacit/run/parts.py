@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from tacit.algorithms.hyper import Schedule
+from tacit.algorithms.hyper import FrozenSchedule
 from tacit.core.losses import HuberHinge, Logistic, PseudoHuber, Squared
 from tacit.core.multinomial import Multinomial
 from tacit.data.hints import closest
@@ -144,7 +144,7 @@ def written(part: Any) -> Any:
         return [written(each) for each in part]
     if isinstance(part, bool | str | int | float):
         return part
-    if isinstance(part, Schedule):
+    if isinstance(part, FrozenSchedule):
         raise InputError("a schedule that is a function cannot be written: give numbers, or Geometric")
     raise InputError(f"a {type(part).__name__} cannot be written: the kinds are {', '.join(sorted(KINDS))}")
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from tacit.core.algorithm import traits
+from tacit.core.constants import RADIUS
 from tacit.core.graph import Graph
-from tacit.core.problem import RADIUS
 from tacit.data import Schema
 from tacit.data.columns import Classes, Label
 from tacit.errors import InputError, number, whole

@@ -35,10 +35,10 @@ import numpy as np
 
 from tacit.algorithms import Averaged
 from tacit.core.algorithm import Algorithm
+from tacit.core.constants import RADIUS
 from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Loss
-from tacit.core.problem import RADIUS
 from tacit.data.text import read_text
 from tacit.errors import InputError, TacitError, number, whole
 from tacit.run.limits import Budget
