@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tacit.agent.books import Books, Heads, Signed, contradiction, population_tag, signed_text
+from tacit.agent.clock import Clock
 from tacit.agent.identity import Identity
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Greeting
@@ -54,6 +55,7 @@ def member(identities, tmp_path):
             identity=identities[name],
             ledger=ledger,
             books=Books(tmp_path / name),
+            clock=Clock(),
             has_paid=run in {each.run for each in ledger.runs()},
         )
         return SimpleNamespace(name=name, participant=participant, heads=Heads(participant), books=participant.books)
