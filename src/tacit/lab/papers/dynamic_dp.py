@@ -9,6 +9,7 @@ the iterations of Fig. 4. Losses are averages over rows: the paper's definition 
 show. PVP's loss is that of V_p, which is released, not that of f_p, which is hidden.
 
 "Iteration 100" is before the stop time. The final output is the step after it, with dual perturbation in both methods.
+`dynamic_dp_runs` has the methods, `dynamic_dp_design` Fig. 4.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Figures are numbered by their captions; the text refers to some of them by other numbers. The text does not say how many
 runs there are and how far the curves go: we chose six runs on each network, and three of each attack, each with data,
-graph, walk and noise of its own. `incremental_admm_methods` has the problems and the methods.
+graph, walk and noise of its own. `incremental_admm_methods` has the problems and the methods, `incremental_admm_attacks`
+the eavesdropper (Fig. 4 and 6).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from functools import partial
 
 import numpy as np
 
-from tacit.lab.papers import incremental_admm_theorems
 from tacit.lab.papers.experiment import Claim, Figures, Lab, Panel, PaperFigure, Series, listed
 from tacit.lab.papers.incremental_admm_attacks import eavesdropping
 from tacit.lab.papers.incremental_admm_methods import (
@@ -31,7 +31,9 @@ from tacit.lab.papers.incremental_admm_methods import (
     graph,
     measured,
     methods,
+    sized,
 )
+from tacit.lab.papers.incremental_admm_theorems import theorems
 
 TARGET = 1e-3  # the accuracy at which methods are compared
 POINTS = 61  # of a curve
@@ -41,7 +43,7 @@ UNITS, ACCURACY, ERROR = "communication units", "accuracy (21)", "mean ||x_i - x
 
 def comparison(lab: Lab, regression: Regression, where: str) -> PaperFigure:
     """Fig. 3 and 5: accuracy against communication on three networks."""
-    small, large = (_agents(lab, n) for n in (100, 200))
+    small, large = (sized(lab, n) for n in (100, 200))
     settings = [(small, LINKS), (small, 0.5), (large, LINKS)]
     runs: list[dict[str, list[Convergence]]] = []
     accuracy: list[Panel] = []
@@ -201,42 +203,9 @@ def _alike(pairs: list[tuple[np.ndarray, np.ndarray]]) -> list[bool | None]:
     return answers
 
 
-def fig3(lab: Lab) -> PaperFigure:
-    """Accuracy against communication, for ridge regression."""
-    return comparison(lab, RIDGE, "Fig. 3")
-
-
-def fig4(lab: Lab) -> PaperFigure:
-    """What an eavesdropper finds, for ridge regression."""
-    return eavesdropping(lab, RIDGE, "Fig. 4", _agents(lab, 100), _seeds(lab))
-
-
-def fig5(lab: Lab) -> PaperFigure:
-    """Accuracy against communication, logistic loss."""
-    return comparison(lab, LOGISTIC, "Fig. 5")
-
-
-def fig6(lab: Lab) -> PaperFigure:
-    """What an eavesdropper finds, for the logistic loss."""
-    return eavesdropping(lab, LOGISTIC, "Fig. 6", _agents(lab, 100), _seeds(lab))
-
-
-def theorems(lab: Lab) -> PaperFigure:
-    """What the theorems say of the Lagrangian, and the bounds (17)."""
-    return incremental_admm_theorems.theorems(lab, _agents(lab, 100), _seeds(lab))
-
-
+fig3, fig5 = (partial(comparison, regression=r, where=f) for r, f in ((RIDGE, "Fig. 3"), (LOGISTIC, "Fig. 5")))
+fig4, fig6 = (partial(eavesdropping, regression=r, where=f) for r, f in ((RIDGE, "Fig. 4"), (LOGISTIC, "Fig. 6")))
 FIGURES: Figures = {"fig3": fig3, "fig4": fig4, "fig5": fig5, "fig6": fig6, "theorems": theorems}
-
-
-def _agents(lab: Lab, agents: int) -> int:
-    """The paper's number, or a smaller one in a smaller experiment."""
-    return agents * lab.size.rounds // 100 if lab.size.quick else agents
-
-
-def _seeds(lab: Lab) -> int:
-    """How many seeds the attacks get."""
-    return min(3, lab.size.runs)
 
 
 def _held(m: Convergence, name: str, grid: np.ndarray) -> np.ndarray:

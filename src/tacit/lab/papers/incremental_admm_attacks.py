@@ -27,6 +27,7 @@ from tacit.lab.papers.incremental_admm_methods import (
     STRONG,
     AttackedRun,
     Regression,
+    attack_seeds,
     estimates,
     graph,
     i_admm,
@@ -34,6 +35,7 @@ from tacit.lab.papers.incremental_admm_methods import (
     pi_admm1,
     pi_admm1_offset,
     pi_admm2,
+    sized,
 )
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import plan
@@ -67,14 +69,15 @@ def _mean(heard: Transcript, errors: np.ndarray) -> np.ndarray:
     return each[~np.isnan(each).any(axis=1)].mean(axis=1)
 
 
-def eavesdropping(lab: Lab, regression: Regression, where: str, agents: int, seeds: int) -> PaperFigure:
+def eavesdropping(lab: Lab, regression: Regression, where: str) -> PaperFigure:
     """Fig. 4 and 6: estimates and truth, for I-ADMM, PI-ADMM1 and PI-ADMM2."""
+    agents, seeds = sized(lab, 100), attack_seeds(lab)
     variants = {PLAIN: i_admm, PI1: pi_admm1, PI2: pi_admm2, "offset": offset, "both": pi_admm1_offset}
     attacked: dict[str, list[AttackedRun]] = {name: [] for name in variants}
-    for seed in range(seeds):
+    for seed in seeds:
         problem, talk = regression.problem(agents, seed), graph(agents, LINKS, seed)
         for name, make in variants.items():
-            lab.tell(f"listening to {name}, run {seed + 1} of {seeds}")
+            lab.tell(f"listening to {name}, run {seed + 1} of {len(seeds)}")
             algorithm = make(regression)
             overheard = listen_in(algorithm, problem, talk, CYCLES * agents + 1, SeededNoise(seed))
             attacked[name].append((overheard, estimates(regression, algorithm, overheard)))

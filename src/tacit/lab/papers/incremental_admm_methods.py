@@ -38,6 +38,7 @@ from tacit.lab.attacks import (
     recursion,
     secret_offset,
 )
+from tacit.lab.papers.experiment import Lab
 from tacit.privacy.laws import Normal, output_law_within
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
@@ -48,6 +49,16 @@ CYCLES = 20  # that the eavesdropper hears, and one tick more: 2,001 ticks of 10
 W, IPW, COCA, PLAIN, PI1, PI2 = "W-ADMM", "IPW-ADMM", "COCA", "I-ADMM", "PI-ADMM1", "PI-ADMM2"
 PRINTED, SOLVED, STRONG = "as printed", "printed, solved", "recursion, γ = 1"
 FIT, AVERAGED = "quadratic fit", "over all visits"
+
+
+def sized(lab: Lab, agents: int) -> int:
+    """The paper's number of agents, or a smaller one in a smaller experiment."""
+    return agents * lab.size.rounds // 100 if lab.size.quick else agents
+
+
+def attack_seeds(lab: Lab) -> range:
+    """The seeds of the attacks."""
+    return range(min(3, lab.size.runs))
 
 
 class Regression(NamedTuple):

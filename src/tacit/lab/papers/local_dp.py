@@ -9,7 +9,8 @@ Fig. 2 and B are drawn twice. In the paper's setting the noise of every method h
 perturbation), on the centre of the penalty in [43] (M-ADMM). Then again with noise such that each step of the others
 costs what the same step of Algorithm 1 costs. The paper leaves out what [48] costs, as too loose; as output
 perturbation its sensitivity is 2C/(B (D + l2)). Accuracy is the mean over agents of ||x_i - x*||/d. epsilon(X) depends
-on the records, so only a simulation may show it.
+on the records, so only a simulation may show it. `local_dp_runs` has the rows and the runs, `local_dp_theorems` the
+theorems.
 """
 
 from __future__ import annotations
