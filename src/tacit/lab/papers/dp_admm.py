@@ -12,8 +12,8 @@ The noise is for the whole run of T steps, calibrated by the tight accountant fo
 momentum of DP-AccADMM is as printed, without restart. Curves show the objective f(x) + g(A x) of the last iterate.
 Fig. 1 has CPU time on its axis in the paper, and iterations here: a note says what an iteration of each method costs.
 
-`dp_admm_runs` has the data sets and the runs, `dp_admm_theorem_2` the rounds of Theorem 2, `dp_admm_fusing` the question
-whether fusing helps.
+`dp_admm_runs` has the data sets and the runs, `dp_admm_theorem_2` the rounds of Theorem 2, `dp_admm_fusing` the
+question whether fusing helps.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Figures are numbered by their captions; the text refers to some of them by other numbers. The text does not say how many
 runs there are and how far the curves go: we chose six runs on each network, and three of each attack, each with data,
-graph, walk and noise of its own. `incremental_admm_methods` has the problems and the methods, `incremental_admm_attacks`
-the eavesdropper (Fig. 4 and 6).
+graph, walk and noise of its own. `incremental_admm_methods` has the problems and the methods,
+`incremental_admm_attacks` the eavesdropper (Fig. 4 and 6).
 """
 
 from __future__ import annotations
