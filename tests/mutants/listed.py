@@ -45,10 +45,10 @@ class Mutant(NamedTuple):
         return self.file.rpartition("/")[0] or "tacit"
 
 
-def read() -> list[Mutant]:
-    """All mutants, in the order of their packages."""
+def read(folder: Path = LIST) -> list[Mutant]:
+    """All mutants of the files in a folder, in the order of their packages."""
     found = []
-    for path in sorted(LIST.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml")):
         for row in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
             found.append(Mutant(**row | {"tests": tuple(row.get("tests", ()))}))
     return sorted(found, key=lambda each: each.package)

@@ -160,9 +160,10 @@ def main() -> int:
     options.add_argument("words", nargs="*", metavar="WORD", help="only mutants with one of these in name, file or tests")
     options.add_argument("--jobs", type=int, default=2, help="so many at a time (default: 2)")
     options.add_argument("--json", type=Path, metavar="FILE", help="also write what was found to a file")
+    options.add_argument("--list", type=Path, default=listed.LIST, help="the folder with the list")
     options.add_argument("--unchecked", action="store_true", help="do not run the tests without a mutant first")
     given = options.parse_args()
-    mutants = [each for each in listed.read() if each.tests and _is_picked(each, given.words)]
+    mutants = [each for each in listed.read(given.list) if each.tests and _is_picked(each, given.words)]
     if not mutants:
         options.error("no mutant has one of these words")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

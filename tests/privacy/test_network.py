@@ -142,6 +142,24 @@ def test_the_claim_for_descent_is_attained():
     np.testing.assert_allclose(exact, claimed, rtol=1e-6)
 
 
+def test_a_model_that_is_published_is_seen_by_all():
+    """In the end of a view stands the last token, for whom it may concern. For some pair that is more than is claimed
+    of an agent that does not get the model."""
+    graph, rounds = GRAPHS["ring"], 14
+    algorithm = TokenGradientDescent(step=1.0, budget=GAUSS)
+    holders, _ = way(algorithm, graph, rounds)
+    published = pairwise(algorithm, facts_of(graph), graph, rounds, DELTA, published=True)
+    alone = pairwise(algorithm, facts_of(graph), graph, rounds, DELTA)
+    more = 0.0
+    for i, j in itertools.permutations(range(graph.agents), 2):
+        for curvature in (np.zeros(graph.agents), np.ones(graph.agents)):
+            view = descent_view(holders, j, {j}, curvature, 1.0)  # as if j had the token in the end
+            exact = exact_epsilon(exact_mu(view, holders, i, {j}))
+            assert exact <= published[i, j] * (1 + 1e-6)
+            more = max(more, exact / alone[i, j]) if alone[i, j] else np.inf
+    assert more > 1.1
+
+
 def test_one_hop_too_many_is_caught(monkeypatch):
     """Planted: the token is taken to be seen after the observer's own noise."""
     seen = network._Tour.seen
