@@ -165,8 +165,8 @@ def test_as_many_runs_follow_as_the_forecast_says(real, event):
     plan = dict.fromkeys(range(5), event)
     at_once = ledger.remaining_rounds(list(plan.values()), 100)
     ledger.reserve_run("0", plan)
+    told = ledger.how_many_more(Counter(plan.values()), 100)  # nothing has left yet
     ledger.store("0", 0, b"payload")
-    told = ledger.how_many_more(Counter(plan.values()), 100)
     with pytest.raises(BudgetExceeded):
         for done in range(100):  # noqa: B007 (how many there were)
             ledger.reserve_run(f"run {done}", plan)

@@ -280,6 +280,18 @@ def test_nothing_is_left_below_the_grid():
     assert np.abs(heard).max() > 1e9
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_nothing_that_agents_remember_of_a_token_is_below_the_grid(exact):
+    """x_i lies on the grid, and so does S_i = x_i - y_i, on twice the grid: the next token is made of these."""
+    graph, grid = tacit.Graph.ring(3), tacit.SecureNoise().grid
+    problem = tacit.Problem([(np.array([[0.7, 0.1]]), [1.0])] * 3, loss=LOSS, l2=0.3)
+    algorithm = IncrementalADMM(penalty=1.0, exact=exact, budget=GAUSS)
+    state = tacit.simulate(algorithm, problem, graph, rounds=12, noise=tacit.SecureNoise()).state
+    for on in (state.x / grid, (state.x - state.y) / (2 * grid)):
+        assert np.abs(on).min() > 1
+        np.testing.assert_array_equal(on, np.round(on))
+
+
 @pytest.mark.parametrize("algorithm", [TokenGradientDescent(step=0.5, budget=GAUSS), WalkADMM(budget=GAUSS)])
 def test_coalitions(algorithm):
     graph, rounds = GRAPHS["complete"], 20
