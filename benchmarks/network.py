@@ -11,10 +11,11 @@ import numpy as np
 
 import tacit
 from tacit.algorithms import Algorithm, IncrementalADMM, TokenGradientDescent
+from tacit.core.facts import Facts
 from tacit.core.schedule import RandomWalk
 from tacit.lab.charts import learnt_of_each_other
 from tacit.privacy.network import learnt, pairwise
-from tacit.privacy.plan import Facts, plan
+from tacit.privacy.plan import plan
 
 AGENTS, CYCLES, DELTA = 20, 8, 1e-5
 VISIT = tacit.Gaussian(5.0)

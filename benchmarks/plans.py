@@ -25,8 +25,9 @@ def seconds(name: str, agents: int, rows: int, epsilon: float) -> str:
 
     import tacit
     from tacit.algorithms import Algorithm, IncrementalADMM, RandomWalk, TokenGradientDescent
+    from tacit.core.facts import Facts
     from tacit.privacy import accounting
-    from tacit.privacy.plan import Facts, calibrate, plan
+    from tacit.privacy.plan import calibrate, plan
     from tacit.run.limits import Budget
     from tacit.run.recipes import RECIPES
     from tacit.run.trust import LOCAL, Trust

@@ -17,7 +17,8 @@ import scipy.sparse
 from tuning import AGENTS, ROWS, records
 
 import tacit
-from tacit.core.losses import Multinomial, PseudoHuber
+from tacit.core.losses import PseudoHuber
+from tacit.core.multinomial import Multinomial
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES, Recipe
 

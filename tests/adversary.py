@@ -37,7 +37,7 @@ from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.listening import Listening
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.privacy.events import Free, Pure
-from tacit.privacy.plan import _NoNoise
+from tacit.privacy.plan.every_tick import NoNoise
 
 GRAPH = tacit.Graph.complete(3)
 ME = 0
@@ -137,7 +137,7 @@ def converse(method, problem, noise, liar: Liar, ticks: int, *, radius=None, sum
 def noiseless(method, problem, said: Said) -> np.ndarray:
     """What the agent would have said from the same state, without noise."""
     view = GRAPH.view(np.array([ME]))
-    return method.speak(said.before, problem, view, _NoNoise(), said.tick)[1].value[0]
+    return method.speak(said.before, problem, view, NoNoise(), said.tick)[1].value[0]
 
 
 def private(said: Said) -> bool:

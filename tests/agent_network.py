@@ -23,11 +23,11 @@ from patience import waited
 from ports import free_ports
 
 import tacit
-from tacit.agent.certificate import collected, examined
+from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store, status
-from tacit.agent.wire import bare
-from tacit.agent.wire_pb2 import Message
+from tacit.agent.transport.wire import bare
+from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import InputError
 from tacit.exchange import SecretSharedSums
 from tacit.privacy import filters

@@ -8,7 +8,7 @@ from collections import Counter
 from conftest import make_parts
 
 import tacit
-import tacit.agent.absence
+import tacit.agent.membership.absence
 import tacit.agent.participant
 import tacit.agent.run
 import tacit.agent.store

@@ -274,14 +274,15 @@ def agent(
 
     errors = os.open(folder / f"{NAMES[me]}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(errors, 2)
-    from tacit.agent import report
+    from tacit.agent.certificate import signed_report
     from tacit.agent.federation import Federation
     from tacit.agent.loop import AgentLoop
     from tacit.agent.run import take_part
     from tacit.agent.store import Store
-    from tacit.agent.transport import Peer, Server
-    from tacit.agent.wire import bare
-    from tacit.agent.wire_pb2 import Message
+    from tacit.agent.transport.peer import Peer
+    from tacit.agent.transport.server import Server
+    from tacit.agent.transport.wire import bare
+    from tacit.agent.transport.wire_pb2 import Message
 
     logging.basicConfig(format="tacit: %(message)s")
     recipes._CALIBRATED.update(pickle.loads((folder / "calibrated").read_bytes()))
@@ -401,7 +402,7 @@ def agent(
 
     def finished(participant: Any, model: Any) -> None:
         if kind != "silent":  # of a method of the test's own no report can be checked
-            report.write(participant, model, folder / f"{NAMES[me]}.report.json")
+            signed_report.write(participant, model, folder / f"{NAMES[me]}.report.json")
 
     model = asyncio.run(take_part(taken, listen=listen, linger=60.0, finished=finished))
     (folder / f"{NAMES[me]}.json").write_text(json.dumps(model.tolist()))
@@ -412,8 +413,8 @@ def _silent() -> None:
     every process."""
     from tacit.agent.incarnation import Incarnations
     from tacit.agent.loop import AgentLoop
-    from tacit.agent.said import Statements
-    from tacit.agent.wire_pb2 import Standing
+    from tacit.agent.signed_words import Statements
+    from tacit.agent.transport.wire_pb2 import Standing
 
     greeting, standing = AgentLoop.greeting, AgentLoop.standing
 
@@ -432,8 +433,8 @@ def _silent() -> None:
 def _two_faced(first: int) -> None:
     from tacit.agent.heard import Chain
     from tacit.agent.loop import AgentLoop
-    from tacit.agent.wire import bare
-    from tacit.agent.wire_pb2 import Message
+    from tacit.agent.transport.wire import bare
+    from tacit.agent.transport.wire_pb2 import Message
 
     find = AgentLoop.find
 
@@ -465,8 +466,17 @@ def _accusing() -> None:
     """In half of its answers and greetings: honest ones come through, so that the run goes on."""
     from tacit.agent.incarnation import Incarnations
     from tacit.agent.loop import AgentLoop
-    from tacit.agent.said import Statements
-    from tacit.agent.wire_pb2 import Contradiction, Greeting, Incarnation, LedgerHead, Message, Said, Standing, Twin
+    from tacit.agent.signed_words import Statements
+    from tacit.agent.transport.wire_pb2 import (
+        Contradiction,
+        Greeting,
+        Incarnation,
+        LedgerHead,
+        Message,
+        Said,
+        Standing,
+        Twin,
+    )
 
     processes: dict[str, list[Any]] = {}  # by member: all that it has shown
     words: list[Any] = []
@@ -536,8 +546,8 @@ def _accusing() -> None:
 
 
 def _another_total(tick: int) -> None:
-    from tacit.agent.totals import TOTAL, Totals
-    from tacit.agent.wire import packed
+    from tacit.agent.totals_delivery import TOTAL, Totals
+    from tacit.agent.transport.wire import packed
 
     answer = Totals.answer
 

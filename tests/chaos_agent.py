@@ -106,9 +106,9 @@ def _watched(way: Way, sent: Path) -> None:
     from tacit.agent import journal
     from tacit.agent.loop import AgentLoop
     from tacit.agent.store import Store
-    from tacit.agent.transport import Server
-    from tacit.agent.wire import bare
-    from tacit.agent.wire_pb2 import Message
+    from tacit.agent.transport.server import Server
+    from tacit.agent.transport.wire import bare
+    from tacit.agent.transport.wire_pb2 import Message
     from tacit.privacy.ledger import Ledger
 
     _around(AgentLoop, "__init__", after=lambda *_: way.at("checked"))
@@ -167,7 +167,7 @@ def _disturbed(life: Life) -> None:
     import tacit.cli.agent as command
     from tacit.agent.delivery import Rows
     from tacit.agent.store import Store
-    from tacit.agent.transport import Peer
+    from tacit.agent.transport.peer import Peer
 
     if life.seed is not None:
         command.SecureNoise = lambda: tacit.SeededNoise(life.seed)  # type: ignore
@@ -202,7 +202,7 @@ def _silenced() -> None:
     """Nobody learns from this agent what it has heard, which processes it has met, or what others have signed."""
     from tacit.agent.incarnation import Incarnations
     from tacit.agent.loop import AgentLoop
-    from tacit.agent.said import Statements
+    from tacit.agent.signed_words import Statements
 
     Incarnations.take = Statements.take = Statements.take_contradictions = _nothing  # type: ignore
     greeting = AgentLoop.greeting
@@ -259,7 +259,7 @@ def _clock(days: float) -> list[float]:
 def _planted(life: Life) -> None:
     from tacit.agent import store
     from tacit.agent.store import Store
-    from tacit.agent.wire_pb2 import Message
+    from tacit.agent.transport.wire_pb2 import Message
     from tacit.privacy.ledger import Ledger
 
     message = Store.message
@@ -326,6 +326,6 @@ def _planted(life: Life) -> None:
         Ledger.mark = marked_again  # type: ignore[method-assign]
     elif life.plant == "an incarnation ignored":
         from tacit.agent.incarnation import Incarnations
-        from tacit.agent.said import Statements
+        from tacit.agent.signed_words import Statements
 
         Incarnations.take = Statements.take = _nothing  # type: ignore

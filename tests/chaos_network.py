@@ -26,13 +26,14 @@ from hostile import SCHEMA, D, new_ledger, plan_of
 from patience import waited
 from ports import free_ports
 
-from tacit.agent import backup, report
-from tacit.agent.certificate import collected, examined
+from tacit.agent import backup
+from tacit.agent.certificate import signed_report
+from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agreement, talk
 from tacit.agent.identity import Identity
+from tacit.agent.monitoring.status import store_name
 from tacit.agent.store import Store, check, status
-from tacit.agent.watching import store_name
-from tacit.agent.wire_pb2 import Message
+from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
@@ -502,7 +503,7 @@ class Run:
             self._check_paid(i, agent.folder)
             said = [(tick, sha256(raw).digest()) for tick, raw, _ in releases]
             require(marks == said, f"the ledger of {who} does not have what has left")
-            report.verified(self.folder / f"{who}.report.json", self.federation)
+            signed_report.verified(self.folder / f"{who}.report.json", self.federation)
         signed = [json.loads((self.folder / f"{agent.name}.report.json").read_text()) for agent in self.members]
         model = json.loads((self.folder / f"{self.members[-1].name}.json").read_text())
         with ExitStack() as stack:

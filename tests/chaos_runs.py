@@ -66,7 +66,7 @@ from ports import free_ports
 
 from tacit.agent.federation import ROWS, Federation
 from tacit.agent.identity import Identity
-from tacit.agent.wire_pb2 import Greeting, Question, Standing
+from tacit.agent.transport.wire_pb2 import Greeting, Question, Standing
 from tacit.core.schedule import role
 from tacit.errors import TacitError
 

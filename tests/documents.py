@@ -3,10 +3,7 @@
 import copy
 import math
 
-from tacit.report.document.certificate import certificate
-from tacit.report.document.comparison import comparison
-from tacit.report.document.ledger import ledger
-from tacit.report.document.run import run
+from tacit.report.pages import certificate, comparison, ledger, run
 
 MEMBERS = [{"name": "alder", "rows": 400}, {"name": "birch", "rows": 250}, {"name": "cedar", "rows": 150}]
 RUN = {

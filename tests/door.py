@@ -32,8 +32,8 @@ from frames import Line, framed, tls
 from speaking import Quiet
 
 from tacit.agent.identity import Identity
-from tacit.agent.streams import ASK
-from tacit.agent.wire_pb2 import Question
+from tacit.agent.transport.streams import ASK
+from tacit.agent.transport.wire_pb2 import Question
 
 HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(100)  # the beginning of a ClientHello
 
@@ -43,8 +43,8 @@ def serve(folder, soft, hard):
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     import agent_worker as worker
 
-    from tacit.agent.transport import Server, Signal
-    from tacit.agent.wire_pb2 import Greeting
+    from tacit.agent.transport.server import Server, Signal
+    from tacit.agent.transport.wire_pb2 import Greeting
 
     class Answers(Quiet):
         changed = Signal()
@@ -94,8 +94,8 @@ def served(folder, soft, hard):
 
 def greeted(federation, folder, name="birch"):
     """How many seconds a member waits until alder has answered its greeting; None if it waits for a minute in vain."""
-    from tacit.agent.transport import Peer
-    from tacit.agent.wire_pb2 import Greeting
+    from tacit.agent.transport.peer import Peer
+    from tacit.agent.transport.wire_pb2 import Greeting
 
     async def greet():
         me = federation.names.index(name)

@@ -14,15 +14,15 @@ import numpy as np
 from conftest import make_parts
 from ports import free_ports
 
-from tacit.agent import report
 from tacit.agent.books import Books
-from tacit.agent.certificate import collected
+from tacit.agent.certificate import signed_report
+from tacit.agent.certificate.examination import collected
+from tacit.agent.certificate.trained_model import model_of
 from tacit.agent.federation import ROWS, Federation, Member, agreement, talk
 from tacit.agent.identity import Identity
 from tacit.agent.participant import Participant
 from tacit.agent.run import take_part
 from tacit.agent.store import Store
-from tacit.agent.trained import model_of
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
@@ -127,7 +127,7 @@ def _participant(stack, folder, agreed, identities, noise, i, data=None):
 async def _all(participant, names, folder, watch):
     def written(participant, weights):
         model_of(participant.federation, participant.name, weights).save(folder / f"{participant.name}.json")
-        report.write(participant, weights, folder / f"{participant.name}.report.json")
+        signed_report.write(participant, weights, folder / f"{participant.name}.report.json")
 
     async def lives(i):
         """From its files, as often as it takes."""

@@ -1,7 +1,7 @@
 """What agents say on the wire, by asyncio's own TLS: members and servers of which a test decides every byte.
 
-docs/reference/wire.md has the format. Nothing here is shared with `tacit.agent.streams` but the numbers of the kinds.
-Not a test.
+docs/reference/wire.md has the format. Nothing here is shared with `tacit.agent.transport.streams` but the numbers of
+the kinds. Not a test.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tacit.agent.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, PROTOCOL, READY, REFUSED
+from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, PROTOCOL, READY, REFUSED
 
 METHODS = {"Greet": GREET, "Ask": ASK, "Leave": LEAVE}
 _MOST = 1 << 26  # bytes of a frame that is read
@@ -151,7 +151,8 @@ class Serving:
     ) -> None:
         self._address, self._answer = address.split(":"), answer
         self._tls = tls(identity, trusted, called=True, protocol=protocol)
-        self._tasks: set[Any] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     async def open(self) -> Serving:
         """Listens."""
@@ -159,15 +160,29 @@ class Serving:
         self._server = await asyncio.start_server(self._connected, host, int(port), ssl=self._tls)
         return self
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """No coroutine: one that is cancelled before it begins would leave its connection open."""
+        if self._closed:  # it was in its handshake then
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: self._ended(task, writer))
+
+    def _ended(self, task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        self._tasks.discard(task)
+        writer.transport.abort()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from cryptography import x509
 
         from tacit.agent.identity import common_name
 
-        self._tasks.add(task := asyncio.current_task())
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         caller, methods = common_name(x509.load_der_x509_certificate(shown)), {v: k for k, v in METHODS.items()}
-        try:
+        with suppress(OSError, asyncio.IncompleteReadError):
             writer.write(framed(READY))
             while True:
                 kind, raw = await read(reader)
@@ -176,16 +191,11 @@ class Serving:
                 except Refused as refused:
                     writer.write(framed(refused.kind, str(refused).encode()))
                 await writer.drain()
-        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.transport.abort()
 
     async def close(self) -> None:
         """At once."""
+        self._closed = True
         self._server.close()
         for task in list(self._tasks):
             task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)

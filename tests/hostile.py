@@ -100,11 +100,12 @@ class Hostile:
         self.run = bytes.fromhex(federation.run)
         self.speaker = Speaker(federation, identity)
         self._lines: dict[str, list[Line]] = {}  # on which nothing is asked
+        self._closed = False
 
     def met(self) -> Any:
         """A signed statement that it has met its neighbours."""
-        from tacit.agent.meeting import _signed
-        from tacit.agent.wire_pb2 import Met
+        from tacit.agent.membership.meeting import _signed
+        from tacit.agent.transport.wire_pb2 import Met
 
         return Met(member=self.place, signature=self._identity.sign(_signed(self.federation, self.place)))
 
@@ -126,7 +127,7 @@ class Hostile:
                     )
                     found = await line.asks(method, raw)
                 except Refused:
-                    lines.append(line)
+                    self._free(lines, line)
                     raise
                 except OSError:
                     if line is not None:
@@ -137,15 +138,23 @@ class Hostile:
                     if line is not None:
                         line.close()
                     raise
-                lines.append(line)
+                self._free(lines, line)
                 return found
+
+    def _free(self, lines: list[Line], line: Line) -> None:
+        """Nothing is asked on this line any more."""
+        lines.append(line)
+        if self._closed:  # a call that was under way then
+            lines.pop().close()
 
     async def hang_up(self, to: str) -> None:
         """The next call takes another connection."""
-        for line in self._lines.pop(to, []):
-            line.close()
+        lines = self._lines.get(to, [])  # the same list stays: a call that is under way gives its line back to it
+        while lines:
+            lines.pop().close()
 
     async def close(self) -> None:
+        self._closed = True
         for to in list(self._lines):
             await self.hang_up(to)
         await self._server.close()
@@ -220,7 +229,7 @@ class Swallower:
         return found
 
     async def _release(self, t: int, asker: int) -> np.ndarray:
-        from tacit.agent.wire import row_of, unpacked
+        from tacit.agent.transport.wire import row_of, unpacked
 
         member, victim = self._members[asker], self.federation.names[ME]
         question = member.speaker.question(tick=t).SerializeToString()
@@ -236,8 +245,8 @@ class Swallower:
         return row
 
     async def _answer(self, me: int, method: str, caller: str, raw: bytes) -> bytes:
-        from tacit.agent.wire import packed_row
-        from tacit.agent.wire_pb2 import Nothing, Question
+        from tacit.agent.transport.wire import packed_row
+        from tacit.agent.transport.wire_pb2 import Question
 
         speaker = self._members[me].speaker
         if method == "Greet":
@@ -245,7 +254,7 @@ class Swallower:
             return bytes(speaker.greeting(met=met).SerializeToString())
         if method == "Leave":
             self._finished.add(me)
-            return Nothing().SerializeToString()
+            return b""
         tick = Question.FromString(raw).tick
         rows = await self._rows[tick]
         return speaker.spoken(packed_row(self.federation.run, me, tick, rows[me]))
@@ -316,12 +325,14 @@ class Victim:
 @contextmanager
 def old_code() -> Iterator[None]:
     """The mechanism whose noise could be swallowed, and no radius."""
-    from tacit.agent import reading
+    from tacit.agent import robust_listening
     from tacit.algorithms import consensus
 
     with (
         patch.object(consensus, "objective_perturbed", adversary.old_objective_perturbed),
-        patch.object(reading, "Listening", lambda radius, robust, period, bounds: Listening(FAR, robust, period)),
+        patch.object(
+            robust_listening, "Listening", lambda radius, robust, period, bounds: Listening(FAR, robust, period)
+        ),
     ):
         yield
 

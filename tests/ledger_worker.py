@@ -108,17 +108,23 @@ def kills(folder: Path, count: int, seed: int) -> None:
 
 
 def copies(folder: Path, count: int, seed: int) -> None:
-    """Kills `count` workers at random moments. Meanwhile it copies the ledger's main file alone, and notes how many
-    rounds the world had seen just before: a line "copy rounds" in `copies`."""
-    rng, made = random.Random(seed), 0
+    """Kills `count` workers at random moments, each after it has sent something. Meanwhile it copies the ledger's main
+    file alone, and notes how many rounds the world had seen just before: a line "copy rounds" in `copies`."""
+    rng, made, sent = random.Random(seed), 0, folder / "sent"
+
+    def seen() -> list[str]:
+        return sent.read_text().splitlines() if sent.exists() else []
+
     with (folder / "copies").open("w") as notes:
         for _ in range(count):
-            child = fork(lambda: life(folder))
+            before, child = len(seen()), fork(lambda: life(folder))
+            while len(seen()) == before and not os.waitpid(child, os.WNOHANG)[0]:
+                time.sleep(0.001)
             for _ in range(2):
                 time.sleep(rng.uniform(0.0, 0.06))
-                seen = (folder / "sent").read_text() if (folder / "sent").exists() else ""
+                rounds = len({line.split()[0] for line in seen()})
                 shutil.copy(folder / "ledger", folder / f"copy-{made}")
-                notes.write(f"copy-{made} {len(set(seen.split()[::2]))}\n")
+                notes.write(f"copy-{made} {rounds}\n")
                 made += 1
             os.kill(child, signal.SIGKILL)
             assert ended(child) == -signal.SIGKILL

@@ -42,11 +42,11 @@ from hostile import NAMES, Hostile, Identities, charged, new_ledger, plan_of
 from patience import all_ended
 from speaking import Speaker
 
-from tacit.agent import report
-from tacit.agent.absence import _signed
-from tacit.agent.transport import largest_question
-from tacit.agent.wire import packed, packed_row
-from tacit.agent.wire_pb2 import (
+from tacit.agent.certificate import signed_report
+from tacit.agent.membership.absence import _signed
+from tacit.agent.transport.sizes import largest_question
+from tacit.agent.transport.wire import packed, packed_row
+from tacit.agent.transport.wire_pb2 import (
     Absence,
     Contradiction,
     Greeting,
@@ -54,7 +54,6 @@ from tacit.agent.wire_pb2 import (
     Key,
     Message,
     Met,
-    Nothing,
     Question,
     Said,
     Standing,
@@ -429,7 +428,7 @@ class Enemy:
         rng = self._rng
         if method == "Leave":
             self._finished.add(caller)
-            return Nothing().SerializeToString()
+            return b""
         if method == "Ask":
             tick = Question.FromString(raw).tick
             self._ticks[caller] = tick
@@ -590,14 +589,14 @@ class Honest:
         me = self.federation.names.index(name)
         if charged(self.folder / f"{name}.ledger") != plan_of(self.federation, me):
             found.append(f"the ledger of {name} is not as planned")
-        # Handshakes that do not end in time, as on a busy machine, are the business of `tacit.agent.transport.Callers`.
+        # Handshakes that do not end in time, as on a busy machine, are the business of `Callers`.
         repeated = {kind: n for kind, n in self.kinds(name).items() if n > 1 and not kind.startswith("a caller at ")}
         found += [f"{name} says {n} times: {kind}" for kind, n in repeated.items()]
         if life.exitcode == 0:
             model = json.loads((self.folder / f"{name}.json").read_text())
             if not np.isfinite(model["weights"]).all():
                 found.append(f"the model of {name} is not finite")
-            report.verified(self.folder / f"{name}.report.json", self.federation)
+            signed_report.verified(self.folder / f"{name}.report.json", self.federation)
         return found
 
     def stop(self) -> None:

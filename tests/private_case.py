@@ -21,8 +21,8 @@ from tacit.algorithms import (
     PrimalPerturbedADMM,
     RecycledADMM,
 )
+from tacit.core.facts import Facts
 from tacit.core.losses import HuberHinge
-from tacit.privacy.plan import Facts
 
 GRAPH = tacit.Graph.random(5, 6, seed=2)
 D, ROUNDS, RHO, GAMMA = 15, 6, 0.5, 0.4

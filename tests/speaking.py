@@ -20,9 +20,35 @@ class Quiet:
         """Nothing."""
 
     def standing(self, name: str) -> Any:
-        from tacit.agent.wire_pb2 import Standing
+        from tacit.agent.transport.wire_pb2 import Standing
 
         return Standing()
+
+
+class Rehearsed(Quiet):
+    """What the agent behind a server says: the same to everybody."""
+
+    def __init__(self) -> None:
+        from tacit.agent.transport.server import Signal
+
+        self.changed = Signal()
+
+    def find(self, question: Any) -> bytes | None:
+        """Words that are ready at the first tick alone."""
+        return b"" if question.tick == 0 else None
+
+    def greeting(self, name: str) -> Any:
+        """One that says nothing."""
+        from tacit.agent.transport.wire_pb2 import Greeting
+
+        return Greeting()
+
+    def greeted(self, name: str, greeting: Any) -> None:
+        """Nothing."""
+
+    def may_leave(self, name: str) -> bool:
+        """Never."""
+        return False
 
 
 class Speaker:
@@ -38,18 +64,18 @@ class Speaker:
         self._hashed: dict[int, bytes] = {}
 
     def standing(self) -> Any:
-        from tacit.agent.wire_pb2 import Standing
+        from tacit.agent.transport.wire_pb2 import Standing
 
         return Standing(own=self.own)
 
     def question(self, **about: Any) -> Any:
-        from tacit.agent.wire_pb2 import Question
+        from tacit.agent.transport.wire_pb2 import Question
 
         run = bytes.fromhex(self.federation.run)
         return Question(run=run, sender=self.place, standing=self.standing(), **about)
 
     def greeting(self, **about: Any) -> Any:
-        from tacit.agent.wire_pb2 import Greeting
+        from tacit.agent.transport.wire_pb2 import Greeting
 
         return Greeting(
             **{"name": self._identity.name, "parts": self.federation.parts, "standing": self.standing()} | about
@@ -58,8 +84,8 @@ class Speaker:
     def said(self, tick: int) -> Any:
         """What it has signed up to this tick, where its neighbours hear all of it."""
         from tacit.agent.heard import Chain
-        from tacit.agent.said import _DOMAIN
-        from tacit.agent.wire_pb2 import Said
+        from tacit.agent.signed_words import _DOMAIN
+        from tacit.agent.transport.wire_pb2 import Said
 
         chain = Chain()
         for each in sorted(self._hashed):
@@ -71,7 +97,7 @@ class Speaker:
 
     def spoken(self, message: bytes) -> bytes:
         """The bytes of a message, with what is added when it leaves."""
-        from tacit.agent.wire_pb2 import Message
+        from tacit.agent.transport.wire_pb2 import Message
 
         found = Message.FromString(message)
         self._hashed[found.tick] = sha256(message).digest()

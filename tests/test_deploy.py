@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from tacit import cli
-from tacit.agent import metrics
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring import prometheus
+from tacit.agent.monitoring.progress import Progress
 from tacit.errors import InputError, NotNow, Over
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger
@@ -100,7 +100,7 @@ def test_every_panel_shows_metrics_that_there_are(tmp_path):
     progress.traffic.refuse("a kind")
     progress.accused["birch"] = 3
     progress.heartbeat()
-    registry.register(metrics._Agent(progress, tmp_path / "l", lambda: 0))
+    registry.register(prometheus._Agent(progress, tmp_path / "l", lambda: 0))
     there = set(re.findall(rb"^(tacit_\w+)", generate_latest(registry), flags=re.MULTILINE))
     panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
     shown = {name for each in panels for one in each["targets"] for name in re.findall(r"tacit_\w+", one["expr"])}

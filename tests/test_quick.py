@@ -23,7 +23,7 @@ def test_a_module_has_the_tests_of_its_name_first():
 
 def test_what_a_package_hands_on_is_one_import_away():
     """The test imports `Ledger` from the package; the class stands in a module of it."""
-    assert near("src/tacit/privacy/ledger/ledger.py")["tests/agent/test_meeting.py"] == 1
+    assert near("src/tacit/privacy/ledger/ledger.py")["tests/agent/membership/test_meeting.py"] == 1
 
 
 def test_fewer_steps_find_fewer_tests():

@@ -89,7 +89,8 @@ def test_public_names_exist_and_say_what_they_are(name):
 
 
 def test_the_versions_of_files_are_those_that_the_code_writes():
-    from tacit.agent import certificate, claims, federation_toml
+    from tacit.agent import federation_toml
+    from tacit.agent.certificate import claims, examination
     from tacit.data import schema
     from tacit.privacy.ledger import file as ledger_file
     from tacit.run import model
@@ -103,7 +104,7 @@ def test_the_versions_of_files_are_those_that_the_code_writes():
         "ledger": f"{ledger_file.FORMAT}",
         "federation file": f"{federation_toml.VERSION}",
         "report": f"`{claims.FORMAT}`",
-        "certificate": f"`{certificate.FORMAT}`, {certificate.VERSION}",
+        "certificate": f"`{examination.FORMAT}`, {examination.VERSION}",
     }
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from tacit.html.frame import written
-from tacit.report.document.ledger import ledger
+from tacit.html.words import written
+from tacit.report.pages import ledger
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 import browser

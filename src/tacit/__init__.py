@@ -14,6 +14,7 @@ from tacit.lazy import lazily
 
 if TYPE_CHECKING:
     from tacit import algorithms, composite, data, engines, exchange, losses
+    from tacit.core.facts import Facts
     from tacit.core.graph import Graph
     from tacit.core.problem import Problem
     from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tacit.lab.comparison.table import Comparison
     from tacit.privacy.events import Gaussian, Pure
     from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
-    from tacit.privacy.plan import CannotKeep, Facts, Plan, calibrate, plan
+    from tacit.privacy.plan import CannotKeep, Plan, calibrate, plan
     from tacit.run.limits import Budget
     from tacit.run.request import Request
     from tacit.run.spec import RunSpec
@@ -35,12 +36,13 @@ __version__ = "0.2.0"
 # alone takes half a second, and `tacit --version` must not wait for it.
 _MODULES = {
     "tacit": ("algorithms", "composite", "data", "engines", "exchange", "losses"),
+    "tacit.core.facts": ("Facts",),
     "tacit.core.graph": ("Graph",),
     "tacit.core.problem": ("Problem",),
     "tacit.errors": ("GraphError", "InputError", "NotConnected", "NotConverged", "TacitError"),
     "tacit.privacy.events": ("Gaussian", "Pure"),
     "tacit.privacy.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
-    "tacit.privacy.plan": ("CannotKeep", "Facts", "Plan", "calibrate", "plan"),
+    "tacit.privacy.plan": ("CannotKeep", "Plan", "calibrate", "plan"),
     "tacit.run.limits": ("Budget",),
     "tacit.run.request": ("Request",),
     "tacit.run.spec": ("RunSpec",),

@@ -7,8 +7,8 @@ import pytest
 
 from tacit.agent.books import Books, Heads, Signed, contradiction, population_tag, signed_text
 from tacit.agent.identity import Identity
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Greeting
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Greeting
 from tacit.errors import InputError, Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.events import Pure

@@ -14,8 +14,8 @@ from tacit.agent.able import check_sums
 from tacit.agent.delivery import _USE, Rows, Sums
 from tacit.agent.federation import talk
 from tacit.agent.run_keys import signed_text
-from tacit.agent.wire import BadMessage, unpacked
-from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.agent.transport.wire import BadMessage, unpacked
+from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.algorithms import IncrementalADMM
 from tacit.core.release import Inbox
 from tacit.errors import ExchangeError, InputError

@@ -11,7 +11,7 @@ from finished_run import FEATURES, NAMES, SCHEMA, SIZES
 
 import tacit
 from tacit.agent.able import needs_totals
-from tacit.agent.certificate import examined
+from tacit.agent.certificate.examination import examined
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation
 from tacit.algorithms import (
     DGD,

@@ -11,9 +11,9 @@ from conftest import SIZES, make_parts
 from false_totals import FalseTotals, added
 
 import tacit
-from tacit.agent.progress import Progress
-from tacit.agent.reading import Reading, listened
-from tacit.agent.report import verified
+from tacit.agent.certificate.signed_report import verified
+from tacit.agent.monitoring.progress import Progress
+from tacit.agent.robust_listening import Reading, listened
 from tacit.exchange.totals import TotalInbox
 
 identities, network = agent_network.identities, agent_network.network  # fixtures

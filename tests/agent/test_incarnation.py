@@ -10,8 +10,8 @@ import tacit
 from tacit.agent import incarnation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import Incarnations
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Incarnation, Standing, Twin
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Incarnation, Standing, Twin
 from tacit.errors import Over
 
 identities, network = agent_network.identities, agent_network.network  # fixtures

@@ -13,11 +13,12 @@ import pytest
 from agent_network import Intermediary, assert_as_simulated, assert_consistent
 from agent_worker import NAMES, PROCESSES
 from ledger_format_2 import moved_back
+from patience import all_ended
 from ports import free_ports
 
 import tacit
 from tacit.agent.loop import AgentLoop
-from tacit.agent.wire_pb2 import Question
+from tacit.agent.transport.wire_pb2 import Question
 from tacit.errors import Over
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
@@ -188,7 +189,7 @@ def two_copies(net, begun=True, one_ledger=False, fault=None, others=None):
             clone = PROCESSES.Process(target=worker.agent, args=arguments)
             clone.start()
         codes = [net.ended(BIRCH)]
-        clone.join(120)
+        all_ended([clone], 120)
         codes.append(clone.exitcode)
     lines = [(folder / "sent").read_text().splitlines() for folder in (net.folder, copy) if (folder / "sent").exists()]
     sent = {tuple(each.split()) for part in lines for each in part}
@@ -211,12 +212,16 @@ def test_two_live_copies_both_stop(network, kind, begun, one_ledger):
     """Also those that share a ledger, and those whose rows nobody sees."""
     net = network(kind)
     codes, logs, twice = two_copies(net, begun, one_ledger)
-    assert codes == [1, 1]
-    for log in logs:
+    # A ledger of both may stop the older one before any neighbour has met it: then there is one copy, which goes on.
+    stopped = [log for code, log in zip(codes, logs, strict=True) if code == 1]
+    alone = one_ledger and len(stopped) == 1 and "nothing more leaves here" in stopped[0]
+    assert codes == [1, 1] or (alone and sorted(codes) == [0, 1])
+    for log in stopped:
         assert "tacit.errors.Over" in log or "AnotherVersion" in log
         assert "copy of" in log or "two copies" in log or "second copy" in log or "nothing more leaves here" in log
     assert len(twice) <= (0 if one_ledger else 1), twice
-    assert all(net.lives[i].exitcode is None for i in OTHERS)  # nobody else stops, or pays again
+    left = (None, 0) if alone else (None,)
+    assert all(net.lives[i].exitcode in left for i in OTHERS)  # nobody else stops, or pays again
     for i in OTHERS:
         assert Counter(entry.kind for entry in net.entries(i))["reserve"] <= net.federation.rounds
 

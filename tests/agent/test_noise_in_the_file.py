@@ -24,7 +24,8 @@ from tacit.algorithms import (
 )
 from tacit.composite import lasso
 from tacit.core.graph import Graph
-from tacit.core.losses import Logistic, Multinomial
+from tacit.core.losses import Logistic
+from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError, TacitError
 from tacit.privacy.events import Gaussian
 from tacit.run import recipes
@@ -221,7 +222,7 @@ def test_a_run_of_ones_own_goes_on_only_with_noise_that_keeps_the_budget(own, ma
 
 
 def test_a_reason_for_a_large_delta_is_in_the_model_file(own):
-    from tacit.agent.trained import model_of
+    from tacit.agent.certificate.trained_model import model_of
 
     with pytest.raises(InputError, match="delta"):
         _ = replace(own, spec=replace(own.spec, budget=Budget(10.0, 0.5))).setting

@@ -1,4 +1,4 @@
-"""Totals between agents: `tacit.agent.totals` in one process, with function calls for a network."""
+"""Totals between agents: `tacit.agent.totals_delivery` in one process, with function calls for a network."""
 
 import asyncio
 from collections import Counter
@@ -14,10 +14,10 @@ import tacit
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.guarantee import guaranteed, statement
 from tacit.agent.run_keys import signed_text
-from tacit.agent.totals import SHARE, SUM, TOTAL, USE, Totals
-from tacit.agent.transport import Signal
-from tacit.agent.wire import BadMessage, unpacked
-from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.agent.totals_delivery import SHARE, SUM, TOTAL, USE, Totals
+from tacit.agent.transport.server import Signal
+from tacit.agent.transport.wire import BadMessage, unpacked
+from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.algorithms import RecycledADMM
 from tacit.core.release import Inbox
 from tacit.errors import ExchangeError, GraphError, InputError

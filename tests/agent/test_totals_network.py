@@ -13,7 +13,7 @@ from agent_worker import NAMES, SEED
 from test_store import faults
 
 import tacit
-from tacit.agent.report import verified
+from tacit.agent.certificate.signed_report import verified
 from tacit.exchange.totals import IdealTotals
 from tacit.privacy.events import SharedGaussian
 

@@ -6,8 +6,8 @@ from private_case import NOISE, ROUNDS, SCALE, START, each, minimiser, mixed, ru
 
 import tacit
 from tacit.algorithms import OneShotAveraging
+from tacit.core.facts import Facts
 from tacit.privacy.events import Pure
-from tacit.privacy.plan import Facts
 
 
 def one_shot(mixing):

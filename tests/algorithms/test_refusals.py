@@ -16,8 +16,8 @@ from tacit.algorithms import (
     PrimalPerturbedADMM,
     RecycledADMM,
 )
+from tacit.core.facts import Facts
 from tacit.privacy.events import Gaussian, Pure
-from tacit.privacy.plan import Facts
 
 PRIVATE = {
     "dvp": DualPerturbedADMM,

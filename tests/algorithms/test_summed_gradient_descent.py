@@ -9,10 +9,10 @@ from conftest import SIZES, make_parts
 import tacit
 from tacit.algorithms import SummedGradientDescent
 from tacit.algorithms.summed import mean_gradient, share_deviation
+from tacit.core.facts import Facts
 from tacit.core.release import Inbox
 from tacit.exchange import IdealTotals, Plain, SecretSharedSums, SecretSharedTotals
 from tacit.privacy.events import Gaussian, SharedGaussian, Unprotected
-from tacit.privacy.plan import Facts
 
 D, T, STEP, L2 = 15, 30, 0.5, 0.1
 PARTS = make_parts()

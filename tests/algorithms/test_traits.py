@@ -38,9 +38,10 @@ from tacit.algorithms import (
 )
 from tacit.composite import lasso
 from tacit.core.algorithm import Traits, kinds, traits
-from tacit.core.losses import HuberHinge, Multinomial
+from tacit.core.facts import Facts
+from tacit.core.losses import HuberHinge
+from tacit.core.multinomial import Multinomial
 from tacit.exchange import Plain, SecretSharedSums
-from tacit.privacy.plan import Facts
 
 D, GAUSS, PURE = 30, tacit.Gaussian(5.0), tacit.Pure(2.0)
 GRAPH, ONE = tacit.Graph.complete(3), tacit.Graph.ring(1)

@@ -18,10 +18,11 @@ from patients import SCHEMA
 from ports import free_ports
 
 from tacit import files
-from tacit.agent import identity, renewal, revocation
+from tacit.agent import identity
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, fingerprint
-from tacit.agent.renewal import NEXT
+from tacit.agent.membership import renewal, revocation
+from tacit.agent.membership.renewal import NEXT
 from tacit.cli import federation_keys
 
 ROWS = {"alder": 4, "birch": 4, "cedar": 4}

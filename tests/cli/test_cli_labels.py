@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score, root_mean_squared_error
 
-from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
+from tacit.core.losses import HuberHinge, PseudoHuber
+from tacit.core.multinomial import Multinomial
 from tacit.run.model import Model
 
 ROWS = 1500

@@ -429,7 +429,7 @@ OPTIONS = {
         ("federation", "identity", "data", "ledger", "out", "store", "listen", "patience", "exact", "report", "page"),
         AGENTS,
     )
-    | dict.fromkeys(("log_format", "log_level"), "tests/agent/test_logs.py looks for planted values in the log")
+    | dict.fromkeys(("log_format", "log_level"), "agent/monitoring/test_logs.py looks for planted values in them")
     | {"metrics": "for the own organisation alone: docs/deploy.md"}
     | dict.fromkeys(("engine", "address"), WHERE),
     ("agent", "status"): dict.fromkeys(("federation", "identity", "store", "json"), AGENTS)
@@ -692,7 +692,7 @@ def test_agents(tacit, identities, tmp_path, monkeypatch):
 
 
 def test_an_unmarked_error_in_a_report_would_be_seen(run, monkeypatch):
-    data_of = import_module("tacit.report.document.trained")
+    data_of = import_module("tacit.report.run_facts")
     honest = data_of.privately
 
     def leaking(trained, *given):

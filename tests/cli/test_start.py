@@ -10,7 +10,7 @@ import tacit
 from tacit import cli
 
 LABORATORY = ("tacit.lab",)
-HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint", "narwhals", "pyarrow")
+HEAVY = ("numba", "numpy", "scipy", "networkx", "matplotlib", "dp_accounting", "flint", "jinja2", "narwhals", "pyarrow")
 
 
 def imported_by(*args, among=HEAVY, cwd=None):
@@ -45,12 +45,14 @@ def test_the_watch_for_heavy_imports_can_fail():
     ],
     ids=["help", "exact", "private"],
 )
-def test_training_loads_nothing_of_the_laboratory(args, tmp_path):
-    assert imported_by("train", *args, among=LABORATORY, cwd=tmp_path) == []
+def test_training_loads_nothing_of_the_laboratory_and_no_templates(args, tmp_path):
+    assert imported_by("train", *args, among=(*LABORATORY, "jinja2"), cwd=tmp_path) == []
 
 
-def test_the_watch_for_the_laboratory_can_fail():
+def test_the_watch_for_the_laboratory_and_templates_can_fail(tmp_path):
     assert "tacit.lab" in imported_by("compare", "--help", among=LABORATORY)
+    report = ["adult", "--rounds", "1", "--report", "report.html"]
+    assert imported_by("train", *report, among=("jinja2",), cwd=tmp_path) == ["jinja2"]
 
 
 def test_training_imports_few_modules():
@@ -69,11 +71,12 @@ def test_gaussian_noise_is_planned_without_dp_accounting():
 
 def test_an_agent_loads_the_compiler_and_more_only_when_it_computes():
     """`python benchmarks/agent_start.py` measures what an agent takes until it answers: 120 MB at most."""
-    large = ("numba", "llvmlite", "flint", "scipy.linalg", "scipy.optimize", "scipy.stats", "dp_accounting", "networkx")
+    large = ("numba", "llvmlite", "flint", "scipy.linalg", "scipy.optimize", "scipy.stats")
+    large += ("dp_accounting", "networkx", "jinja2")
     script = (
         "import sys, scipy.sparse, scipy.special\n"  # from 1.18 on they import scipy.linalg themselves
         "there = set(sys.modules)\n"
-        "import tacit.cli.agent, tacit.agent.run, tacit.agent.report, tacit.core.graph as graph\n"
+        "import tacit.cli.agent, tacit.agent.run, tacit.agent.certificate.signed_report, tacit.core.graph as graph\n"
         "import numpy as np, tacit\n"
         "problem = tacit.Problem([(np.eye(2), [1, -1])])\n"
         "graph.Graph.ring(5).mixing_rounds()\n"

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 import tacit
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.data import schema as schemas
 from tacit.data.columns import Category, Classes, Number
 from tacit.data.schema import Schema

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from tacit.core.losses import HuberHinge, Logistic, Multinomial, PseudoHuber, Squared
+from tacit.core.losses import HuberHinge, Logistic, PseudoHuber, Squared
+from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError
 
 LOSSES = [

@@ -17,7 +17,7 @@ from tacit.algorithms import (
     RandomCoordinateDescent,
     RecycledADMM,
 )
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.core.problem import Problem
 from tacit.errors import InputError, NotConverged
 from tacit.privacy.sensitivity import gradient_sensitivity

@@ -18,7 +18,7 @@ import pytest
 from tacit.data import Category, Classes, Number, Schema, csv_file, read_csv
 from tacit.data.arrow import ArrowTexts
 from tacit.data.csv_file import by_arrow, by_csv
-from tacit.data.schema import index_type
+from tacit.data.encoding import index_type
 from tacit.data.strings import Strings
 from tacit.data.table import RaggedError
 from tacit.data.text import read_blocks

@@ -14,7 +14,8 @@ import tacit
 from tacit.algorithms import DPADMM, DualPerturbedADMM, RecycledADMM
 from tacit.cli.records import _warn, encoded, in_parts, records_of
 from tacit.composite import lasso
-from tacit.core.losses import HuberHinge, Logistic, Multinomial, Squared
+from tacit.core.losses import HuberHinge, Logistic, Squared
+from tacit.core.multinomial import Multinomial
 from tacit.data import Schema, read_table
 from tacit.engines.records import Holder, Records
 from tacit.errors import EngineError, InputError

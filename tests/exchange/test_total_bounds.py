@@ -16,6 +16,7 @@ from scipy.stats import chi
 import tacit
 from tacit.algorithms import AcceleratedDPADMM, SummedDPADMM, SummedGradientDescent
 from tacit.composite import lasso
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge
 from tacit.core.release import Inbox
@@ -23,7 +24,6 @@ from tacit.exchange.listening import Listening
 from tacit.exchange.total_bounds import FALSE_ALARM, TotalBounds
 from tacit.exchange.totals import TotalInbox
 from tacit.privacy.events import MOST_ROUNDS
-from tacit.privacy.plan import Facts
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Trust

@@ -13,12 +13,18 @@ They are data: `tests/mutants/<package>.toml` has those of one package, each of 
 A mutant may have `audit`, the arguments of a `tacit audit` that must catch it, besides tests or in place of them; and
 `equivalent`, the reason why no test can fail. `tests/mutants/run.py` plants those with tests (`make mutants`),
 `tests/audit_runs.py` those with audits (`make audit`).
+
+`tests/test_mutants.py` checks the list. Where files were moved, `python tests/mutants/listed.py` writes their new paths
+into it: those of the one file that has the place, or the test.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,3 +77,41 @@ def plant(mutant: Mutant, folder: Path, sources: Path = SOURCES) -> Path:
     for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
         compiled.unlink()  # it is known by the second of the change and the size, which may both be the same
     return copy
+
+
+def has_test(text: str, test: str) -> bool:
+    """Whether a file of tests has this one: a function, or a class that hypothesis makes."""
+    return bool(test) and re.search(rf"^(?:(?:async )?def {test}\(|{test} = )", text, re.MULTILINE) is not None
+
+
+def _moved(path: str, below: Path, files: Iterable[Path], has: Callable[[str], bool]) -> str:
+    """The path below a folder of what stood at this path: the same, if it is there or nowhere or in several files."""
+    if (below / path).exists() and has((below / path).read_text(encoding="utf-8")):
+        return path
+    found = [file for file in files if has(file.read_text(encoding="utf-8"))]
+    return found[0].relative_to(below).as_posix() if len(found) == 1 else path
+
+
+def mend() -> None:
+    """Writes the new paths of what was moved into the list."""
+    below, tests = SOURCES / "tacit", ROOT / "tests"
+    code, files = sorted(below.rglob("*.py")), sorted(tests.rglob("test_*.py"))
+    for listing in LIST.glob("*.toml"):
+        first, *rows = re.split(r"^(?=\[\[mutant\]\])", listing.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for k, row in enumerate(rows):
+            (mutant,) = tomllib.loads(row)["mutant"]
+            new = {mutant["file"]: _moved(mutant["file"], below, code, partial(_has_place, mutant["old"]))}
+            for path, test in (each.split("::") for each in mutant.get("tests", ())):
+                new[path] = _moved(path, tests, files, partial(has_test, test=test))
+            for before, after in new.items():
+                row = row.replace(f"'{before}", f"'{after}")
+            rows[k] = row
+        listing.write_text("".join([first, *rows]), encoding="utf-8")
+
+
+def _has_place(old: str, text: str) -> bool:
+    return text.count(old) == 1
+
+
+if __name__ == "__main__":
+    mend()

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.agent.claims import Part, _release_faults
+from tacit.agent.certificate.claims import Part, _release_faults
 from tacit.agent.store import Store
 from tacit.composite import L1, FeatureGraph, Term
 from tacit.core.losses import HuberHinge

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.core.losses import HuberHinge, Logistic, Multinomial
+from tacit.core.losses import HuberHinge, Logistic
+from tacit.core.multinomial import Multinomial
 from tacit.privacy.events import Gaussian, Laplace, LaplaceVector, ObjectiveGaussian, Pure
 from tacit.privacy.laws import Normal, Spherical, TwoSided
 from tacit.privacy.mechanisms import (

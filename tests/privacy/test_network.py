@@ -13,13 +13,14 @@ from scipy.optimize import minimize
 
 import tacit
 from tacit.algorithms import ConsensusADMM, IncrementalADMM, TokenGradientDescent, WalkADMM
+from tacit.core.facts import Facts
 from tacit.core.graph import View
 from tacit.core.schedule import RandomWalk
 from tacit.lab.audit import audit
 from tacit.privacy import network
 from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.network import learnt, pairwise
-from tacit.privacy.plan import Facts, plan
+from tacit.privacy.plan import plan
 
 DELTA = 1e-5
 GAUSS = tacit.Gaussian(3.0)

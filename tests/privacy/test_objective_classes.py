@@ -11,12 +11,14 @@ from scipy.special import softmax
 
 import tacit
 from tacit.algorithms import DualPerturbedADMM, OneShotAveraging, RecycledADMM
-from tacit.core.losses import Logistic, Multinomial
+from tacit.core.facts import Facts
+from tacit.core.losses import Logistic
+from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, ObjectiveGaussian, ObjectiveGaussianClasses, Pure
 from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 from tacit.privacy.laws import BudgetTooSmall
-from tacit.privacy.plan import Facts, plan
+from tacit.privacy.plan import plan
 
 ONE = tacit.Graph.ring(1)
 

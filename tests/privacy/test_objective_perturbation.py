@@ -10,11 +10,12 @@ from private_case import c1_of
 
 import tacit
 from tacit.algorithms import RecycledADMM
+from tacit.core.facts import Facts
 from tacit.core.losses import HuberHinge, Logistic
 from tacit.privacy.accounting import totals
 from tacit.privacy.events import Gaussian, ObjectiveGaussian, Pure
 from tacit.privacy.formulas.closed_forms import gaussian_epsilon
-from tacit.privacy.plan import Facts, plan
+from tacit.privacy.plan import plan
 
 
 class Pair:

@@ -22,10 +22,11 @@ from private_case import (
 
 import tacit
 from tacit.algorithms import PenaltyPerturbedADMM
+from tacit.core.facts import Facts
 from tacit.core.losses import HuberHinge, Logistic
 from tacit.privacy.accounting import totals
 from tacit.privacy.events import Gaussian, Pure
-from tacit.privacy.plan import Facts, calibrate, plan
+from tacit.privacy.plan import calibrate, plan
 
 
 @pytest.mark.parametrize("settings", [*(f"{name} alpha" for name in WITH_ALPHA), *METHODS])

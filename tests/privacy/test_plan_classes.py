@@ -20,8 +20,9 @@ from tacit.algorithms import (
 )
 from tacit.core.release import Inbox
 from tacit.exchange import usual_exchange
-from tacit.privacy import plan as module
 from tacit.privacy.events import Gaussian
+from tacit.privacy.plan import every_tick
+from tacit.privacy.plan import planner as module
 from tacit.simulation.tick import Blocks, tick
 
 N, D, ROUNDS = 12, 15, 5
@@ -33,7 +34,7 @@ def one_by_one(method, graph=GRAPH, facts=FACTS, rounds=ROUNDS):
     """The plan in which every agent speaks for itself."""
     heard = Inbox(np.zeros((graph.agents, facts.dimension)), graph.indptr, graph.indices)
     turns = map(method.schedule(graph).turn, range(rounds))
-    return module._planned(
+    return every_tick.planned(
         method, Blocks(facts, graph.view()), heard, turns, rounds, usual_exchange(method).open(graph)
     )
 
@@ -95,7 +96,8 @@ def test_of_many_equal_agents_one_speaks(monkeypatch):
         spoken.append(len(release.events))
         return state, release
 
-    monkeypatch.setattr(module, "tick", counted)
+    for where in (module, every_tick):
+        monkeypatch.setattr(where, "tick", counted)
     n = 20_000
     facts = tacit.Facts(sizes=[50] * n, dimension=D, l2=0.5)
     planned = tacit.plan(METHODS["dvp"](Gaussian(2.5)), facts, tacit.Graph.star(n), 3)
@@ -107,7 +109,21 @@ def test_of_many_equal_agents_one_speaks(monkeypatch):
 
 @pytest.mark.parametrize(
     "look",
-    [lambda ids: ids % 2, lambda ids: 1 + ids, lambda ids: ids < 3, lambda ids: np.isin(ids, [1]), list],
+    [
+        lambda ids: ids % 2,
+        lambda ids: 1 + ids,
+        lambda ids: ids < 3,
+        lambda ids: ids == ids,
+        lambda ids: np.array([1, 2, 3]) == ids,
+        lambda ids: -ids,
+        lambda ids: ids | 1,
+        lambda ids: 1 in ids,
+        lambda ids: ids.max(),
+        lambda ids: ids[0],
+        lambda ids: np.isin(ids, [1]),
+        np.asarray,
+        list,
+    ],
 )
 def test_whoever_looks_at_ids_is_told_that_agents_differ(look):
     with pytest.raises(module._NotAlike):

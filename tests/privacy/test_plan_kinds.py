@@ -43,13 +43,14 @@ from tacit.algorithms import (
 )
 from tacit.composite import lasso
 from tacit.composite.term import Term
+from tacit.core.facts import Facts
 from tacit.core.losses import HuberHinge, Logistic
 from tacit.core.schedule import Broadcast, Turn, handed_over
 from tacit.errors import TacitError
-from tacit.privacy import plan as module
 from tacit.privacy.events import Free, Gaussian, Pure
 from tacit.privacy.mechanisms import charged
-from tacit.privacy.plan import Facts, plan
+from tacit.privacy.plan import every_tick, plan
+from tacit.privacy.plan import planner as module
 
 D, SEEDS = 4, range(12)
 
@@ -259,7 +260,7 @@ def assert_same(fast, full):
 
 
 def compared(method, facts, graph, rounds):
-    full = told(lambda: module._walked(method, facts, graph, method.schedule(graph), rounds))
+    full = told(lambda: module.walked(method, facts, graph, method.schedule(graph), rounds))
     assert_same(told(lambda: plan(method, facts, graph, rounds)), full)
     return full
 
@@ -273,8 +274,8 @@ def compare_many(kind):
 @pytest.fixture
 def walked_by_nobody(monkeypatch):
     """Makes a plan that walks every tick with every agent fail, but not the test's own walk."""
-    walk = module._walked
-    monkeypatch.setattr(module, "_walked", lambda *given: pytest.fail("every tick was walked"))
+    walk = module.walked
+    monkeypatch.setattr(module, "walked", lambda *given: pytest.fail("every tick was walked"))
     return walk
 
 
@@ -442,7 +443,8 @@ def test_a_long_plan_speaks_a_few_times(monkeypatch):
     """However long: the layers of random coordinates, a walk, a penalty that has reached its cap."""
     spoken = []
     tick = module.tick
-    monkeypatch.setattr(module, "tick", lambda *given: spoken.append(given[5]) or tick(*given))
+    for where in (module, every_tick):
+        monkeypatch.setattr(where, "tick", lambda *given: spoken.append(given[5]) or tick(*given))
     methods = [
         (RandomCoordinateDescent(step=0.1, budget=Gaussian(2.0)), 2),
         (TokenGradientDescent(step=0.1, order=RandomWalk(), budget=Gaussian(2.0)), 1),

@@ -13,7 +13,8 @@ import pytest
 from flint import arb
 
 import tacit
-from tacit.core.losses import HuberHinge, Logistic, Multinomial
+from tacit.core.losses import HuberHinge, Logistic
+from tacit.core.multinomial import Multinomial
 from tacit.core.rounding import Solved, gradient_error, most_pull
 from tacit.privacy import accounting, exact_noise, fast_noise
 from tacit.privacy.events import SampledGaussian

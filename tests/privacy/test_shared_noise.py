@@ -327,7 +327,8 @@ def test_secure_shares_are_rounded_once():
 
 def test_the_deviation_of_a_share_gives_the_budget_with_every_number_of_colluders():
     from tacit.algorithms.summed import share_deviation
-    from tacit.privacy.plan import Facts, plan
+    from tacit.core.facts import Facts
+    from tacit.privacy.plan import plan
 
     facts = Facts(sizes=[50, 80, 110, 50], dimension=3, scale=np.array([1.0, 2.0, 0.5, 1.0]))
     for colluders in range(4):

@@ -8,10 +8,10 @@ import pytest
 
 import tacit
 from tacit.algorithms import Between, IncrementalADMM, WalkADMM
+from tacit.core.facts import Facts
 from tacit.core.schedule import RandomWalk
 from tacit.privacy.accounting import totals
 from tacit.privacy.events import Free, Gaussian, Unprotected
-from tacit.privacy.plan import Facts
 
 N, D, TICKS = 5, 3, 23
 GRAPH = tacit.Graph.random_with_cycle(N, 8, seed=0)

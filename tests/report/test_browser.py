@@ -13,8 +13,8 @@ import pytest
 from agent_worker import NAMES
 from documents import DOCUMENTS, at, evil, same
 
-from tacit.agent.page import Page
-from tacit.agent.watching import Watched
+from tacit.agent.monitoring.page import Page
+from tacit.agent.monitoring.status import Watched
 
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "tools"))
 import browser

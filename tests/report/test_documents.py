@@ -5,15 +5,14 @@ import json
 import re
 from html.parser import HTMLParser
 
+import jinja2
+import jinja2.meta
 import pytest
 from documents import CERTIFICATE, COMPARISON, DOCUMENTS, LEDGER, SHARED, at, evil, same
 
-from tacit.html.frame import POLICY
 from tacit.html.pictures import MOST_MEMBERS
-from tacit.report.document.certificate import certificate
-from tacit.report.document.comparison import comparison
-from tacit.report.document.ledger import ledger
-from tacit.report.document.run import run
+from tacit.report.pages import certificate, comparison, ledger, run
+from tacit.report.rendering import POLICY, environment
 
 VOID = {"meta", "link", "br"}
 
@@ -80,6 +79,26 @@ def test_hostile_names_stay_text(name):
     assert [kind for kind, _ in hostile.elements] == [kind for kind, _ in honest.elements]
     assert any("<script>" in words for words in hostile.words)
     assert "<script>" in json.dumps(hostile.data)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_template_is_given_every_name_that_it_uses(name, monkeypatch):
+    """In branches, too, that this data does not reach."""
+    rendered, render = [], jinja2.Template.render
+
+    def watched(template, *args, **kwargs):
+        rendered.append((template.name, dict(*args, **kwargs)))
+        return render(template, *args, **kwargs)
+
+    monkeypatch.setattr(jinja2.Template, "render", watched)
+    DOCUMENTS[name][0](DOCUMENTS[name][1])
+    ((template, given),) = rendered
+    made = environment()
+    known = given.keys() | made.globals.keys() | set(dir(made.get_template("macros.html").module))
+    for each in (template, "base.html"):
+        used = jinja2.meta.find_undeclared_variables(made.parse(made.loader.get_source(made, each)[0]))
+        assert len(used) >= 3
+        assert used - known == set()
 
 
 def words(text):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.data import Classes
-from tacit.report.metrics import in_words
+from tacit.report.metrics_in_words import in_words
 from tacit.run import metrics
 
 DIED = Classes("died", positive=("yes",), negative=("no",))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tacit.data import Bands, Category, Classes, Number, Schema, Table
-from tacit.report.document.trained import records_used
+from tacit.report.run_facts import records_used
 
 SCHEMA = Schema(
     label=Classes("died", positive=("yes",), negative=("no",)),

@@ -9,13 +9,13 @@ import pytest
 from agent_worker import NAMES, participant
 
 from tacit.agent.books import Signed
-from tacit.agent.trained import model_of
-from tacit.agent.watching import Watched
+from tacit.agent.certificate.trained_model import model_of
+from tacit.agent.monitoring.status import Watched
 from tacit.privacy.events import Free
 from tacit.privacy.ledger import Head
 from tacit.privacy.noise import SecureNoise
-from tacit.report.document.run import run
-from tacit.report.document.taken_part import taken_part
+from tacit.report.pages import run
+from tacit.report.taken_part import taken_part
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 FILES = {"federation": Path("federation.toml"), "report": Path("a.report.json"), "ledger": Path("a b.ledger")}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tacit.core.graph import Graph
-from tacit.core.losses import HuberHinge, Logistic, Multinomial, PseudoHuber, Squared
+from tacit.core.losses import HuberHinge, Logistic, PseudoHuber, Squared
+from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.files import replacing

@@ -41,7 +41,8 @@ from tacit.algorithms import (
 )
 from tacit.composite import Term, constrained, generalised_lasso, graph_guided, lasso, public_graph
 from tacit.composite.prox import L1, Box, ElasticNet, GroupL1
-from tacit.core.losses import HuberHinge, Logistic, Multinomial, PseudoHuber, Squared
+from tacit.core.losses import HuberHinge, Logistic, PseudoHuber, Squared
+from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, Pure
 from tacit.run.parts import KINDS, LOSSES, METHODS, read, register, written

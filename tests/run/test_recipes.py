@@ -7,7 +7,8 @@ import pytest
 
 import tacit
 from tacit.algorithms import Averaged
-from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
+from tacit.core.losses import HuberHinge, PseudoHuber
+from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Multiclass, Target
 from tacit.errors import GraphError, InputError
 from tacit.privacy.plan import per_agent_totals, plan

@@ -20,7 +20,7 @@ from tacit.privacy import filters
 from tacit.privacy.accounting import epsilon, rounded_up
 from tacit.privacy.events import Free, Gaussian, SharedGaussian
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.privacy.plan import _NoNoise
+from tacit.privacy.plan.every_tick import NoNoise
 from tacit.run.limits import Budget
 from tacit.run.request import Request
 from tacit.run.training import train_privately
@@ -38,7 +38,7 @@ def left(monkeypatch):
 
     def heard(algorithm, state, blocks, noise, speakers, t):
         after, release = speak(algorithm, state, blocks, noise, speakers, t)
-        if not isinstance(noise, _NoNoise):  # a plan
+        if not isinstance(noise, NoNoise):  # a plan
             assert len(release.events) == len(speakers)
             for agent, event in zip(speakers.tolist(), release.events, strict=True):
                 counted.setdefault(agent, Counter())[event] += 1
@@ -170,7 +170,7 @@ def test_a_training_that_costs_other_than_planned_keeps_nothing(monkeypatch, tmp
 
     def cheaper(self, state, problem, view, noise, t):
         after, release = honest(self, state, problem, view, noise, t)
-        if isinstance(noise, _NoNoise) or next(calls) != 2:
+        if isinstance(noise, NoNoise) or next(calls) != 2:
             return after, release
         return after, release._replace(events=[Gaussian(1e9)] * len(release.events))
 

@@ -22,8 +22,8 @@ says which ledger has paid for a run: that one has the marks of what has left, s
 
 A population is named to neighbours by a tag that is made with a key of the identity: they can compare it, and cannot
 read it. It stays the same when the identity gets a new key. Neighbours keep what they know under every certificate of
-the member's chain (`tacit.agent.renewal`): the member cannot get rid of it by a chain that is longer, or shorter, than
-before.
+the member's chain (`tacit.agent.membership.renewal`): the member cannot get rid of it by a chain that is longer, or
+shorter, than before.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tacit.agent.identity import Identity, fingerprint, signed_by
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Greeting, LedgerHead
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Greeting, LedgerHead
 from tacit.errors import NEW_RUN, InputError, Over, TacitError
 from tacit.privacy.ledger import Head, Ledger
 

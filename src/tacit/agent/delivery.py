@@ -1,5 +1,5 @@
 """How an agent gets the messages of a tick: its neighbours' rows, or their sum, which hides the single rows. A sum over
-all members is in `tacit.agent.totals`.
+all members is in `tacit.agent.totals_delivery`.
 
 Agents ask for all of these (`tacit.agent.transport`). `message` is what the agent itself commits at a tick: its row.
 `answer` turns it into what a neighbour gets that asks; None if that is not ready yet. `hear` asks the neighbours.
@@ -18,9 +18,9 @@ import numpy as np
 from tacit.agent.participant import Participant
 from tacit.agent.run_keys import RunKeys
 from tacit.agent.store import Arrays
-from tacit.agent.transport import Peer
-from tacit.agent.wire import BadMessage, packed, packed_row, row_of
-from tacit.agent.wire_pb2 import Key, Message, Question
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.wire import BadMessage, packed, packed_row, row_of
+from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.core.release import Inbox, Release
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.keys import KEY_BYTES, KeyPair, RepeatableWords

@@ -28,7 +28,7 @@ from tacit.agent.identity import (
     read_certificate,
     signed_by,
 )
-from tacit.agent.renewal import Chain, Renewal
+from tacit.agent.membership.renewal import Chain, Renewal
 from tacit.algorithms import summed
 from tacit.core.graph import Graph
 from tacit.core.problem import check_radius
@@ -48,7 +48,7 @@ from tacit.run.trust import Reserve
 
 ROWS, SUMS, TOTALS = "rows", "secret-shared sums", "secret-shared totals"  # what members learn about each other
 TICKS = 200  # of a run without a budget, if nobody says how many: agents do not stop early
-LEAST_ABSENCE = 10.0  # seconds: several times the time between two signs of life (`tacit.agent.liveness`)
+LEAST_ABSENCE = 10.0  # seconds: several times the time between two signs of life (`tacit.agent.membership.liveness`)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,8 @@ class Federation:
         return self.signer(name, text, signature) in self.accepted(name)
 
     def refusing(self, revoked: Iterable[str]) -> Federation:
-        """The same for a member that refuses certificates with these fingerprints (`tacit.agent.revocation`)."""
+        """The same for a member that refuses certificates with these fingerprints
+        (`tacit.agent.membership.revocation`)."""
         return replace(self, revoked=frozenset(revoked))
 
     @cached_property
@@ -328,7 +329,7 @@ class Federation:
 
     def without(self, names: Iterable[str]) -> Federation:
         """The federation without these members: a run of its own, from the start, with a setting of its own; or, with
-        totals, from where the other run was left, with its setting (`tacit.agent.dropout`).
+        totals, from where the other run was left, with its setting (`tacit.agent.membership.dropout`).
 
         The two runs have different hashes, so no message of one is valid in the other. Refuses a federation that cannot
         run without these members.

@@ -35,7 +35,7 @@
 
     [schema]                     # as in a schema file, with [schema.label] and [[schema.columns]]
 
-    [[renewals]]                 # new certificates of members, if there are any (`tacit.agent.renewal`)
+    [[renewals]]                 # new certificates of members, if there are any (`tacit.agent.membership.renewal`)
 
 Lists of one value for each agent are about the members in the order of their names.
 
@@ -45,8 +45,8 @@ the hash of all parts names the run. When two agents meet they show each other t
 say which part differs.
 
 `quorum` matters only with `go_on_after`. The others go on without a member if that many of its neighbours have signed
-that they have had no sign of life from it (`tacit.agent.absence`). A member that has fewer neighbours needs all of
-them. With 0, more than half of the neighbours must sign: 1 of 1, 2 of 2, 2 of 3, 3 of 4.
+that they have had no sign of life from it (`tacit.agent.membership.absence`). A member that has fewer neighbours needs
+all of them. With 0, more than half of the neighbours must sign: 1 of 1, 2 of 2, 2 of 3, 3 of 4.
 """
 
 from __future__ import annotations

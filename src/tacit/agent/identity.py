@@ -2,7 +2,7 @@
 
 The certificate is signed by its own key. It is trusted because the federation file contains it: TLS trusts exactly
 these certificates. None of them may sign others, so a certificate signed by a member's key is worth nothing.
-`tacit.agent.renewal` says how a member gets a new key.
+`tacit.agent.membership.renewal` says how a member gets a new key.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tacit.agent import wire_pb2 as wire
-from tacit.agent.wire import BadMessage
+from tacit.agent.transport import wire_pb2 as wire
+from tacit.agent.transport.wire import BadMessage
 from tacit.errors import NEW_RUN, Over
 
 if TYPE_CHECKING:

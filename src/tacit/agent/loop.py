@@ -18,23 +18,26 @@ from typing import TypeVar
 
 import numpy as np
 
-from tacit.agent import dropout
 from tacit.agent.books import Heads
 from tacit.agent.delivery import Rows, Sums
 from tacit.agent.federation import SUMS, TOTALS, difference
 from tacit.agent.heard import Chain, extended
 from tacit.agent.incarnation import Incarnations
-from tacit.agent.liveness import HEARTBEAT, Liveness
-from tacit.agent.meeting import Meeting
+from tacit.agent.membership import dropout
+from tacit.agent.membership.liveness import HEARTBEAT, Liveness
+from tacit.agent.membership.meeting import Meeting
+from tacit.agent.monitoring.logs import log
+from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
-from tacit.agent.progress import Progress
-from tacit.agent.reading import Reading
-from tacit.agent.said import MOST, Statements
+from tacit.agent.robust_listening import Reading
+from tacit.agent.signed_words import MOST, Statements
 from tacit.agent.store import Arrays
-from tacit.agent.totals import Totals
-from tacit.agent.transport import Peer, Refusals, Signal, log
-from tacit.agent.wire import BadMessage, bare, packed, row_of
-from tacit.agent.wire_pb2 import Greeting, Message, Question, Standing
+from tacit.agent.totals_delivery import Totals
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.refusals import Refusals
+from tacit.agent.transport.server import Signal
+from tacit.agent.transport.wire import BadMessage, bare, packed, row_of
+from tacit.agent.transport.wire_pb2 import Greeting, Message, Question, Standing
 from tacit.core.release import Inbox
 from tacit.core.schedule import role
 from tacit.errors import NotNow, Over
@@ -417,7 +420,7 @@ class AgentLoop:
     async def _meet(self, patience: float | None) -> None:
         """Waits until this agent has met all neighbours, and all members have signed that they have met theirs.
 
-        So no member pays for a run in which another member never took part (`tacit.agent.meeting`).
+        So no member pays for a run in which another member never took part (`tacit.agent.membership.meeting`).
         """
         finished, names = self.participant.store.finished_neighbours(), self.participant.federation.names
         missing = {j: names[j] for j in self.neighbours if names[j] not in finished}
@@ -446,8 +449,8 @@ class AgentLoop:
         """Waits until a neighbour is there, is in the same run, and has heard nothing that this agent does not know of.
 
         If it shows what this agent has signed, and this agent does not know it, this agent stops: it is a copy
-        (`tacit.agent.said`). If it only says so, it may lie, and this agent waits: one lie must not end an honest
-        process. What may leave does not hang on that: the ledger knows.
+        (`tacit.agent.signed_words`). If it only says so, it may lie, and this agent waits: one lie must not end an
+        honest process. What may leave does not hang on that: the ledger knows.
         """
         peer, store = self.peers[j], self.participant.store.path.name
 

@@ -16,7 +16,7 @@ from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import NONCE, signed
 from tacit.agent.store import Store
-from tacit.agent.wire_pb2 import Incarnation
+from tacit.agent.transport.wire_pb2 import Incarnation
 from tacit.core.problem import Problem
 from tacit.data import Dataset
 from tacit.errors import NEW_RUN, InputError, Over
@@ -221,7 +221,7 @@ def planned(federation: Federation, me: int) -> dict[int, Event]:
 
 def reserved(federation: Federation, me: int) -> dict[int, Event]:
     """What a member pays for before it speaks: all releases of the plan, and one more for every member that may drop
-    out. Then the tick in doubt is released once more, with fresh noise (`tacit.agent.dropout`)."""
+    out. Then the tick in doubt is released once more, with fresh noise (`tacit.agent.membership.dropout`)."""
     events = planned(federation, me)
     if not federation.dropouts:  # where one member speaks at a time, not all of them speak last
         return events

@@ -1,9 +1,9 @@
 """One agent's part in a federation, from its start to its model, in as many runs as that takes.
 
-`tacit.agent.loop` runs the agent in one run. If members are proven to be away (`tacit.agent.liveness`), the agent
-leaves that run for the run of the federation without them (`Federation.without`). The new run starts from the
+`tacit.agent.loop` runs the agent in one run. If members are proven to be away (`tacit.agent.membership.liveness`), the
+agent leaves that run for the run of the federation without them (`Federation.without`). The new run starts from the
 beginning: another graph is another problem for the method, with other settings, and it costs its own budget. Members
-that share their noise go on from where they were, and pay nothing (`tacit.agent.dropout`).
+that share their noise go on from where they were, and pay nothing (`tacit.agent.membership.dropout`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from tacit.agent.dropout import goes_on
-from tacit.agent.liveness import MembersAway
 from tacit.agent.loop import AgentLoop, Watch
-from tacit.agent.network import Network
+from tacit.agent.membership.dropout import goes_on
+from tacit.agent.membership.liveness import MembersAway
+from tacit.agent.monitoring.logs import log
+from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
-from tacit.agent.progress import Progress
-from tacit.agent.transport import Peer, Server, log
+from tacit.agent.transport.peer import Peer
+from tacit.agent.transport.server import Server
+from tacit.agent.transport.sockets import Network
 from tacit.errors import Over, TacitError
 
 Finished = Callable[[Participant, np.ndarray], None]

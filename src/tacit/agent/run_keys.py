@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tacit.agent.participant import Participant
-from tacit.agent.wire import BadMessage
-from tacit.agent.wire_pb2 import Key
+from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire_pb2 import Key
 
 
 class RunKeys:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
-from tacit.agent import notify
+from tacit.agent.monitoring import systemd
 from tacit.errors import NotNow
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def run(work: Coroutine[Any, Any, T], where: Callable[[], str], end: Callable[[s
             def stop(number: int) -> None:
                 name = signal.Signals(number).name
                 why.append(f"stopped by {name} {where()}; nothing is lost: the same command goes on")
-                notify.stopping(why[0])
+                systemd.stopping(why[0])
                 task.cancel()  # if it is done, nothing happens, and what it has given counts
                 timers.append(_at_the_latest(end, why[0]))
 
@@ -89,7 +89,7 @@ async def _done(task: asyncio.Task[T], where: Callable[[], str], why: list[str])
             why.append(f"a connection was broken off {where()}; nothing is lost: the same command goes on")
         raise NotNow(why[0]) from None
     finally:
-        notify.stopping(why[0] if why else where())
+        systemd.stopping(why[0] if why else where())
 
 
 def _at_the_latest(end: Callable[[str], None], why: str) -> threading.Timer:

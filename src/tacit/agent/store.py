@@ -38,7 +38,7 @@ paid for a run (`tacit.agent.books`), so that no other ledger, which has no such
 **An old copy of the ledger** is shown by this file: every commit notes the ledger's head. So one of the two can be old,
 and it is noticed. If both are old copies of one moment, as in a machine that was put back as a whole, the neighbours
 notice it: by the number of the process (`tacit.agent.incarnation`) and by what this member has signed
-(`tacit.agent.said`). What remains if all neighbours keep silent about that is in docs/privacy.md.
+(`tacit.agent.signed_words`). What remains if all neighbours keep silent about that is in docs/privacy.md.
 
 **Exact runs** have no ledger, because no budget could pay for them. They count the starts of the agent here.
 """

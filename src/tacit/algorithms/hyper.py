@@ -17,7 +17,7 @@ import numpy as np
 from tacit.core.alike import numbered
 from tacit.core.function_digest import digest
 from tacit.core.graph import Graph
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.errors import number as number  # a hyper-parameter that stays the same, for methods of others, too

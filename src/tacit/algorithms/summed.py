@@ -93,7 +93,7 @@ def share_deviation(facts: Problem, budget: Gaussian, *, colluders: int, dropout
     """The deviation of one member's share of the noise, with which no member's release costs more than the budget
     against the largest coalition. All members have the same, whatever their rows: the largest that one of them needs.
 
-    >>> from tacit.privacy.plan import Facts
+    >>> from tacit.core.facts import Facts
     >>> facts = Facts(sizes=[8000] * 5, dimension=10)
     >>> one, two = (share_deviation(facts, Gaussian(10.0), colluders=t, dropouts=0) for t in (4, 1))
     >>> round(one / two, 9)

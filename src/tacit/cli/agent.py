@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.agent.logs import Format, Level, log
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.logs import Format, Level, log
+from tacit.agent.monitoring.progress import Progress
 from tacit.cli import agent_outside as outside
 from tacit.cli import names, options
 from tacit.cli.agent_status import status
@@ -114,11 +114,12 @@ def run(
     """
     names.require_agent()
     page, metrics, log_format, log_level = watched.page, watched.metrics, watched.log_format, watched.log_level
-    from tacit.agent import logs, notify, stopping
-    from tacit.agent.page import loopback
+    from tacit.agent import stopping
+    from tacit.agent.monitoring import logs, systemd
+    from tacit.agent.monitoring.page import loopback
     from tacit.agent.run import take_part
 
-    progress = Progress(notify.alive)
+    progress = Progress(systemd.alive)
     paths = [federation, identity, Path(data), out, *(path for path in (ledger, store, report) if path is not None)]
     folders = [str(identity), *(str(each.parent) for path in paths for each in (path, path.resolve()))]
     write = outside.above_the_bar() if log_format == Format.TEXT else None
@@ -135,7 +136,7 @@ def run(
             if log_format == Format.JSON:
                 raise InputError("--page writes an address for a person, which is secret: leave out --log-format json")
         if metrics is not None:
-            from tacit.agent.metrics import address as metrics_address
+            from tacit.agent.monitoring.prometheus import address as metrics_address
 
             metrics_address(metrics)
         inputs: list[str | Path] = [federation, data, *([] if ledger is None else [ledger])]
@@ -181,17 +182,17 @@ def _write(
     participant: Participant, model: np.ndarray, out: Path, report: Path | None, files: dict[str, Path | None]
 ) -> None:
     """Writes the model, the signed report, and a report to read, if one is asked for."""
-    from tacit.agent import report as signed
-    from tacit.agent.trained import model_of
-    from tacit.report.document.run import run as document
-    from tacit.report.document.taken_part import taken_part
+    from tacit.agent.certificate import signed_report
+    from tacit.agent.certificate.trained_model import model_of
+    from tacit.report import pages
+    from tacit.report.taken_part import taken_part
 
     made, signed_file = model_of(participant.federation, participant.name, model), files["report"]
     assert signed_file is not None
     made.save(out)
-    signed.write(participant, model, signed_file)
+    signed_report.write(participant, model, signed_file)
     if report is not None:
-        write_private(report, document(taken_part(participant, made, files)))
+        write_private(report, pages.run(taken_part(participant, made, files)))
     log.info(f"wrote {' and '.join(file.name for file in (out, signed_file, report) if file is not None)}")
 
 
@@ -212,10 +213,10 @@ def _participant(
     from tacit.agent.books import Books
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.membership.revocation import namesakes, revoked
+    from tacit.agent.monitoring.status import store_name
     from tacit.agent.participant import Participant
-    from tacit.agent.revocation import namesakes, revoked
     from tacit.agent.store import Store
-    from tacit.agent.watching import store_name
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
 

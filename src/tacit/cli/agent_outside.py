@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tacit.agent.logs import Lines, log
-from tacit.agent.progress import Progress
+from tacit.agent.monitoring.logs import Lines, log
+from tacit.agent.monitoring.progress import Progress
 from tacit.cli.console import err, rounds_bar
 from tacit.errors import TacitError
 
@@ -63,7 +63,7 @@ def measured(where: str | None, progress: Progress, ledger: Path | None, lines: 
     if where is None:
         yield
         return
-    from tacit.agent.metrics import Metrics, is_local
+    from tacit.agent.monitoring.prometheus import Metrics, is_local
 
     served = Metrics(where, progress, ledger, lambda: lines.lost)
     log.info(f"metrics and a health check are at port {served.port}")
@@ -81,8 +81,8 @@ def watched(where: str | None, participant: Participant, ledger: Path | None, li
     if where is None:
         yield
         return
-    from tacit.agent.page import LastLines, Page
-    from tacit.agent.watching import Watched
+    from tacit.agent.monitoring.page import LastLines, Page
+    from tacit.agent.monitoring.status import Watched
 
     first, last = [participant, *participant.earlier()][-1], LastLines()
     member = Watched(participant.name, first.federation, first.store.path, ledger, last.lines)

@@ -18,7 +18,7 @@ for _module in (
     "tacit.cli.federation_demo",
     "tacit.agent.participant",
     "tacit.agent.run",
-    "tacit.agent.trained",
+    "tacit.agent.certificate.trained_model",
     "tacit.privacy.fast_noise",
     "scipy.sparse.csgraph",
     "asyncio",

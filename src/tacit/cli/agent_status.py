@@ -48,8 +48,8 @@ def status(
     names.require_agent()
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
-    from tacit.agent.watching import status as seen
-    from tacit.agent.watching import statuses, store_name
+    from tacit.agent.monitoring.status import status as seen
+    from tacit.agent.monitoring.status import statuses, store_name
 
     if (identity is None) == (folder is None):
         raise InputError("give --identity, the folder of one member, or --folder, which has the folders of several")

@@ -77,6 +77,6 @@ def restore(
 
 
 def _of(given: Path | None, identity: Path, federation: Federation) -> Path:
-    from tacit.agent.watching import store_name
+    from tacit.agent.monitoring.status import store_name
 
     return identity / store_name(federation) if given is None else given

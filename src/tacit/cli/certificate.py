@@ -53,7 +53,7 @@ def make(
     """
     names.require_agent()
     from tacit.agent import documents
-    from tacit.agent.certificate import collected, examined
+    from tacit.agent.certificate.examination import collected, examined
     from tacit.agent.federation import Federation
 
     writable(out, [federation, *report])
@@ -88,10 +88,11 @@ def verify(
     Example: `tacit certificate verify certificate.json --model alder.json`
     """
     names.require_agent()
-    from tacit.agent import documents, verdict
-    from tacit.agent.certificate import examined
-    from tacit.html.frame import written
-    from tacit.report.document.certificate import certificate as page
+    from tacit.agent import documents
+    from tacit.agent.certificate import verdict
+    from tacit.agent.certificate.examination import examined
+    from tacit.html.words import written
+    from tacit.report import pages
 
     inputs = [file, *([] if model is None else [model]), *(ledger or [])]
     names.report_file(report, inputs, [])
@@ -103,7 +104,7 @@ def verify(
         found = examined(document, None if model is None else documents.read(model, "a model file"), books)
     plain = verdict.as_plain(found)
     if report is not None:
-        write_private(report, page(plain | written()))
+        write_private(report, pages.certificate(plain | written()))
     if json:
         typer.echo(json_format.dumps(plain))
         if found.faults:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import typer
 
-from tacit.agent.network import host_and_port
+from tacit.agent.transport.sockets import host_and_port
 from tacit.cli.console import out as screen
 from tacit.cli.records import encoded_for_a_log, read_for_a_log, records_of
 from tacit.errors import Over, TacitError
@@ -57,8 +57,8 @@ def examined(
     """All that can be looked at. What rests on a thing that failed is left out."""
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
-    from tacit.agent.revocation import revoked
-    from tacit.agent.watching import store_name
+    from tacit.agent.membership.revocation import revoked
+    from tacit.agent.monitoring.status import store_name
 
     found: list[Finding] = []
     written = _tried(found, "federation", lambda: Federation.load(federation).refusing(revoked(identity)))
@@ -142,7 +142,7 @@ def _certificates(agreed: Federation, own: str, file: Path, home: Path) -> Itera
 
 def _renewal(agreed: Federation, near: list[Member], file: Path, home: Path) -> Iterator[Finding]:
     """Whether the neighbours let the new key in already."""
-    from tacit.agent import renewal
+    from tacit.agent.membership import renewal
 
     if (coming := renewal.waiting(home)) is None:
         return
@@ -162,7 +162,7 @@ def _renewal(agreed: Federation, near: list[Member], file: Path, home: Path) -> 
 
 
 def _refused(agreed: Federation, home: Path) -> Iterator[Finding]:
-    from tacit.agent.revocation import namesakes
+    from tacit.agent.membership.revocation import namesakes
 
     for name in namesakes(home, agreed):
         yield Finding("refused", WARN, f"{name} was revoked here with another certificate; this file lets it in again")
@@ -294,7 +294,7 @@ def _peers(agreed: Federation, near: list[Member], home: Path) -> Iterator[Findi
 def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     """Whether a neighbour, whose certificate is checked, goes on after it has seen the one in this folder."""
     from tacit.agent.identity import Identity
-    from tacit.agent.streams import OTHER_VERSION, PROTOCOL, context
+    from tacit.agent.transport.streams import OTHER_VERSION, PROTOCOL, context
 
     tls = context(Identity.load(home), agreed.accepted(member.name), called=False)
     host, port = host_and_port(member.address)

@@ -77,7 +77,7 @@ def new(
     from tacit.agent.able import check_sums
     from tacit.agent.documents import DIGEST
     from tacit.agent.federation import SUMS, Federation, Member, agreement
-    from tacit.agent.succession import kept_renewals
+    from tacit.agent.membership.succession import kept_renewals
 
     before = None if predecessor is None or DIGEST.fits(predecessor) else Federation.load(Path(predecessor))
     read = [schema] if before is None or predecessor is None else [schema, Path(predecessor)]
@@ -154,9 +154,9 @@ def verify(
     Example: `tacit federation verify federation.toml alder.report.json`
     """
     names.require_agent()
+    from tacit.agent.certificate.signed_report import verified
     from tacit.agent.federation import TOTALS, Federation
     from tacit.agent.guarantee import statement
-    from tacit.agent.report import verified
 
     federation = Federation.load(file)
     found = verified(report, federation)
@@ -188,7 +188,7 @@ def _tell(federation: Federation, before: Federation | None) -> None:
     from tacit.agent.federation import SUMS, TOTALS
     from tacit.agent.guarantee import statement
     from tacit.agent.identity import fingerprint
-    from tacit.agent.succession import changes
+    from tacit.agent.membership.succession import changes
 
     spec = federation.spec
     screen.print(f"{federation.title}: run {federation.run[:16]}", markup=False)

@@ -35,7 +35,7 @@ from tacit.run.trust import LOCAL, Trust
 
 if TYPE_CHECKING:
     from tacit.agent.federation import Federation
-    from tacit.agent.page import Look
+    from tacit.agent.monitoring.page import Look
 
 _TRAIN, _DELTA, _EXACT_ROUNDS = 40_000, 1e-5, 50
 _LINES = 100  # of a log, on the page
@@ -71,7 +71,7 @@ def demo(
         raise InputError(f"a federation needs two agents or more, not {agents}")
     if out.exists():
         raise InputError(f"{out} exists: the demo creates a new folder; name another one, or delete it")
-    from tacit.agent.page import Page
+    from tacit.agent.monitoring.page import Page
 
     watched = None if page is None else Page(page, lambda: {"title": "preparing", "members": []})
     names.folder(out)
@@ -106,7 +106,7 @@ def demo(
 
 def _look(home: Path, federation: Federation) -> Look:
     """What the page shows of a run: all members, from the files that their processes write."""
-    from tacit.agent.watching import Watched, store_name
+    from tacit.agent.monitoring.status import Watched, store_name
 
     members = []
     for name in federation.names:

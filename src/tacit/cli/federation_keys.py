@@ -16,7 +16,7 @@ from tacit.errors import InputError
 from tacit.files import alone, replacing, writable
 
 if TYPE_CHECKING:
-    from tacit.agent.renewal import Renewal
+    from tacit.agent.membership.renewal import Renewal
 
 File = Annotated[Path, typer.Argument(help="The federation file.", show_default=False)]
 _OVERLAP = (
@@ -43,9 +43,9 @@ def renew(
     Example: `tacit federation renew federation.toml --identity alder`
     """
     names.require_agent()
-    from tacit.agent import renewal
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity, fingerprint
+    from tacit.agent.membership import renewal
 
     agreed, own = Federation.load(file), Identity.load(identity)
     agreed.place(own.name, own.certificate)
@@ -82,8 +82,8 @@ def accept(
     Example: `tacit federation accept federation.toml alder.renewal.toml`
     """
     names.require_agent()
-    from tacit.agent import renewal
     from tacit.agent.identity import fingerprint
+    from tacit.agent.membership import renewal
 
     made = renewal.read(statement)
     with alone(file):  # of two statements that are accepted at the same time, none is lost
@@ -147,9 +147,9 @@ def revoke(
     Example: `tacit federation revoke federation.toml birch --identity alder --why 'its key was stolen, 12 March'`
     """
     names.require_agent()
-    from tacit.agent import revocation
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.membership import revocation
 
     agreed, own = Federation.load(file), Identity.load(identity)
     if member not in agreed.names:

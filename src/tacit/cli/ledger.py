@@ -222,10 +222,10 @@ def show(
     with _open(file) as ledger:
         result = statement(ledger)
     if report is not None:
-        from tacit.html.frame import written
-        from tacit.report.document.ledger import ledger as page
+        from tacit.html.words import written
+        from tacit.report import pages
 
-        write_private(report, page(result | written()))
+        write_private(report, pages.ledger(result | written()))
         err.print(f"wrote {report}", markup=False, soft_wrap=True)
     if json:
         typer.echo(json_format.dumps(result))

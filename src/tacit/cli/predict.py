@@ -18,7 +18,7 @@ from tacit.cli.console import err, warn, working
 from tacit.data import Classes, Dataset, Multiclass, Table, Target
 from tacit.errors import InputError
 from tacit.files import writable, writing_private
-from tacit.report.metrics import in_words
+from tacit.report.metrics_in_words import in_words
 from tacit.run.metrics import as_plain
 from tacit.run.model import Model
 
@@ -109,7 +109,7 @@ def _require_certified(model: Path, certificate: Path) -> None:
     """Refuses a certificate that does not hold, and a model that is not the one of a member of its run."""
     names.require_agent()
     from tacit.agent import documents
-    from tacit.agent.certificate import examined
+    from tacit.agent.certificate.examination import examined
 
     content = documents.read(certificate, "a certificate"), documents.read(model, "a model file")
     if faults := examined(*content).faults:

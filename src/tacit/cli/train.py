@@ -23,7 +23,7 @@ from tacit.data.public import require_public
 from tacit.errors import InputError
 from tacit.files import writable, write_private
 from tacit.privacy.noise import SecureNoise
-from tacit.report.metrics import in_words
+from tacit.report.metrics_in_words import in_words
 from tacit.run.metrics import as_plain
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES
@@ -211,11 +211,10 @@ def _without_privacy(ready: Ready) -> None:
         who = ready.graph if ready.graph != "auto" else f"{len(talk.edges)} edges"
         plots.convergence(trained, picture, f"{title}: {talk.agents} agents, {setting.name}, {who}")
     if ready.report is not None:
-        from tacit.report.document import run as document
-        from tacit.report.document import trained as data_of
+        from tacit.report import pages, run_facts
 
-        used = data_of.records_used(ready.schema, held_out=len(ready.held))
-        write_private(ready.report, document.run(data_of.exactly(trained, title, setting.name, used)))
+        used = run_facts.records_used(ready.schema, held_out=len(ready.held))
+        write_private(ready.report, pages.run(run_facts.exactly(trained, title, setting.name, used)))
     if ready.json:
         files = {"model": str(out), "plot": None if picture is None else str(picture)}
         typer.echo(json_format.dumps(as_json(trained) | files | _listening(ready)))
@@ -338,12 +337,11 @@ def _privately(ready: Ready, table: Table, ledger_file: Path | None) -> None:
             paid = budget_of(ledger)
     trained.model.save(ready.out)
     if ready.report is not None:
-        from tacit.report.document import run as document
-        from tacit.report.document import trained as data_of
+        from tacit.report import pages, run_facts
 
-        used = data_of.records_used(schema, held_out=len(ready.held), population=population, cohorts=cohorts)
-        facts = data_of.privately(trained, title, name, ready.graph, used)
-        write_private(ready.report, document.run(facts | ({} if paid is None else {"ledger": paid})))
+        used = run_facts.records_used(schema, held_out=len(ready.held), population=population, cohorts=cohorts)
+        facts = run_facts.privately(trained, title, name, ready.graph, used)
+        write_private(ready.report, pages.run(facts | ({} if paid is None else {"ledger": paid})))
     if ready.json:
         fields = ("rounds", "messages", "private", "epsilon", "delta", "positive_share")
         found = {"model": str(ready.out), "algorithm": name} | {field: getattr(trained, field) for field in fields}

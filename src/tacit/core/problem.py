@@ -11,14 +11,16 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
 
-from tacit.core.losses import Logistic, Loss, Multinomial
+from tacit.core.data_check import Part, check_numbers, checked_parts, checked_rows
+from tacit.core.losses import Logistic, Loss
+from tacit.core.multinomial import Multinomial
 from tacit.core.solvers.block import RowStore
-from tacit.core.solvers.rows import Rows, SparseRows, stack
+from tacit.core.solvers.rows import Rows, stack
 from tacit.core.solvers.several import ClassStore
 from tacit.errors import InputError, NotConverged
 
@@ -28,7 +30,34 @@ RADIUS = 4096.0  # how far from zero the models of a private run may lie, by def
 LARGEST_RADIUS = 2.0**40
 UNIT = 2.0**-53
 _DIGITS = 2.0**-47  # what is left after some dozens of roundings, relative
-Part = tuple[Any, Any]  # (X_i, y_i): rows of one agent, dense or sparse, and their labels
+
+
+class Constants(NamedTuple):
+    """What is public of the objectives of a block of agents, besides their numbers of rows."""
+
+    loss: Loss
+    scale: np.ndarray  # (n,)
+    l2: float
+    tolerance: float
+    radius: float
+
+
+def constants(
+    agents: int, loss: Loss | None, scale: float | np.ndarray, l2: float, tolerance: float, radius: float
+) -> Constants:
+    """The constants of so many agents, checked."""
+    loss = Logistic() if loss is None else loss
+    if not isinstance(loss, Loss):
+        raise InputError(f"loss is one of tacit.losses, such as Logistic() or a CustomLoss, not {loss!r}")
+    if not (l2 >= 0 and math.isfinite(l2)):
+        raise InputError(f"l2 must be zero or a positive number, not {l2}")
+    if not (tolerance > 0 and math.isfinite(tolerance)):
+        raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
+    check_radius(radius)
+    scales = np.asarray(scale, dtype=float)
+    if scales.shape not in ((), (agents,)) or not np.all((scales > 0) & np.isfinite(scales)):
+        raise InputError(f"scale must be a positive number, or one for each of {agents} agents, not {scale}")
+    return Constants(loss, np.broadcast_to(scales, agents).copy(), float(l2), float(tolerance), float(radius))
 
 
 class Problem:
@@ -56,10 +85,10 @@ class Problem:
         tolerance: float = 1e-9,
         radius: float = RADIUS,
     ) -> None:
-        blocks, labels = _checked(parts)
+        blocks, labels = checked_parts(parts)
         sizes = np.array([len(y) for y in labels])
-        features = blocks[0].shape[1]
-        self._begin(stack(blocks), np.concatenate(labels), sizes, loss, scale, l2, tolerance, radius, features)
+        given = constants(len(sizes), loss, scale, l2, tolerance, radius)
+        self._set(_checked_store(stack(blocks), np.concatenate(labels), sizes, blocks[0].shape[1], given), given)
 
     @classmethod
     def stacked(
@@ -86,58 +115,31 @@ class Problem:
             counts = np.empty(0)
         if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu" or counts.min() < 1:
             raise InputError("sizes are the agents' numbers of rows, 1 or more each")
-        X, y = _numbers(X, y, "")
+        X, y = checked_rows(X, y, "")
         if X.shape[0] != counts.sum():
             raise InputError(f"there are {X.shape[0]} rows, but the sizes add up to {counts.sum()}")
         rows = (
             stack([X]) if scipy.sparse.issparse(X) else np.require(X, requirements=("C", "W"))
         )  # the only kind of kernels
         y = np.require(y, requirements=("C", "W"))
+        given = constants(len(counts), loss, scale, l2, tolerance, radius)
+        return cls._of(_checked_store(rows, y, counts.astype(np.int64), X.shape[1], given), given)
+
+    @classmethod
+    def _of(cls, store: RowStore, given: Constants, ids: np.ndarray | None = None) -> Problem:
+        """The problem of these agents of a store, by default all."""
         problem = cls.__new__(cls)
-        problem._begin(rows, y, counts.astype(np.int64), loss, scale, l2, tolerance, radius, X.shape[1])
+        problem._set(store, given, ids)
         return problem
 
-    def _begin(
-        self,
-        rows: Rows,
-        y: np.ndarray,
-        sizes: np.ndarray,
-        loss: Loss | None,
-        scale: float | np.ndarray,
-        l2: float,
-        tolerance: float,
-        radius: float,
-        features: int,
-    ) -> None:
-        loss = Logistic() if loss is None else loss
-        if not isinstance(loss, Loss):
-            raise InputError(f"loss is one of tacit.losses, such as Logistic() or a CustomLoss, not {loss!r}")
-        if not (l2 >= 0 and math.isfinite(l2)):
-            raise InputError(f"l2 must be zero or a positive number, not {l2}")
-        if not (tolerance > 0 and math.isfinite(tolerance)):
-            raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
-        check_radius(radius)
-        _check_numbers(rows, y, sizes, loss)
-        scales = np.asarray(scale, dtype=float)
-        if scales.shape not in ((), sizes.shape) or not (np.all(scales > 0) and np.all(np.isfinite(scales))):
-            raise InputError(f"scale must be a positive number, or one for each of {len(sizes)} agents, not {scale}")
-        scales = np.broadcast_to(scales, sizes.shape).copy()
-        store = _store(loss, rows, sizes, y, np.repeat(scales / sizes, sizes), features)
-        self._set(store, np.arange(len(sizes)), loss, scales, float(l2), float(tolerance), float(radius))
+    def _set(self, store: RowStore, given: Constants, ids: np.ndarray | None = None) -> None:
+        self._store, self._ids = store, np.arange(len(store.sizes)) if ids is None else ids
+        self.loss, self.scale, self.l2, self.tolerance, self.radius = given
 
-    def _set(
-        self,
-        store: RowStore,
-        ids: np.ndarray,
-        loss: Loss,
-        scale: np.ndarray,
-        l2: float,
-        tolerance: float,
-        radius: float,
-    ) -> Problem:
-        self._store, self._ids = store, ids
-        self.loss, self.scale, self.l2, self.tolerance, self.radius = loss, scale, l2, tolerance, radius
-        return self
+    @property
+    def constants(self) -> Constants:
+        """What is public of the objectives, besides the numbers of rows."""
+        return Constants(self.loss, self.scale, self.l2, self.tolerance, self.radius)
 
     @classmethod
     def over(
@@ -151,8 +153,7 @@ class Problem:
         radius: float = RADIUS,
     ) -> Problem:
         """The problem of one agent whose rows are in a store of another kind, weighted there by scale/B."""
-        given = Problem([([[0.0]], [1.0])], scale=scale, l2=l2, tolerance=tolerance, radius=radius)  # checks these
-        return cls.__new__(cls)._set(store, np.arange(1), loss, given.scale, given.l2, given.tolerance, given.radius)
+        return cls._of(store, constants(1, loss, scale, l2, tolerance, radius))
 
     def __repr__(self) -> str:
         return f"Problem({self.agents} agents, {self.sizes.sum()} rows, dimension {self.dimension}, {self.loss})"
@@ -187,10 +188,7 @@ class Problem:
         places = np.asarray(ids)
         if places.dtype.kind not in "iu" or not np.all((places >= 0) & (places < self.agents)):
             raise InputError(f"take() needs places from 0 to {self.agents - 1} in the block, not {ids}")
-        chosen, scales = self._ids[places], self.scale[places]
-        return Problem.__new__(Problem)._set(
-            self._store, chosen, self.loss, scales, self.l2, self.tolerance, self.radius
-        )
+        return Problem._of(self._store, self.constants._replace(scale=self.scale[places]), self._ids[places])
 
     def compact(self) -> Problem:
         """The same agents in a problem that holds no rows but theirs: what another process needs to have.
@@ -199,8 +197,7 @@ class Problem:
         >>> problem.take([1]).compact().store.rows.shape
         (3, 2)
         """
-        store, ids = self._store.only(self._ids), np.arange(self.agents)
-        return Problem.__new__(Problem)._set(store, ids, self.loss, self.scale, self.l2, self.tolerance, self.radius)
+        return Problem._of(self._store.only(self._ids), self.constants)
 
     @classmethod
     def joined(cls, problems: list[Problem]) -> Problem:
@@ -211,13 +208,10 @@ class Problem:
         >>> Problem.joined([problem.take([1]), problem.take([0])]).sizes.tolist()
         [3, 2]
         """
-        scale, one = np.concatenate([each.scale for each in problems]), problems[0]
-        loss, settings = one.loss, (one.l2, one.tolerance, one.radius)
+        given = problems[0].constants._replace(scale=np.concatenate([each.scale for each in problems]))
         stores = [each._store.only(each._ids) for each in problems]
-        del one
         problems.clear()
-        store = type(stores[0]).joined(stores)
-        return cls.__new__(cls)._set(store, np.arange(len(scale)), loss, scale, *settings)
+        return cls._of(type(stores[0]).joined(stores), given)
 
     def restated(self, *, loss: Loss, scale: float | np.ndarray, l2: float, tolerance: float, radius: float) -> Problem:
         """The same rows under another objective.
@@ -226,10 +220,8 @@ class Problem:
         >>> problem.restated(loss=Logistic(), scale=2.0, l2=0.1, tolerance=1e-6, radius=8.0).scale.tolist()
         [2.0, 2.0]
         """
-        s, sizes = self._store.only(self._ids), self.sizes
-        problem = Problem.__new__(Problem)
-        problem._begin(s.rows, s.y, sizes, loss, scale, l2, tolerance, radius, s.features)
-        return problem
+        s, given = self._store.only(self._ids), constants(self.agents, loss, scale, l2, tolerance, radius)
+        return Problem._of(_checked_store(s.rows, s.y, self.sizes, s.features, given), given)
 
     def pooled(self) -> Problem:
         """The centralised problem, sum_i O_i, as the problem of one agent that holds all rows."""
@@ -237,9 +229,8 @@ class Problem:
             raise InputError("pooled() is for the whole problem, not for a part that take() made of it")
         s = self._store
         store = _store(self.loss, s.rows, np.array([len(s.y)]), s.y, s.c, s.features)
-        scale, l2 = self.scale.sum(keepdims=True), self.agents * self.l2
-        whole = Problem.__new__(Problem)
-        return whole._set(store, np.array([0]), self.loss, scale, l2, self.tolerance, self.radius)
+        given = self.constants._replace(scale=self.scale.sum(keepdims=True), l2=self.agents * self.l2)
+        return Problem._of(store, given)
 
     def optimum(self) -> np.ndarray:
         """f_c, (d,): the minimiser of sum_i O_i, for comparison: no method of this project needs it."""
@@ -404,6 +395,12 @@ class Sure(Protocol):
     steepest: np.ndarray
 
 
+def _checked_store(rows: Rows, y: np.ndarray, sizes: np.ndarray, features: int, given: Constants) -> RowStore:
+    """The store of new rows, with the weight scale_i/B_i for each."""
+    check_numbers(rows, y, sizes, given.loss)
+    return _store(given.loss, rows, sizes, y, np.repeat(given.scale / sizes, sizes), features)
+
+
 def _store(loss: Loss, *data: Any) -> RowStore:
     return ClassStore(loss, *data) if isinstance(loss, Multinomial) else RowStore(loss, *data)
 
@@ -420,64 +417,3 @@ def check_radius(radius: float) -> None:
         raise InputError(f"the radius of models must be a positive number, not {radius}")
     if radius > LARGEST_RADIUS:
         raise InputError("the radius of models is at most 2^40")
-
-
-def _checked(parts: Sequence[Part]) -> tuple[list[Any], list[np.ndarray]]:
-    """Rows and labels of every agent, in arrays of the right shapes."""
-    if len(parts) == 0:
-        raise InputError("a problem needs at least one agent: parts is empty")
-    blocks: list[Any] = []
-    labels: list[np.ndarray] = []
-    for i, (X, y) in enumerate(parts):
-        X, y = _numbers(X, y, f"agent {i}: ")
-        if X.shape[0] == 0:
-            raise InputError(f"agent {i} has no rows; every agent needs at least one")
-        if blocks and X.shape[1] != blocks[0].shape[1]:
-            raise InputError(f"agent {i} has {X.shape[1]} features where agent 0 has {blocks[0].shape[1]}")
-        blocks.append(X)
-        labels.append(y)
-    return blocks, labels
-
-
-def _numbers(X: Any, y: Any, whose: str) -> tuple[Any, np.ndarray]:
-    """A matrix of doubles, dense or CSR, and a label for each of its rows."""
-    try:
-        if scipy.sparse.issparse(X):
-            X = scipy.sparse.csr_array(X, dtype=float)
-            X.check_format(full_check=True)  # compiled loops trust the indices
-        else:
-            X = np.asarray(X, dtype=float)
-        y = np.asarray(y, dtype=float)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{whose}rows and labels must be arrays of numbers: {error}") from None
-    if X.ndim != 2:
-        raise InputError(f"{whose}the rows must be a matrix, not an array of shape {X.shape}")
-    if X.shape[1] == 0:
-        raise InputError(f"{whose}the rows have no features")
-    if y.shape != (X.shape[0],):
-        raise InputError(f"{whose}{X.shape[0]} rows but labels of shape {y.shape}")
-    return X, y
-
-
-def _check_numbers(rows: Rows, y: np.ndarray, sizes: np.ndarray, loss: Loss) -> None:
-    """Refuses numbers and labels that no agent may have; once, when they come in."""
-
-    def agent(bad: np.ndarray) -> int:
-        return int(np.searchsorted(np.cumsum(sizes), int(np.argmax(bad)), side="right"))
-
-    if not np.isfinite(rows.data if isinstance(rows, SparseRows) else rows).all():
-        if isinstance(rows, SparseRows):
-            place = int(np.argmin(np.isfinite(rows.data)))
-            bad = np.arange(len(y)) == np.searchsorted(rows.indptr, place, side="right") - 1
-        else:
-            bad = ~np.isfinite(rows).all(axis=1)
-        raise InputError(f"agent {agent(bad)}: the rows hold NaN or infinity")
-    if not np.isfinite(y).all():
-        raise InputError(f"agent {agent(~np.isfinite(y))}: the labels hold NaN or infinity")
-    if isinstance(loss, Multinomial):
-        bad = ~((y >= 0) & (y < loss.classes) & (y == np.floor(y)))
-        if bad.any():
-            raise InputError(f"agent {agent(bad)}: labels of {loss.classes} classes are 0 to {loss.classes - 1}")
-    elif not loss.numbers and (bad := np.abs(y) != 1).any():
-        found = y[np.argmax(bad)]
-        raise InputError(f"agent {agent(bad)}: {type(loss).__name__} needs labels -1 and +1, found {found:g}")

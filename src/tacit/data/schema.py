@@ -65,20 +65,19 @@ in the sensitivity.
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from tacit.data.clipping import clipped
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
 from tacit.data.dataset import Dataset
+from tacit.data.encoding import encode
 from tacit.data.frames import as_table
-from tacit.data.reading import Present, present, readable
+from tacit.data.reading import Present, present
 from tacit.data.schema_toml import write
 from tacit.data.table import Table
 from tacit.data.text import read_text
@@ -90,7 +89,6 @@ if TYPE_CHECKING:
 _COLUMNS = {kind.kind: kind for kind in (Number, Bands, Category)}
 _LABELS = {kind.kind: kind for kind in (Classes, Multiclass, Target)}
 _VERSION = 1
-_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,45 +299,7 @@ class Schema:
 
         The matrix is a csr_array when fewer than half of its entries are non-zero, an ndarray otherwise.
         """
-        table, used = as_table(table), self.used(labelled)
-        table.require(used)
-        rows = self.present(table, used, labelled)
-        for fault in rows.faults:
-            raise fault
-        kept = rows.kept
-
-        # Row j of these is column j of the schema: one possibly non-zero feature for each record.
-        width = len(self.columns) + self.intercept
-        position = np.zeros((width, len(kept)), dtype=np.int32)
-        value = np.zeros((width, len(kept)))
-        outside, unknown = ({name: np.zeros(len(kept), dtype=bool) for name in used} for _ in range(2))
-        first = 0
-        for j, column in enumerate(self.columns):
-            there, cells = rows.cells(column.name)
-            encoded, good, error = readable(column.encode, cells)
-            if error is not None:
-                if not self.forgives(column):
-                    raise error
-                unknown[column.name][there[error.bad]] = True
-            there = there[good]
-            at = slice(None) if len(there) == len(kept) else there
-            position[j, at] = first + encoded.position
-            value[j, at] = encoded.value
-            outside[column.name][at] |= encoded.outside
-            first += len(column.features)
-        if self.intercept:
-            position[-1] = first
-            value[-1] = 1.0
-        if self.row_norm:
-            for block in _blocks(len(kept)):
-                value[:, block] = clipped(np.ascontiguousarray(value[:, block].T), self.row_norm).T
-
-        label = self.label.encode(table.cells(self.label.column, kept)) if labelled else None
-        if label is not None:
-            outside[self.label.column] = label.outside
-        matrix = _matrix(position, value, self.dimension)
-        y = None if label is None else label.value
-        return Dataset(matrix, y, self.feature_names, kept, _counts(outside), _counts(unknown))
+        return encode(self, as_table(table), labelled)
 
     def labelled(self, data: Dataset, table: "Table | IntoFrame") -> Dataset:
         """The records of a table that were encoded without labels, with them; those that lack one are left out."""
@@ -350,43 +310,6 @@ class Schema:
         y = self.label.encode(table.cells(self.label.column, rows.kept)).value
         there = np.flatnonzero(np.isin(data.kept, rows.kept))
         return replace(data if len(there) == len(data) else data.take(there), y=y)
-
-
-def _counts(masks: Mapping[str, np.ndarray]) -> dict[str, int]:
-    return {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
-
-
-def _blocks(rows: int) -> Iterator[slice]:
-    """Some rows at once: what is computed on the way stays in the cache, and needs no memory of its own."""
-    return (slice(first, first + _ROWS) for first in range(0, rows, _ROWS))
-
-
-def _matrix(position: np.ndarray, value: np.ndarray, dimension: int) -> np.ndarray | csr_array:
-    """One row for each column of these: its values at its positions, which rise."""
-    rows = value.shape[1]
-    entries = int(np.count_nonzero(value))
-    if 2 * entries < rows * dimension:
-        index = index_type(entries, dimension)
-        indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(value, axis=0))]).astype(index)
-        data, indices = np.empty(entries), np.empty(entries, dtype=index)
-        for block in _blocks(rows):
-            values, some = value[:, block].T, slice(indptr[block.start], indptr[min(block.stop, rows)])
-            full = values != 0
-            data[some], indices[some] = values[full], position[:, block].T[full]
-        return csr_array((data, indices, indptr), shape=(rows, dimension))
-    dense = np.zeros((rows, dimension))
-    for block in _blocks(rows):
-        flat = dense[block].reshape(-1)
-        begins = np.arange(0, len(flat), dimension)  # of the rows
-        # Where a cell is missing, there is a zero at position 0, which belongs to the first column: so that comes last.
-        for at, values in zip(position[::-1, block], value[::-1, block], strict=True):
-            flat[begins + at] = values
-    return dense
-
-
-def index_type(entries: int, dimension: int) -> type[np.signedinteger[Any]]:
-    """What a sparse matrix of so many entries counts with: 32 bits as long as they are enough."""
-    return np.int32 if max(entries, dimension) <= np.iinfo(np.int32).max else np.int64
 
 
 def _part(data: Any, kinds: Mapping[str, Any], where: str, default: str | None = None) -> Any:

@@ -43,7 +43,7 @@ class TotalBounds:
     with a whole step for half of one, which is more than what rounding does to a computed norm. The mean over any n of
     the members is at most the largest reach and the noise of one share: both n-th parts of a sum of n.
 
-    >>> from tacit.privacy.plan import Facts
+    >>> from tacit.core.facts import Facts
     >>> bounds = TotalBounds.of(Facts(sizes=[8000] * 5, dimension=104, radius=512.0), deviation=0.004)
     >>> round(bounds.largest, 2), round(bounds.mean, 2)
     (5.16, 1.07)

@@ -14,8 +14,8 @@ _MOST = 400  # points of a line: more cannot be seen
 def card(title: str, facts: Iterable[tuple[str, object]], *pictures: str) -> Markup:
     """A title, a table of facts, and pictures.
 
-    >>> card("Run", [("agents", 3)])
-    '<div><strong>Run</strong><table><tr><th>agents</th><td>3</td></tr></table></div>'
+    >>> print(card("Run", [("agents", 3)]))
+    <div><strong>Run</strong><table><tr><th>agents</th><td>3</td></tr></table></div>
     """
     rows = (tag("tr", tag("th", name), tag("td", value)) for name, value in facts)
     return tag("div", tag("strong", title), tag("table", *rows), *pictures)

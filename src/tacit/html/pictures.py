@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tacit.html import picture, shortened
-from tacit.html.frame import moment
 from tacit.html.markup import Markup, tag
+from tacit.html.words import moment
 
 Scale = Callable[[float], float]
 MOST_MEMBERS = 60  # more cannot be told apart

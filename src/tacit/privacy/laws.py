@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit.core.alike import Alike
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.core.problem import ROUNDING, Problem
 from tacit.errors import InputError
 from tacit.privacy.events import (

@@ -91,7 +91,7 @@ def pairwise(
         grid        the grid of the noise: a coarse one rounds away the noise of others
         start       a bound on the norm of the agents' public starts
 
-    >>> from tacit.privacy.plan import Facts
+    >>> from tacit.core.facts import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
     >>> e = pairwise(descent, Facts(sizes=[100] * 5, dimension=3), Graph.ring(5), rounds=25, delta=1e-5)
     >>> bool(e[0, 1] > e[0, 2] > e[0, 3] > e[0, 4] > 0)
@@ -119,7 +119,7 @@ def learnt(
 
     The other parameters are those of `pairwise`.
 
-    >>> from tacit.privacy.plan import Facts
+    >>> from tacit.core.facts import Facts
     >>> descent = TokenGradientDescent(step=0.5, budget=Gaussian(5.0))
     >>> learnt(descent, Facts(sizes=[9] * 4, dimension=3), Graph.ring(4), 8, 1e-5, by=[0, 2]).round(3).tolist()
     [0.0, 1.061, 0.0, 1.061]

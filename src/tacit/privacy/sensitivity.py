@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.core.problem import ROUNDING, Problem
 from tacit.core.rounding import Solved, gradient_error, most_pull
 from tacit.errors import InputError

@@ -22,6 +22,7 @@ import numpy as np
 from tacit.algorithms import hyper
 from tacit.algorithms.random_aggregation_admm import RandomAggregationADMM
 from tacit.algorithms.random_aggregation_gd import RandomAggregationGD
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
@@ -30,7 +31,6 @@ from tacit.exchange import Plain
 from tacit.exchange.listening import Listening
 from tacit.privacy.events import BlurredLaplace
 from tacit.privacy.formulas import blurred
-from tacit.privacy.plan import Facts
 from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.run import Run
 from tacit.simulation.tick import Blocks, tick

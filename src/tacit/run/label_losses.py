@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tacit.core.losses import HuberHinge, Logistic, Loss, Multinomial, PseudoHuber, Squared
+from tacit.core.losses import HuberHinge, Logistic, Loss, PseudoHuber, Squared
+from tacit.core.multinomial import Multinomial
 from tacit.data.columns import Classes, Label, Multiclass, Target
 from tacit.errors import InputError
 

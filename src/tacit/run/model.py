@@ -29,7 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.core.losses import HuberHinge, Logistic, Loss, Multinomial, PseudoHuber, Squared
+from tacit.core.losses import HuberHinge, Logistic, Loss, PseudoHuber, Squared
+from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Dataset, Multiclass, Schema, Target
 from tacit.errors import InputError
 from tacit.files import write_private

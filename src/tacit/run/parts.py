@@ -33,7 +33,8 @@ import scipy.sparse
 
 from tacit import composite
 from tacit.algorithms.hyper import Schedule
-from tacit.core.losses import HuberHinge, Logistic, Multinomial, PseudoHuber, Squared
+from tacit.core.losses import HuberHinge, Logistic, PseudoHuber, Squared
+from tacit.core.multinomial import Multinomial
 from tacit.data.hints import closest
 from tacit.errors import InputError
 

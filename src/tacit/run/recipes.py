@@ -33,14 +33,16 @@ import numpy as np
 from tacit.algorithms.averaged import Averaged
 from tacit.algorithms.hyper import Geometric
 from tacit.core.algorithm import Traits, traits
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.hamiltonian import hamiltonian_cycle
-from tacit.core.losses import HuberHinge, Multinomial, PseudoHuber
+from tacit.core.losses import HuberHinge, PseudoHuber
+from tacit.core.multinomial import Multinomial
 from tacit.data.columns import Classes, Label, Multiclass, Target
 from tacit.errors import InputError
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import MOST_ROUNDS, Gaussian
-from tacit.privacy.plan import Facts, largest_budget
+from tacit.privacy.plan import largest_budget
 from tacit.run.limits import Budget
 from tacit.run.parts import METHODS
 from tacit.run.setting import Setting

@@ -15,6 +15,7 @@ import numpy as np
 from tacit.algorithms.averaged import Averaged
 from tacit.core.algorithm import Algorithm, traits
 from tacit.core.alike import distinct
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge
 from tacit.core.problem import ROUNDING, Problem
@@ -24,7 +25,7 @@ from tacit.exchange.listening import check_robust
 from tacit.privacy.coalitions import Guarantee, guarantee
 from tacit.privacy.events import MOST_ROUNDS, Event
 from tacit.privacy.noise import Noise
-from tacit.privacy.plan import Facts, Plan, plan
+from tacit.privacy.plan import Plan, plan
 from tacit.run.share import NoisyShare, noisy_share, share_event
 from tacit.run.spec import RunSpec
 from tacit.run.spending import paid, require_as_planned, worst

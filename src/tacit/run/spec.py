@@ -34,12 +34,12 @@ import numpy as np
 
 from tacit.algorithms import Averaged
 from tacit.core.algorithm import Algorithm
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Loss
 from tacit.core.problem import RADIUS
 from tacit.data.text import read_text
 from tacit.errors import InputError, TacitError, number, whole
-from tacit.privacy.plan import Facts
 from tacit.run.limits import Budget
 from tacit.run.parts import LOSSES, METHODS, name_of, read, written
 from tacit.run.trust import Trust

@@ -13,6 +13,7 @@ from adversary import GRAPH, ME, converse, methods, neighbours_in_one_record, pr
 
 import tacit
 from tacit.algorithms import DualPerturbedADMM, Geometric, PenaltyPerturbedADMM
+from tacit.core.facts import Facts
 from tacit.core.losses import Logistic
 from tacit.privacy.events import Free, Gaussian
 from tacit.privacy.laws import Normal, Spherical
@@ -26,7 +27,7 @@ from tacit.privacy.mechanisms import (
     private_argmin,
     step_perturbed,
 )
-from tacit.privacy.plan import Facts, plan
+from tacit.privacy.plan import plan
 from tacit.privacy.sensitivity import minimiser_sensitivity
 
 RADIUS, L2, WEIGHT, SCALE = 0.5, 0.1, 0.3, 2.0  # at half a unit from zero no slope is flat: a longer way would show

@@ -28,13 +28,13 @@ from tacit.algorithms import (
     SummedDPADMM,
 )
 from tacit.composite import lasso
+from tacit.core.facts import Facts
 from tacit.lab.theory import convergence, descent, design, excess, incremental, random_penalties, samples
 from tacit.lab.theory import dp_admm as composite
 from tacit.lab.theory.design import Measured
 from tacit.lab.theory.theorems import THEOREMS, Aim, Planned, statements, theorems
 from tacit.losses import HuberHinge, Multinomial, PseudoHuber
 from tacit.privacy.events import Gaussian
-from tacit.privacy.plan import Facts
 from tacit.run.exact import ALGORITHMS
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES

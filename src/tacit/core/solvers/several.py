@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.core.solvers.block import RowStore
 from tacit.core.solvers.rows import Rows
 from tacit.core.solvers.truncated_newton import descend, minimise

@@ -46,14 +46,15 @@ from tacit.algorithms import (
     hyper,
 )
 from tacit.core.algorithm import Algorithm
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError, whole
 from tacit.lab.audit import Audited, audit_dual_perturbed, audit_primal_perturbed, audit_shared, audit_solver
 from tacit.lab.audit.papers import OFFSET, opposite
 from tacit.lab.audit.runs import AGENT, Case, audit_run
 from tacit.privacy.noise import SecureNoise
-from tacit.privacy.plan import Facts, calibrate, plan
+from tacit.privacy.plan import calibrate, plan
 from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES

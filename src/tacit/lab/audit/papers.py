@@ -8,6 +8,7 @@ import numpy as np
 
 from tacit.algorithms import DualPerturbedADMM, IncrementalADMM, PrimalPerturbedADMM
 from tacit.core.algorithm import Algorithm
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.losses import Logistic
 from tacit.engines import Workers
@@ -18,7 +19,7 @@ from tacit.lab.audit.runs import Case, audit_run
 from tacit.privacy.events import Gaussian
 from tacit.privacy.laws import FOR_INEXACTNESS
 from tacit.privacy.noise import SecureNoise
-from tacit.privacy.plan import Facts, calibrate
+from tacit.privacy.plan import calibrate
 
 OFFSET = (
     -30.0

@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from tacit.core.algorithm import Algorithm
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph, View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
@@ -30,7 +31,6 @@ from tacit.exchange.listening import Listening
 from tacit.lab.audit.bounds import Audited, check_samples, seeded_bytes
 from tacit.lab.audit.guess import Progress, audit_transcripts
 from tacit.privacy.noise import LawName, Noise, SecureNoise
-from tacit.privacy.plan import Facts
 
 _SIZE = 500  # runs in a batch
 AGENT = 0  # whose records are under attack

@@ -25,6 +25,7 @@ import numpy as np
 
 from tacit.algorithms import SummedGradientDescent
 from tacit.algorithms.summed import check_graph, share_deviation
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph, View
 from tacit.core.losses import HuberHinge
 from tacit.core.problem import Problem
@@ -38,7 +39,7 @@ from tacit.lab.audit.guess import Progress, audit_transcripts
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import LawName, Noise, Scale, SecureNoise, SeededNoise
-from tacit.privacy.plan import Facts, calibrate
+from tacit.privacy.plan import calibrate
 from tacit.privacy.sensitivity import SHARE_GRID
 from tacit.simulation.tick import Blocks, tick
 

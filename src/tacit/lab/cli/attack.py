@@ -17,6 +17,7 @@ from tacit.cli import names, options
 from tacit.cli.console import err, tell_written, warn
 from tacit.cli.console import out as screen
 from tacit.cli.expand import expanded
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.files import writable
@@ -28,7 +29,7 @@ from tacit.lab.papers.experiment import DELTA, PaperFigure, write_csv
 from tacit.lab.papers.incremental_admm import panels
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import SeededNoise
-from tacit.privacy.plan import Facts, calibrate
+from tacit.privacy.plan import calibrate
 
 _AGENTS = "How many agents: 5; of the paper's token methods 100, each with 30 made-up rows in two dimensions."
 _PENALTY = "rho; by default what tacit train takes. Of the paper's token methods: 10 for ridge, 1 for logistic."

@@ -24,13 +24,13 @@ from tacit.engines import Engine, Local
 from tacit.errors import InputError
 from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable, write_private
-from tacit.html.frame import written as written_now
+from tacit.html.words import written as written_now
 from tacit.lab import listings
 from tacit.lab.comparison.methods import Compared
 from tacit.lab.comparison.methods import compare as compare_methods
 from tacit.lab.comparison.table import Comparison
 from tacit.lab.comparison.trials import ALTERNATIVES, Divide, MethodResult, lines, margin, recommended
-from tacit.report.document import comparison as document
+from tacit.report import pages
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.spec import RunSpec
@@ -180,7 +180,7 @@ def compare(
         facts = {"agents": len(agent_names), "edges": len(talk.edges), "rows": len(encoded), "seeds": seeds}
         said = {"title": Path(file).name, "summary": in_words(best, results), "error_name": results[0].error_name}
         plain = written_now() | said | as_plain(found, best, robust, hostile) | facts
-        write_private(report, document.comparison(plain | {"epsilon": budget.epsilon, "delta": budget.delta}))
+        write_private(report, pages.comparison(plain | {"epsilon": budget.epsilon, "delta": budget.delta}))
         tell_written(report)
 
 

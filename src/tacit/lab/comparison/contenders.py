@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from tacit.core.algorithm import Algorithm
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Label, Schema
 from tacit.errors import InputError, whole
 from tacit.lab.comparison.trials import Outcome, Trial, run_setting
 from tacit.privacy.events import Gaussian
-from tacit.privacy.plan import Facts, calibrate, plan
+from tacit.privacy.plan import calibrate, plan
 from tacit.run.exact import ALGORITHMS, L2
 from tacit.run.label_losses import exact_loss
 from tacit.run.limits import Budget

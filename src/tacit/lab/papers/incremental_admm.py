@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.lab.attacks import States, Transcript, colluders, listen_in, quadratics
 from tacit.lab.papers import incremental_admm_theorems
@@ -49,7 +50,7 @@ from tacit.lab.papers.incremental_admm_methods import (
     pi_admm2,
 )
 from tacit.privacy.noise import SeededNoise
-from tacit.privacy.plan import Facts, plan
+from tacit.privacy.plan import plan
 
 TARGET = 1e-3  # the accuracy at which methods are compared
 POINTS = 61  # of a curve

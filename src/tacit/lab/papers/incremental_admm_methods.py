@@ -21,6 +21,7 @@ import numpy as np
 
 from tacit.algorithms import Between, CensoredADMM, IncrementalADMM, ParallelWalkADMM, WalkADMM
 from tacit.core.algorithm import Algorithm
+from tacit.core.facts import Facts
 from tacit.core.graph import Graph
 from tacit.core.losses import Logistic, Squared
 from tacit.core.problem import Problem
@@ -39,7 +40,6 @@ from tacit.lab.attacks import (
 )
 from tacit.privacy.laws import Normal, output_law_within
 from tacit.privacy.noise import SeededNoise
-from tacit.privacy.plan import Facts
 from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
 from tacit.simulation.simulate import simulate
 

@@ -255,7 +255,7 @@ def _as_fast(first: float | np.ndarray = 1.0) -> Geometric:
 def matched(lab: Lab, make: Callable[[float], Algorithm], target: float, rounds: int) -> np.ndarray:
     """(N,) the alpha with which each agent's total of the paper's bound is the target; the bounds are affine in it."""
     problem, view = lab.problem(FIVE), lab.graph().view()
-    first, second = (paper_total(make(alpha), problem, view, rounds) for alpha in (1.0, 2.0))
+    first, second = (paper_total(make(alpha), problem, view, range(rounds)) for alpha in (1.0, 2.0))
     assert first is not None
     assert second is not None
     return 1 + (target - first) / (second - first)

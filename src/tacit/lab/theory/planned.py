@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.core.graph import Graph
-from tacit.core.losses import Multinomial
+from tacit.core.multinomial import Multinomial
 from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.lab.theory.design import Measured

@@ -42,7 +42,7 @@ def statements(planned: Planned) -> list[str]:
 
     >>> from tacit import Graph
     >>> from tacit.algorithms import ConsensusADMM
-    >>> from tacit.privacy.plan import Facts
+    >>> from tacit.core.facts import Facts
     >>> facts, graph = Facts(sizes=[8000] * 5, dimension=104, scale=1750.0), Graph.complete(5)
     >>> for line in statements(Planned(ConsensusADMM(), facts, graph, rounds=50)):
     ...     print(line)

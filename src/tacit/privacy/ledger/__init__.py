@@ -2,7 +2,8 @@
 
 from tacit.privacy.ledger.account import Cost
 from tacit.privacy.ledger.entries import About, AnotherVersion, BudgetExceeded, Cap, Entry, Head, LedgerError, Records
-from tacit.privacy.ledger.ledger import Ledger, RunSummary, Verified
+from tacit.privacy.ledger.history import History, RunSummary, Verified
+from tacit.privacy.ledger.ledger import Ledger
 
 __all__ = [
     "About",
@@ -12,6 +13,7 @@ __all__ = [
     "Cost",
     "Entry",
     "Head",
+    "History",
     "Ledger",
     "LedgerError",
     "Records",

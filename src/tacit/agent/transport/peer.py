@@ -1,0 +1,161 @@
+"""A neighbour, seen from an agent that asks it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tacit.agent.federation import Federation
+from tacit.agent.identity import Identity
+from tacit.agent.monitoring.progress import Traffic
+from tacit.agent.transport.refusals import LONGEST, Refusals, kind_of
+from tacit.agent.transport.sizes import largest_answer
+from tacit.agent.transport.sockets import Network
+from tacit.agent.transport.streams import (
+    ANSWER,
+    ASK,
+    DEADLINE,
+    GREET,
+    HANDSHAKE,
+    LEAVE,
+    NOT_YET,
+    Stranger,
+    Stream,
+    closed,
+    context,
+    fingerprints,
+)
+from tacit.agent.transport.wire import BadMessage, answering, parsed
+from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
+from tacit.errors import ExchangeError
+
+if TYPE_CHECKING:  # it speaks for an agent, and is a part of it
+    from tacit.agent.loop import AgentLoop
+
+Answer = TypeVar("Answer")
+
+_BACK_OFF = (0.1, 2.0)  # seconds before a question is asked again: the first time, and at most
+
+
+class Peer:
+    """Asks a neighbour until it gives a valid answer."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        me: int,
+        peer: int,
+        identity: Identity,
+        asks: AgentLoop,
+        traffic: Traffic | None = None,
+        network: Network | None = None,
+    ) -> None:
+        member = federation.members[peer]
+        self.name, self._me, self._peer = member.name, me, peer
+        self._federation, self._asks, self._traffic = federation, asks, traffic or Traffic()
+        self._refusals, self._network = Refusals(self._traffic), network or Network()
+        self._identity, self._address, self._most = identity, member.address, largest_answer(federation)
+        self._trusted: tuple[str, ...] = ()  # the certificates of `_context`
+        self._streams: set[Stream] = set()
+        self._free: list[Stream] = []  # those on which nothing is asked
+
+    async def greet(self, mine: Callable[[], Greeting], read: Callable[[Greeting], Answer]) -> Answer:
+        """Waits until the neighbour is there, and `read` accepts its greeting. `mine` is asked anew each time."""
+        return await self._until(GREET, mine, lambda raw: read(parsed(Greeting, raw)))
+
+    async def ask(
+        self, tick: int, read: Callable[[Message], Answer], *, phase: int = 0, shares: Sequence[bytes] = ()
+    ) -> Answer:
+        """What `read` gives for the neighbour's message at this tick."""
+        run, peer = self._federation.run, self._peer
+
+        def reading(raw: bytes) -> Answer:
+            message = parsed(Message, raw)
+            self._asks.met(self.name, message.standing)
+            answering(message, run, peer, tick, phase)
+            if not phase:
+                self._asks.words(self.name, message)
+            return read(message)
+
+        return await self._until(ASK, lambda: self._question(tick=tick, phase=phase, shares=shares), reading)
+
+    async def leave(self) -> None:
+        """Tells the neighbour that this agent needs no more from it."""
+        await self._until(LEAVE, self._question, lambda _: None)
+
+    def _question(self, **about: Any) -> Question:
+        run, standing = bytes.fromhex(self._federation.run), self._asks.standing(self.name)
+        return Question(run=run, sender=self._me, standing=standing, **about)
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await closed(self._streams)
+
+    async def _until(self, kind: int, question: Callable[[], Any], read: Callable[[bytes], Answer]) -> Answer:
+        pause, most = _BACK_OFF
+        while True:
+            if not (trusted := self._federation.accepted(self.name)):  # it is revoked
+                await asyncio.sleep(most)
+                continue
+            raw = question().SerializeToString()
+            try:
+                async with asyncio.timeout(DEADLINE):
+                    became, answer = await self._asked(trusted, kind, raw)
+                self._traffic.sent += len(raw)
+                self._traffic.received += len(answer)
+                if became == ANSWER:
+                    found = read(answer)
+                    self._asks.contact(self.name)
+                    return found
+                if became == NOT_YET:
+                    self._asks.contact(self.name)
+                    await asyncio.sleep(_BACK_OFF[0])  # the neighbour may answer "not yet" at once
+                    continue
+                details = answer[:LONGEST].decode(errors="replace")
+                self._refusals.warn(f"{self.name} answers: {details}; asking again", "an error of its choice")
+            except (BadMessage, ExchangeError) as error:
+                self._refusals.warn(f"{self.name}: {error}; asking again", kind_of(error))
+            except TimeoutError:
+                await asyncio.sleep(_BACK_OFF[0])
+                continue
+            except Stranger as error:
+                self._refusals.warn(f"{self.name} at {self._address} {error}; asking again")
+            except (OSError, UnicodeError):
+                pass  # it is not there, or has gone
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, most)
+
+    async def _asked(self, trusted: tuple[str, ...], kind: int, raw: bytes) -> tuple[int, bytes]:
+        """The kind and the content of what answers a question; on a connection of its own until then."""
+        stream = await self._connected(trusted)
+        try:
+            await stream.send(kind, raw)
+            found = await stream.receive(self._most)
+        except BaseException:
+            stream.end()
+            raise
+        self._free.append(stream)
+        return found
+
+    async def _connected(self, trusted: tuple[str, ...]) -> Stream:
+        """A connection to a neighbour that has shown a certificate that counts now."""
+        if trusted != self._trusted:
+            self._trusted, self._context = trusted, context(self._identity, trusted, called=False)
+        pinned = fingerprints(trusted)
+        while self._free:
+            stream = self._free.pop()
+            if not stream.over and stream.certificate in pinned:
+                return stream
+            stream.end()
+        self._streams = {each for each in self._streams if each.transport is not None}
+        stream = Stream(self._context, pinned)
+        self._streams.add(stream)
+        try:
+            async with asyncio.timeout(HANDSHAKE):
+                await self._network.connect(self._address, lambda: stream)
+                await stream.let_in()
+        except BaseException:
+            stream.end()
+            raise
+        return stream
