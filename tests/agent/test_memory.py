@@ -17,8 +17,9 @@ from patience import all_ended
 from ports import free_ports
 
 import tacit
+from tacit.agent.books import population_tag, signed_text
 from tacit.agent.loop import AgentLoop
-from tacit.agent.transport.wire_pb2 import Question
+from tacit.agent.transport.wire_pb2 import Greeting, LedgerHead, Question
 from tacit.errors import Over
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
@@ -383,3 +384,25 @@ def test_a_ledger_from_before_the_payment_is_known_to_be_old(network, identities
         pytest.raises(Over, match="or an old copy of it"),
     ):
         birch.books.require_current(before)
+
+
+def test_nothing_is_paid_once_a_neighbour_has_shown_a_newer_head_of_the_ledger(network, identities):
+    """Also if it is shown after this agent has met all, and before it pays."""
+    net = network("recycled")
+    birch = worker.participant(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise()).started()
+    tag, head = population_tag(birch.identity, birch.ledger.population), birch.ledger.head()
+    longer = head._replace(rows=head.rows + 7, head="5e" * 32)
+    signature = birch.identity.sign(signed_text(tag, longer))
+    seen = LedgerHead(
+        population=bytes.fromhex(tag), book=bytes.fromhex(longer.book), rows=longer.rows, head=bytes.fromhex(longer.head),
+        signature=signature,
+    )  # fmt: skip
+
+    async def paying():
+        loop = AgentLoop(birch, lambda doing, done, rounds: None)
+        loop._heads.take("alder", Greeting(name="alder", seen=seen))
+        loop._pay()
+
+    with pytest.raises(Over, match=f"alder has seen {longer.rows} rows of the ledger"):
+        asyncio.run(paying())
+    assert not birch.ledger.reserved(net.federation.run)

@@ -30,7 +30,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,7 @@ def _run(sources: Path, tests: Iterable[str], folder: Path) -> None:
     code = 99
     try:
         os.setsid()  # so that all that the tests start can be ended with this process
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with open(folder / "log", "wb") as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
@@ -102,9 +103,8 @@ def _run(sources: Path, tests: Iterable[str], folder: Path) -> None:
 def tried(wanted: Iterable[tuple[Any, Callable[[Path], Path], Iterable[str]]], jobs: int) -> Iterator[tuple[Any, Tried]]:
     """Runs the tests of each, so many at a time. `wanted` has what to call it, how to get its sources in a folder, and
     its tests."""
-    waiting, running = iter(wanted), {}
-    with tempfile.TemporaryDirectory(prefix="mutants-") as home:
-        number = 0
+    waiting, running, number = iter(wanted), {}, 0
+    with tempfile.TemporaryDirectory(prefix="mutants-") as home, ending(running):
         while True:
             while len(running) < jobs and (each := next(waiting, None)) is not None:
                 name, make, tests = each
@@ -121,15 +121,29 @@ def tried(wanted: Iterable[tuple[Any, Callable[[Path], Path], Iterable[str]]], j
                 ended, status, used = os.wait4(pid, os.WNOHANG)
                 hangs = not ended and time.monotonic() > began + LIMIT
                 if hangs:
-                    os.killpg(pid, signal.SIGKILL)
+                    _kill(pid)
                     _, status, used = os.wait4(pid, 0)
                 if ended or hangs:
-                    with suppress(ProcessLookupError):
-                        os.killpg(pid, signal.SIGKILL)  # what the tests have left
                     del running[pid]
+                    _kill(pid)  # what the tests have left
                     yield name, _judged(folder, status, used.ru_utime + used.ru_stime, hangs)
                     shutil.rmtree(folder, ignore_errors=True)
             time.sleep(0.02)
+
+
+@contextmanager
+def ending(running: Iterable[int]) -> Iterator[None]:
+    """Nothing that was started is left when this process ends."""
+    try:
+        yield
+    finally:
+        for pid in running:
+            _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _judged(folder: Path, status: int, seconds: float, hangs: bool) -> Tried:
@@ -170,6 +184,7 @@ def main() -> int:
     os.environ["OMP_NUM_THREADS"] = "1"  # before numpy comes
     for name in LARGE.split():
         importlib.import_module(name)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         base, wrong = _base(Path(folder)), 0
