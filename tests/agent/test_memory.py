@@ -393,10 +393,8 @@ def test_nothing_is_paid_once_a_neighbour_has_shown_a_newer_head_of_the_ledger(n
     tag, head = population_tag(birch.identity, birch.ledger.population), birch.ledger.head()
     longer = head._replace(rows=head.rows + 7, head="5e" * 32)
     signature = birch.identity.sign(signed_text(tag, longer))
-    seen = LedgerHead(
-        population=bytes.fromhex(tag), book=bytes.fromhex(longer.book), rows=longer.rows, head=bytes.fromhex(longer.head),
-        signature=signature,
-    )  # fmt: skip
+    tag, book, last = map(bytes.fromhex, (tag, longer.book, longer.head))
+    seen = LedgerHead(population=tag, book=book, rows=longer.rows, head=last, signature=signature)
 
     async def paying():
         loop = AgentLoop(birch, lambda doing, done, rounds: None)

@@ -8,7 +8,7 @@ They are data: `tests/mutants/<package>.toml` has those of one package, each of 
     file  = "privacy/sensitivity.py"              # below src/tacit
     old   = "return 2 * problem.loss"             # what stands there, exactly once
     new   = "return problem.loss"                 # what stands there instead
-    tests = ["privacy/test_mechanism_laws.py::test_the_charge_is_what_a_record_can_move"]  # below tests: one of them fails
+    tests = ["privacy/test_plan.py::test_a_law"]  # below tests: one of them must fail
 
 A mutant may have `audit`, the arguments of a `tacit audit` that must catch it, besides tests or in place of them; and
 `equivalent`, the reason why no test can fail. `tests/mutants/run.py` plants those with tests (`make mutants`),

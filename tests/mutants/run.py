@@ -31,6 +31,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +53,14 @@ class Tried(NamedTuple):
     test: str  # the first that failed
     says: str  # its failure, in one line
     seconds: float  # of all processors
+
+
+class Wanted(NamedTuple):
+    """Tests that are to run with some sources."""
+
+    what: Any  # how the caller knows them
+    sources: Callable[[Path], Path]  # makes them in a folder
+    tests: Iterable[str]
 
 
 class FirstFailure:
@@ -100,24 +109,22 @@ def _run(sources: Path, tests: Iterable[str], folder: Path) -> None:
         os._exit(code)
 
 
-def tried(wanted: Iterable[tuple[Any, Callable[[Path], Path], Iterable[str]]], jobs: int) -> Iterator[tuple[Any, Tried]]:
-    """Runs the tests of each, so many at a time. `wanted` has what to call it, how to get its sources in a folder, and
-    its tests."""
+def tried(wanted: Iterable[Wanted], jobs: int) -> Iterator[tuple[Any, Tried]]:
+    """Runs the tests of each, so many at a time."""
     waiting, running, number = iter(wanted), {}, 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as home, ending(running):
         while True:
             while len(running) < jobs and (each := next(waiting, None)) is not None:
-                name, make, tests = each
                 folder, number = Path(home) / str(number), number + 1
                 folder.mkdir()
-                sources = make(folder)
+                sources = each.sources(folder)
                 sys.stdout.flush()
                 if (pid := os.fork()) == 0:
-                    _run(sources, tests, folder)
-                running[pid] = name, folder, time.monotonic()
+                    _run(sources, each.tests, folder)
+                running[pid] = each.what, folder, time.monotonic()
             if not running:
                 return
-            for pid, (name, folder, began) in list(running.items()):
+            for pid, (what, folder, began) in list(running.items()):
                 ended, status, used = os.wait4(pid, os.WNOHANG)
                 hangs = not ended and time.monotonic() > began + LIMIT
                 if hangs:
@@ -126,7 +133,7 @@ def tried(wanted: Iterable[tuple[Any, Callable[[Path], Path], Iterable[str]]], j
                 if ended or hangs:
                     del running[pid]
                     _kill(pid)  # what the tests have left
-                    yield name, _judged(folder, status, used.ru_utime + used.ru_stime, hangs)
+                    yield what, _judged(folder, status, used.ru_utime + used.ru_stime, hangs)
                     shutil.rmtree(folder, ignore_errors=True)
             time.sleep(0.02)
 
@@ -158,6 +165,10 @@ def _judged(folder: Path, status: int, seconds: float, hangs: bool) -> Tried:
     log = (folder / "log").read_text(errors="replace").strip().splitlines()
     says = f"no end in {LIMIT:g} s" if hangs else found.get("says") or " / ".join(log[-3:])
     return Tried("broken", test, f"exit code {code}: {says}", seconds)
+
+
+def _planted(mutant: Mutant, base: Path, folder: Path) -> Path:
+    return listed.plant(mutant, folder, base)
 
 
 def _base(folder: Path) -> Path:
@@ -193,14 +204,14 @@ def main() -> int:
             for test in sorted({test for each in mutants for test in each.tests}):
                 files.setdefault(test.split("::")[0], []).append(test)
             # In the copy that the mutants are made of: what kernels the tests compile, all of them find.
-            unchanged = ((file, lambda _: base, tests) for file, tests in files.items())
+            unchanged = (Wanted(file, lambda _: base, tests) for file, tests in files.items())
             for file, found in tried(unchanged, given.jobs):
                 if found.outcome != "survives":
                     wrong += 1
                     print(f"FAILS WITHOUT A MUTANT: {file}: {found.test} {found.says}", flush=True)
             print(f"{len(files)} test files without a mutant: {time.monotonic() - began:.0f} s", flush=True)
         results: dict[Mutant, Tried] = {}
-        planted = ((each, lambda to, each=each: listed.plant(each, to, base), each.tests) for each in mutants)
+        planted = (Wanted(each, partial(_planted, each, base), each.tests) for each in mutants)
         for mutant, found in tried(planted, given.jobs):
             results[mutant] = found
             good = found.outcome == ("survives" if mutant.equivalent else "killed")
@@ -233,7 +244,7 @@ def _table(results: dict[Mutant, Tried]) -> str:
         for package in (mutant.package, "all"):
             counts.setdefault(package, Counter())[outcome] += 1
             counts[package]["seconds"] += round(found.seconds)
-    lines = ["| package | mutants | killed | equivalent | not killed | seconds |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["| package | mutants | killed | equivalent | not killed | seconds |", f"|{' --- |' * 6}"]
     for package in [*sorted(counts.keys() - {"all"}), "all"]:
         n = counts[package]
         killed, alike, rest = n["killed"], n["equivalent"], n["survives"] + n["broken"]
