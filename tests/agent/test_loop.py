@@ -13,6 +13,8 @@ from agent_worker import NAMES, OWN, SEED, SETTINGS
 import tacit
 from tacit.agent.store import status
 from tacit.errors import InputError
+from tacit.privacy import accounting
+from tacit.privacy.ledger import BudgetExceeded, Cap
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
@@ -66,3 +68,15 @@ def test_a_member_brings_the_rows_that_were_agreed_on(network, identities):
     longer[rows // 2] *= (1 + 1e-9) / np.linalg.norm(longer[rows // 2])
     with pytest.raises(InputError, match="above the 1 that the privacy proof assumes"):
         _ = replace(alder, data=replace(alder.data, X=longer)).problem
+
+
+def test_a_run_that_the_ledger_cannot_pay_for_is_refused_at_the_start(network, identities):
+    """Before anybody is met: others would pay for a run in which this member cannot take part."""
+    net = network("recycled")
+    alder = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    spent = accounting.epsilon(Counter(alder.events.values()), 1e-5)
+    alder.ledger.set_cap(Cap(spent * 1.001, 1e-5), who="a test")
+    alder.check()
+    alder.ledger.set_cap(Cap(spent * 0.999, 1e-5), who="a test")
+    with pytest.raises(BudgetExceeded, match="the run is refused"):
+        alder.check()

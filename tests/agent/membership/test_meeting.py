@@ -2,6 +2,7 @@
 that it has heard ends nobody."""
 
 import asyncio
+import re
 import threading
 import time
 
@@ -24,7 +25,7 @@ from tacit.agent.membership.meeting import Meeting
 from tacit.agent.signed_words import MOST
 from tacit.agent.transport.sizes import largest_question
 from tacit.agent.transport.wire import BadMessage, packed_row
-from tacit.agent.transport.wire_pb2 import Absence, Contradiction, Message, Met, Question, Said
+from tacit.agent.transport.wire_pb2 import Absence, Contradiction, Greeting, Message, Met, Question, Said
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 
@@ -217,6 +218,27 @@ def test_a_neighbour_gets_what_it_hears_and_nothing_else(network, identities, ki
     answers = asyncio.run(asked())
     assert any(answers)
     assert not all(answers)
+
+
+def test_a_neighbour_with_another_file_is_not_met(network, identities):
+    """Whichever part of it differs, or is missing; its name is told."""
+    net = network("recycled")
+
+    async def greeted():
+        loop = loop_of(participant_of(net, ALDER, identities))
+        right = loop.greeting("elm")
+        assert right.parts
+        for part in right.parts:
+            wrong, less = Greeting(), Greeting()
+            wrong.CopyFrom(right)
+            less.CopyFrom(right)
+            wrong.parts[part] = bytes(16)
+            del less.parts[part]
+            for greeting in (wrong, less):
+                with pytest.raises(BadMessage, match=f"differs from ours in: {re.escape(part)}"):
+                    loop.greeted("elm", greeting)
+
+    asyncio.run(greeted())
 
 
 def test_more_statements_than_a_member_may_pass_on_are_not_looked_at(network, identities):
