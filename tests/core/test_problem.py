@@ -434,3 +434,29 @@ def test_models_lie_within_a_radius_that_doubles_can_carry():
             tacit.Problem([(np.ones((1, 1)), [1])], radius=radius)
         with pytest.raises(InputError, match="the radius of models"):
             tacit.Facts(sizes=[1], dimension=1, radius=radius)
+
+
+def test_the_norm_that_a_solver_states_is_that_of_the_point_that_leaves():
+    """Also where digits run out before the aim: then what is stated on the way says nothing of it."""
+    rng = np.random.default_rng(0)
+    for rows, d, size in ((6, 40, 1.0), (6, 40, 1e5), (30, 9, 1e5)):
+        X = rng.normal(size=(rows, d))
+        problem = tacit.Problem([(X / np.linalg.norm(X, axis=1, keepdims=True), rng.choice([-1.0, 1.0], size=rows))])
+        b, rho, f = size * rng.normal(size=(1, d)), np.array([0.3]), np.zeros((1, d))
+        norms = problem.store.minimise(np.arange(1), rho, b, f, np.array([1e-30]))
+        true = np.linalg.norm(problem.data_gradient(f) + 0.3 * f + b)
+        assert true > 0
+        assert norms[0] == pytest.approx(true, rel=0.5), (rows, d, size)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_inner_products_of_an_agents_rows_are_those_of_its_own(sparse):
+    """Of every agent with few rows, whatever rows stand before them."""
+    parts = make_parts(sizes=(7, 40, 3, 12), d=15, sparse=sparse)
+    store = tacit.Problem(parts).store
+    first, flat = store.grams
+    assert (first >= 0).tolist() == [True, False, True, True]
+    for (X, _), at in zip(parts, first, strict=True):
+        X = X.toarray() if sparse else X
+        if at >= 0:
+            np.testing.assert_allclose(flat[at : at + len(X) ** 2].reshape(len(X), -1), X @ X.T, atol=1e-14)
