@@ -5,6 +5,7 @@ import os
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -286,6 +287,19 @@ def test_another_run_has_other_keys():
     sharing.shares(rows_of(3)[1], 0)
     with pytest.raises(ExchangeError, match="meant for another use"):
         sharing.receive(0, sealed[1])
+
+
+def test_no_sum_of_a_small_modulus_wraps_also_where_rounding_goes_up():
+    """Every number of members and many bounds, for a modulus of 2^8: the largest sum is below half of it."""
+    sums = []
+    for members, bound in itertools.product(range(1, 40), np.linspace(0.05, 70.0, 1500).tolist()):
+        try:
+            point = FixedPoint(bound, members, bits=8)
+        except InputError:
+            continue
+        sums.append(members * round(Fraction(bound) * 2**point.fraction_bits))
+    assert len(sums) > 10_000
+    assert max(sums) == 127
 
 
 def test_a_channel_has_a_key_of_its_own():
