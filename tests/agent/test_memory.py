@@ -410,7 +410,9 @@ def test_nothing_is_paid_once_a_neighbour_has_shown_a_newer_head_of_the_ledger(n
 def test_no_other_ledger_than_the_one_that_has_paid_is_taken(network, identities):
     """It has no marks of what has left. Also a ledger that is the newest of its own population."""
     net = network("recycled")
-    birch, cedar = (worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise()) for i in (BIRCH, CEDAR))
+    birch, cedar = (
+        worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise()) for i in (BIRCH, CEDAR)
+    )
 
     async def paid():
         AgentLoop(birch.started(), lambda doing, done, rounds: None)._pay()
@@ -418,5 +420,5 @@ def test_no_other_ledger_than_the_one_that_has_paid_is_taken(network, identities
     birch.check()
     asyncio.run(paid())
     birch.check()
-    with pytest.raises(Over, match="this run was paid for from another ledger than .*cedar.ledger"):
+    with pytest.raises(Over, match=r"this run was paid for from another ledger than .*cedar\.ledger"):
         replace(birch, ledger=cedar.ledger).check()
