@@ -22,7 +22,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tacit.data import adult, adult_schema, partition
-from tacit.lab.comparison.trials import methods, trial
+from tacit.lab.comparison.lines import Line, methods
+from tacit.lab.comparison.trials import Trial, trial
 from tacit.run.graphs import auto_graph
 from tacit.run.limits import Budget
 from tacit.run.recipes import recommended
@@ -58,10 +59,13 @@ def measured(members: int, epsilon: float, seeds: int) -> dict[str, tuple[str, l
     trials = [
         trial(data, schema, lambda rows, seed: partition.equal(len(rows), members, seed), seed) for seed in range(seeds)
     ]
-    return {
-        line: (name, [float(np.mean([m.measured(t.test).miss for m in every[name].run(t).models])) for t in trials])
-        for line, name in names.items()
-    }
+    return {line: (name, [error(every[name], each) for each in trials]) for line, name in names.items()}
+
+
+def error(line: Line, trial: Trial) -> float:
+    """The mean error of the models that one run gives."""
+    models = line.run(trial, line.setting(line.sizes(trial), trial.schema)).models
+    return float(np.mean([model.measured(trial.test).miss for model in models]))
 
 
 def draw(rows: list[dict[str, Any]]) -> None:

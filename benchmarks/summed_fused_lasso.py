@@ -30,7 +30,7 @@ import tacit
 from tacit.algorithms import DPADMM, AcceleratedDPADMM, SummedDPADMM
 from tacit.algorithms.summed import share_deviation
 from tacit.composite import Composite, Term, graph_from_public_sample, graph_guided
-from tacit.lab.papers.dp_admm import RHO, ROWS, SAFE, STRENGTH, THRESHOLD
+from tacit.lab.papers.dp_admm_runs import RHO, ROWS, SAFE, STRENGTH, THRESHOLD
 from tacit.privacy.events import Gaussian
 
 COLLUDERS = 1

@@ -26,6 +26,7 @@ import tacit
 from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.identity import Identity
 from tacit.agent.store import Store, status
+from tacit.agent.transport import sockets
 from tacit.agent.transport.wire import bare
 from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import InputError
@@ -228,17 +229,13 @@ class Intermediary:
 
     async def _end(self):
         await self._close()
-        await self._turns()  # a connection that was accepted just now gets a transport
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         for transport in list(self._loop._transports.values()):  # also of a caller that was not answered yet
             transport.abort()
-        await self._turns()  # asyncio closes their sockets in a later one
-
-    async def _turns(self):
-        for _ in range(3):
+        for _ in range(3):  # asyncio closes their sockets in a later turn
             await asyncio.sleep(0)
 
     def __exit__(self, *_):
@@ -283,7 +280,7 @@ class Relay(Intermediary):
         writer.close()
 
     async def _broken(self):
-        self._server.close()
+        await sockets.Network().stop_listening(self._server)
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()

@@ -277,6 +277,7 @@ def agent(
     from tacit.agent.certificate import signed_report
     from tacit.agent.federation import Federation
     from tacit.agent.loop import AgentLoop
+    from tacit.agent.participant import Participant
     from tacit.agent.run import take_part
     from tacit.agent.store import Store
     from tacit.agent.transport.peer import Peer
@@ -331,13 +332,13 @@ def agent(
             else:
                 uncommitted[tick] = said
 
-        digest, mark = Store.digest, AgentLoop._mark
+        digest, mark = Store.digest, Participant.mark
         Store.commit = forgetful  # type: ignore[method-assign]
         Store.digest = lambda self, tick: (  # type: ignore[method-assign]
             sha256(uncommitted[tick]).digest() if tick in uncommitted else digest(self, tick)
         )
         if fault[0] != "forgets to commit":
-            AgentLoop._mark = lambda self, t, digest: (  # type: ignore[method-assign]
+            Participant.mark = lambda self, t, digest: (  # type: ignore[method-assign]
                 None if t in uncommitted else mark(self, t, digest)
             )
         Store.message = lambda self, tick: uncommitted.get(tick) or message(self, tick)  # type: ignore[method-assign]
@@ -411,12 +412,12 @@ def agent(
 def _silent() -> None:
     """A neighbour with a valid key that shows nobody what it has heard, from whom, and from which process, and answers
     every process."""
+    from tacit.agent.conversation import Conversation
     from tacit.agent.incarnation import Incarnations
-    from tacit.agent.loop import AgentLoop
     from tacit.agent.signed_words import Statements
     from tacit.agent.transport.wire_pb2 import Standing
 
-    greeting, standing = AgentLoop.greeting, AgentLoop.standing
+    greeting, standing = Conversation.greeting, Conversation.standing
 
     def forgetful(self: Any, name: str) -> Any:
         found = greeting(self, name)
@@ -424,23 +425,23 @@ def _silent() -> None:
             found.ClearField(memory)
         return found
 
-    AgentLoop.greeting = forgetful  # type: ignore[method-assign]
-    AgentLoop.standing = lambda self, name: Standing(own=standing(self, name).own)  # type: ignore[method-assign]
+    Conversation.greeting = forgetful  # type: ignore[method-assign]
+    Conversation.standing = lambda self, name: Standing(own=standing(self, name).own)  # type: ignore[method-assign]
     Statements.others = lambda self, listener: []  # type: ignore[method-assign]
     Incarnations.take = lambda self, name, standing: None  # type: ignore[method-assign]
 
 
 def _two_faced(first: int) -> None:
-    from tacit.agent.heard import Chain
-    from tacit.agent.loop import AgentLoop
+    from tacit.agent.conversation import Conversation
+    from tacit.agent.heard import MessageChain
     from tacit.agent.transport.wire import bare
     from tacit.agent.transport.wire_pb2 import Message
 
-    find = AgentLoop.find
+    find = Conversation.find
 
     def two_faced(self: Any, question: Any) -> bytes | None:
         raw = find(self, question)
-        if raw is None or question.sender != self.neighbours[0] or question.tick < first:
+        if raw is None or question.sender != self._agent.neighbours[0] or question.tick < first:
             return raw
 
         def other(tick: int) -> bytes:
@@ -449,23 +450,23 @@ def _two_faced(first: int) -> None:
                 said.payload = (np.frombuffer(said.payload) + 1e-3).tobytes()
             return bare(said)
 
-        chain = Chain()
+        chain = MessageChain()
         for tick in self.participant.store.digests():
             if tick <= question.tick:
                 chain = chain.then(tick, sha256(other(tick)).digest())
         message = Message.FromString(raw)
         message.payload = Message.FromString(other(question.tick)).payload
         message.own.digest = chain.digest
-        message.own.signature = self.participant.identity.sign(self._statements._text(message.own))
+        message.own.signature = self.participant.identity.sign(self.statements._text(message.own))
         return message.SerializeToString()
 
-    AgentLoop.find = two_faced  # type: ignore[method-assign]
+    Conversation.find = two_faced  # type: ignore[method-assign]
 
 
 def _accusing() -> None:
     """In half of its answers and greetings: honest ones come through, so that the run goes on."""
+    from tacit.agent.conversation import Conversation
     from tacit.agent.incarnation import Incarnations
-    from tacit.agent.loop import AgentLoop
     from tacit.agent.signed_words import Statements
     from tacit.agent.transport.wire_pb2 import (
         Contradiction,
@@ -482,7 +483,7 @@ def _accusing() -> None:
     words: list[Any] = []
     heads: dict[str, Any] = {}
     turns, rng = itertools.count(), random.Random(SEED)
-    take, taken, hear = Incarnations.take, AgentLoop.greeted, Statements.hear
+    take, taken, hear = Incarnations.take, Conversation.greeted, Statements.hear
 
     def keep(self: Any, name: str, standing: Any) -> None:
         if standing.own not in processes.setdefault(name, []):
@@ -514,7 +515,7 @@ def _accusing() -> None:
         one, other = pairs[number // 4 % len(pairs)]
         return standing, [claimed, *moved, *words[-3:]], [Contradiction(one=one, other=other)]
 
-    greeting, beside = AgentLoop.greeting, AgentLoop._beside
+    greeting, beside = Conversation.greeting, Conversation._beside
 
     def false_greeting(self: Any, name: str) -> Any:
         found, number = greeting(self, name), next(turns)
@@ -537,12 +538,12 @@ def _accusing() -> None:
             return beside(self, question)
         name = self.participant.federation.names[question.sender]
         standing, said, contradictions = accused(self, name, number)
-        own = None if question.phase else self._statements.own(question.tick)
+        own = None if question.phase else self.statements.own(question.tick)
         more = Message(standing=standing, own=own, said=said, contradictions=contradictions)
         return more.SerializeToString()
 
-    Incarnations.take, AgentLoop.greeted, Statements.hear = keep, keep_head, keep_words  # type: ignore[method-assign]
-    AgentLoop.greeting, AgentLoop._beside = false_greeting, false_beside  # type: ignore[method-assign]
+    Incarnations.take, Conversation.greeted, Statements.hear = keep, keep_head, keep_words  # type: ignore[method-assign]
+    Conversation.greeting, Conversation._beside = false_greeting, false_beside  # type: ignore[method-assign]
 
 
 def _another_total(tick: int) -> None:

@@ -200,12 +200,12 @@ def _disturbed(life: Life) -> None:
 
 def _silenced() -> None:
     """Nobody learns from this agent what it has heard, which processes it has met, or what others have signed."""
+    from tacit.agent.conversation import Conversation
     from tacit.agent.incarnation import Incarnations
-    from tacit.agent.loop import AgentLoop
     from tacit.agent.signed_words import Statements
 
     Incarnations.take = Statements.take = Statements.take_contradictions = _nothing  # type: ignore
-    greeting = AgentLoop.greeting
+    greeting = Conversation.greeting
 
     def quiet(self: Any, name: str) -> Any:
         made = greeting(self, name)
@@ -213,7 +213,7 @@ def _silenced() -> None:
         made.ClearField("seen")
         return made
 
-    AgentLoop.greeting = quiet  # type: ignore[method-assign]
+    Conversation.greeting = quiet  # type: ignore[method-assign]
 
 
 def _nothing(*_: Any) -> None:
@@ -257,7 +257,7 @@ def _clock(days: float) -> list[float]:
 
 
 def _planted(life: Life) -> None:
-    from tacit.agent import store
+    from tacit.agent import state_slots, store
     from tacit.agent.store import Store
     from tacit.agent.transport.wire_pb2 import Message
     from tacit.privacy.ledger import Ledger
@@ -310,7 +310,7 @@ def _planted(life: Life) -> None:
 
         def unchecked(path: Path, entry: Any) -> tuple[int, bytes]:
             slot = json.loads(entry.body)["slot"]
-            return slot, store._slot_path(path, slot).read_bytes()
+            return slot, state_slots.path_of(path, slot).read_bytes()
 
         store._slot = unchecked
     elif life.plant == "a mark ignored":

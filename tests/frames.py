@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tacit.agent.transport.sockets import Network
 from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, PROTOCOL, READY, REFUSED
 
 METHODS = {"Greet": GREET, "Ask": ASK, "Leave": LEAVE}
@@ -195,7 +196,7 @@ class Serving:
     async def close(self) -> None:
         """At once."""
         self._closed = True
-        self._server.close()
+        await Network().stop_listening(self._server)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -92,7 +92,7 @@ def test_the_versions_of_files_are_those_that_the_code_writes():
     from tacit.agent import federation_toml
     from tacit.agent.certificate import claims, examination
     from tacit.data import schema
-    from tacit.privacy.ledger import file as ledger_file
+    from tacit.privacy.ledger import tables
     from tacit.run import model
     from tacit.simulation import run
 
@@ -101,7 +101,7 @@ def test_the_versions_of_files_are_those_that_the_code_writes():
         "schema": f"{schema._VERSION}",
         "model": f"`{model._FORMAT}`, {model._VERSION}",
         "saved run": f"{run._FORMAT}",
-        "ledger": f"{ledger_file.FORMAT}",
+        "ledger": f"{tables.FORMAT}",
         "federation file": f"{federation_toml.VERSION}",
         "report": f"`{claims.FORMAT}`",
         "certificate": f"`{examination.FORMAT}`, {examination.VERSION}",

@@ -18,8 +18,8 @@ from tacit import cli
 from tacit.core.graph import Graph
 from tacit.core.losses import Squared
 from tacit.core.problem import Problem
-from tacit.lab.attacks.records import row_errors
-from tacit.lab.attacks.summed import from_sums, overheard_sums
+from tacit.lab.attacks.reconstruction import row_errors
+from tacit.lab.attacks.sums import from_sums, overheard_sums
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "attacks.md"
 EXACT = [

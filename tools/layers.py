@@ -18,9 +18,9 @@ PICTURE = ROOT / "docs" / "images" / "layers.svg"
 # running methods: three modules of privacy are above them. The laboratory is above the product: it imports the product,
 # never the other way.
 LAYERS = [
-    ["tacit", "tacit.errors", "tacit.files", "tacit.html", "tacit.lazy"],
+    ["tacit", "tacit.database", "tacit.errors", "tacit.files", "tacit.html", "tacit.lazy"],
     ["tacit.engines", "tacit.privacy.events", "tacit.privacy.formulas"],
-    ["tacit.core", "tacit.engines.records", "tacit.losses", "tacit.data"],
+    ["tacit.core", "tacit.engines.records_in_parts", "tacit.losses", "tacit.data"],
     ["tacit.privacy"],
     ["tacit.exchange", "tacit.composite"],
     ["tacit.algorithms", "tacit.simulation"],

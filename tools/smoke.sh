@@ -32,7 +32,8 @@ age,workclass,fnlwgt,education,education-num,marital-status,occupation,relations
 39,State-gov,77516,Bachelors,13,Never-married,Adm-clerical,Not-in-family,White,Male,2174,0,40,United-States
 52,Private,209642,Masters,14,Married-civ-spouse,Exec-managerial,Husband,White,Male,15024,0,45,United-States
 CSV
-tacit train adult --agents 3 --rounds 5 2>told
+tacit train adult --agents 3 --rounds 5 --report report.html 2>told
+grep -qF "</html>" report.html
 grep -qF "no plot: matplotlib is missing; pip install 'tacit-learn[plot]'" told || { cat told; exit 1; }
 test ! -e model.png
 tacit predict model.json people.csv --out predictions.csv

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tacit.core.graph import Graph
     from tacit.core.problem import Problem
     from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
+    from tacit.lab.comparison.comparison import Comparison
     from tacit.lab.comparison.contenders import Contender
     from tacit.lab.comparison.methods import compare
-    from tacit.lab.comparison.table import Comparison
     from tacit.privacy.events import Gaussian, Pure
     from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
     from tacit.privacy.plan import CannotKeep, Plan, calibrate, plan
@@ -49,7 +49,7 @@ _MODULES = {
     "tacit.run.trust": ("Trust",),
     "tacit.simulation.run": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
-    "tacit.lab.comparison.table": ("Comparison",),
+    "tacit.lab.comparison.comparison": ("Comparison",),
     "tacit.lab.comparison.methods": ("compare",),
     "tacit.lab.comparison.contenders": ("Contender",),
 }

@@ -56,15 +56,24 @@ A loss of your own is three functions of a prediction z and a target y, and the 
 >>> tacit.simulate(method, problem, Graph.path(2), rounds=20, noise=tacit.SecureNoise())
 Run(2 agents, 20 rounds, private=True)
 
+The names come in groups, each of which is a module here, too: `mechanisms` (what leaves, and what it costs), `events`
+(costs as data), `schedules` (who speaks when), `losses`, and `hyper` (hyper-parameters that change from step to step).
+
+>>> from tacit.extend import events, mechanisms, schedules
+>>> mechanisms.gradient_perturbed is gradient_perturbed, events.Gaussian is Gaussian, schedules.Broadcast is Broadcast
+(True, True, True)
+
 `CONTRIBUTING.md` has the rules for each of the six methods, what a class may declare of its method (`Traits`), and how
 to test them.
 """
 
 from __future__ import annotations
 
+from tacit import losses
 from tacit.algorithms import Algorithm, hyper
 from tacit.algorithms.consensus import needed, relative
 from tacit.algorithms.hyper import Geometric, Hyper
+from tacit.core import schedule as schedules
 from tacit.core.algorithm import Traits, always, given, never
 from tacit.core.custom_loss import CustomLoss
 from tacit.core.graph import Graph, View
@@ -73,6 +82,7 @@ from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.core.schedule import Broadcast, Cycle, Prepared, RandomWalk, Schedule, Turn, Walks, handed_over, way
 from tacit.errors import GraphError, InputError, NotConverged, TacitError, whole
+from tacit.privacy import events, mechanisms
 from tacit.privacy.events import (
     ZCDP,
     BlurredLaplace,
@@ -172,6 +182,7 @@ __all__ = [
     "clipped",
     "coordinate_law_within",
     "coordinate_step_perturbed",
+    "events",
     "given",
     "gradient_perturbed",
     "gradient_sensitivity",
@@ -181,6 +192,8 @@ __all__ = [
     "instead",
     "law_within",
     "layer_sensitivity",
+    "losses",
+    "mechanisms",
     "minimiser_perturbed",
     "minimiser_sensitivity",
     "needed",
@@ -191,6 +204,7 @@ __all__ = [
     "post_processed",
     "private_argmin",
     "relative",
+    "schedules",
     "second_moment_perturbed",
     "step_perturbed",
     "unprotected",

@@ -9,6 +9,7 @@ import agent_worker as worker
 import numpy as np
 import pytest
 from agent_worker import D
+from speaking import unpacked
 
 import tacit
 from tacit.agent.able import check_sums
@@ -16,7 +17,7 @@ from tacit.agent.certificate import signed_report
 from tacit.agent.delivery import _USE, Rows, Sums
 from tacit.agent.federation import talk
 from tacit.agent.run_keys import signed_text
-from tacit.agent.transport.wire import BadMessage, packed_row, unpacked
+from tacit.agent.transport.wire import BadMessage, packed_row
 from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.algorithms import IncrementalADMM
 from tacit.core.release import Inbox

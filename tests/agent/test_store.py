@@ -256,7 +256,7 @@ def test_what_another_process_has_marked_since_the_check_is_not_sent_in_another_
             loop = AgentLoop(made.started(), lambda doing, done, rounds: None)
             loop._pay()
             if unmarked:
-                loop._mark = lambda *args: None
+                vars(loop.participant)["mark"] = lambda *args: None
             await loop._speak(0)
 
         asyncio.run(spoken())
@@ -276,7 +276,7 @@ def test_what_another_process_has_marked_since_the_check_is_not_sent_in_another_
             try:
                 await loop.run(0.1)
             finally:
-                assert loop._committed(0) is None
+                assert loop.committed(0) is None
 
         with pytest.raises(AnotherVersion, match="something else may have left at tick 0"):
             asyncio.run(run())
@@ -334,7 +334,7 @@ def test_a_disk_that_is_full_at_a_mark_lets_nothing_leave_and_the_same_bytes_lea
             asyncio.run(spoken())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert loops[0]._committed(0) is None
+    assert loops[0].committed(0) is None
     said = first.store.message(0)
     assert said is not None
     for each in (first.store, first.ledger):
@@ -347,7 +347,7 @@ def test_a_disk_that_is_full_at_a_mark_lets_nothing_leave_and_the_same_bytes_lea
         loop._meet = nobody
         with pytest.raises(NotNow):
             await loop.run(0.1)
-        return loop._committed(0)
+        return loop.committed(0)
 
     async def nobody(patience):
         raise NotNow("nobody else is there")

@@ -5,6 +5,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from patients import SCHEMA
 
@@ -310,6 +311,33 @@ def test_the_design_asks_the_measured_points(tacit, tmp_path):
     code, out, err = tacit(*plan, "--worst-loss", 1)
     assert (code, out) == (2, "")
     assert "no measured alpha is accurate enough: the least loss is 1.29, and c3 is 1" in err
+
+
+def test_the_design_takes_the_users_worth_of_privacy(tacit, tmp_path):
+    """omega_1 to omega_4 of (28), against a search over the alphas that the points allow."""
+    measured = np.array([0.01, 0.05, 0.1, 0.2, 1.0])
+    losses = 0.2 * np.exp(-25 * measured) + 0.4
+    table = "\n".join(f"{a:.17g},{loss:.17g}" for a, loss in zip(measured, losses, strict=True))
+    (tmp_path / "curve.csv").write_text(f"alpha,loss\n{table}\n")
+    alphas = np.linspace(np.interp(-0.45, -losses, measured), 1, 200_001)
+    plan = ("plan", "pvp", "--set", "alpha=1", "--design", "curve.csv", "--worst-loss", 0.45, "--json")
+    found = []
+    for weights in ("0.02,6,9,1", "0.01,6,9,1", "0.02,60,9,1", "0.02,6,1,30"):
+        code, out, err = tacit(*plan, "--utility", weights)
+        assert code == 0, err
+        w1, w2, w3, w4 = map(float, weights.split(","))
+        J = 0.2 * np.exp(-25 * alphas) + 0.4 - w1 * np.log(w2 / (w3 * alphas + w4 * alphas**2))
+        alpha, least = re.search(r"alpha = (\S+) \(.+\) minimises L_acc - U: ([\d.]+),", out).groups()
+        assert float(least) == pytest.approx(J.min(), rel=1e-5)
+        assert float(alpha) == pytest.approx(alphas[J.argmin()], rel=1e-3)
+        found.append((alpha, least))
+    assert len(set(found)) == len(found)
+    _, out, _ = tacit(*plan)
+    assert f"alpha = {found[0][0]} " in out  # the paper's weights, if none are given
+    for wrong, why in (("0.02,6,9", "four numbers"), ("0.02,6,9,x", "four numbers"), ("0.02,6,9,0", "w4 must be")):
+        code, out, err = tacit(*plan, "--utility", wrong)
+        assert (code, out) == (2, "")
+        assert why in err
 
 
 def test_the_theorems_keep_the_probability_that_is_asked_for(tacit):

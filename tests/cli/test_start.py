@@ -1,8 +1,11 @@
 """A quick start: help and version import nothing heavy, and the list of commands says what each command says."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +66,20 @@ def test_training_imports_few_modules():
     assert [m for m in found if m.startswith(LABORATORY)] == []
 
 
+@pytest.mark.parametrize("folder", ["cli", "lab/cli"])
+def test_no_function_of_a_command_has_many_parameters(folder):
+    """A group of options is one parameter (`tacit.cli.expand`)."""
+    found = {}
+    for file in (Path(tacit.__file__).parent / folder).glob("*.py"):
+        for each in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = each.args
+                every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+                found[f"{file.stem}.{each.name}"] = len([one for one in every if one is not None])
+    assert len(found) > 30
+    assert {name: n for name, n in found.items() if n > 14} == {}
+
+
 def test_gaussian_noise_is_planned_without_dp_accounting():
     imported = imported_by("plan", "mr-admm", "--rows", "800,800,800", "--epsilon", "1", "--delta", "1e-6")
     assert "numpy" in imported
@@ -93,6 +110,16 @@ def test_the_list_of_commands_says_what_the_command_says(name):
     command = cli.load(name)
     assert command.name == name
     assert " ".join(command.help.split("\n\n")[0].split()) == cli.COMMANDS[name]
+
+
+def test_help_lists_every_command_in_its_group():
+    ended = subprocess.run([sys.executable, "-m", "tacit", "--help"], capture_output=True, text=True, timeout=600)
+    _, *groups = ended.stdout.split("╭─ ")[1:]  # after the options
+    found = {group.split(" ─")[0]: re.findall(r"^│ (\w+) ", group, flags=re.MULTILINE) for group in groups}
+    assert found == {name: list(commands) for name, commands in cli.GROUPS.items()}
+    assert {"train", "predict", "plan"} <= set(found["Everyday"])
+    assert set(found["Organisations"]) == {"federation", "identity", "agent", "ledger", "certificate"}
+    assert set(found["Laboratory"]) == {"reproduce", "audit", "attack", "compare", "coalition"}
 
 
 def test_every_public_name_is_there():

@@ -9,7 +9,7 @@ import scipy.sparse
 
 import tacit
 from tacit.core.multinomial import Multinomial
-from tacit.data import schema as schemas
+from tacit.data import encoding
 from tacit.data.columns import Category, Classes, Number
 from tacit.data.schema import Schema
 from tacit.data.table import Table
@@ -83,7 +83,7 @@ def test_records_that_are_encoded(wide):
         columns=(Number("age", bounds=(0, 100)), Category("kind", categories=names)),
         row_norm=1.0,
     )
-    assert schemas._ROWS == 2**14
+    assert encoding._ROWS == 2**14
     for n in sizes(2**14):
         rng = np.random.default_rng(n)
         ages, kinds = rng.integers(1, 100, size=n), rng.integers(0, len(names), size=n)

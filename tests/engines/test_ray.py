@@ -13,7 +13,8 @@ from tacit.data import Classes, Dataset, Number, Schema, partition
 from tacit.engines import Local, Ray
 from tacit.errors import EngineError, InputError, NotConverged
 from tacit.lab.audit.named import audit_named
-from tacit.lab.comparison.trials import compare, trial
+from tacit.lab.comparison.on_records import on_records
+from tacit.lab.comparison.trials import trial
 from tacit.lab.papers.experiment import Lab, ProblemSpec, Size
 from tacit.run.limits import Budget
 
@@ -97,7 +98,7 @@ def compared(workers):
     data = Dataset(X, np.where(X @ rng.normal(size=X.shape[1]) > 0, 1.0, -1.0), schema.feature_names, np.arange(900))
     trials = [trial(data, schema, lambda train, seed: partition.equal(len(train), 3, seed), k) for k in range(2)]
     names = ["one-shot", "alone", "central", "no-privacy", "majority", "pi-admm"]
-    return compare(trials, Graph.path(3), budget=Budget(1.0, 1e-5), only=names, workers=workers)
+    return on_records(trials, Graph.path(3), budget=Budget(1.0, 1e-5), only=names, workers=workers)
 
 
 def audited(workers):

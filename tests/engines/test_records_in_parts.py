@@ -17,7 +17,7 @@ from tacit.composite import lasso
 from tacit.core.losses import HuberHinge, Logistic, Squared
 from tacit.core.multinomial import Multinomial
 from tacit.data import Schema, read_table
-from tacit.engines.records import Holder, Records
+from tacit.engines.records_in_parts import Holder, RecordsInParts
 from tacit.errors import EngineError, InputError
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
@@ -53,7 +53,7 @@ def test_the_problem_is_that_of_all_records(name):
     parts, loss = case(name)
     whole = tacit.Problem([pooled(parts)], loss=loss, **SETTINGS)
     rng = np.random.default_rng(1)
-    with Records.opened(Here(shards=2), reads(parts)) as records:
+    with RecordsInParts.opened(Here(shards=2), reads(parts)) as records:
         found = records.problem(loss=loss, **SETTINGS)
         assert (len(records), records.about) == (sum(SIZES), list(SIZES))
         assert (found.agents, found.dimension, found.sizes.tolist()) == (1, whole.dimension, [sum(SIZES)])
@@ -80,7 +80,7 @@ def test_the_problem_is_that_of_all_records(name):
 def test_two_problems_over_the_same_records_do_not_change_each_other():
     """A release by one of them would else have the noise for the weights of the other."""
     parts, f = make_parts(SIZES), np.ones((1, 15))
-    with Records.opened(Here(shards=2), reads(parts)) as records:
+    with RecordsInParts.opened(Here(shards=2), reads(parts)) as records:
         first = records.problem(loss=Logistic(), scale=1.0)
         before = first.gradient(f)
         second = records.problem(loss=HuberHinge(), scale=10.0)
@@ -92,7 +92,7 @@ def test_two_problems_over_the_same_records_do_not_change_each_other():
 def test_the_number_of_processes_changes_no_bit():
     parts, models = make_parts(SIZES), []
     for processes in (1, 2, 3, 9):
-        with Records.opened(Here(shards=processes), reads(parts)) as records:
+        with RecordsInParts.opened(Here(shards=processes), reads(parts)) as records:
             models.append(records.problem(loss=Logistic(), **SETTINGS).argmin(linear=0, weight=0.0, centre=0))
     assert all((model == models[0]).all() for model in models)
 
@@ -109,7 +109,7 @@ def test_the_guarantee_is_the_same(method):
     """The same plan, the same costs, and with the same noise the same releases, but for the last bits."""
     parts, noise = make_parts(SIZES), tacit.SeededNoise(3)
     whole = tacit.Problem([pooled(parts)], **SETTINGS)
-    with Records.opened(Here(shards=2), reads(parts)) as records:
+    with RecordsInParts.opened(Here(shards=2), reads(parts)) as records:
         found = records.problem(loss=Logistic(), **SETTINGS)
         assert tacit.plan(method, found, ALONE, rounds=6).spent == tacit.plan(method, whole, ALONE, rounds=6).spent
         runs = [tacit.simulate(method, each, ALONE, rounds=6, noise=noise, record=True) for each in (found, whole)]
@@ -125,7 +125,7 @@ def test_where_the_fast_solver_ends_too_early_descent_takes_over(monkeypatch):
 def test_a_record_that_is_too_long_is_refused():
     parts = make_parts(SIZES)
     parts[3][0][5] *= 9 / np.linalg.norm(parts[3][0][5])
-    with Records.opened(Here(shards=2), reads(parts)) as records:
+    with RecordsInParts.opened(Here(shards=2), reads(parts)) as records:
         found = records.problem(loss=Logistic(), **SETTINGS)
         with pytest.raises(InputError, match="row of norm 9"):
             found.require_row_norm(1.0)
@@ -135,13 +135,13 @@ def test_bad_parts_are_refused():
     parts = make_parts(SIZES)
     with (
         pytest.raises(InputError, match="same features"),
-        Records.opened(Here(shards=2), reads([*parts, (np.eye(3), np.ones(3))])),
+        RecordsInParts.opened(Here(shards=2), reads([*parts, (np.eye(3), np.ones(3))])),
     ):
         pass
-    with pytest.raises(InputError, match="at least one part"), Records.opened(Here(shards=2), []):
+    with pytest.raises(InputError, match="at least one part"), RecordsInParts.opened(Here(shards=2), []):
         pass
     with (
-        Records.opened(Here(shards=2), reads([(X, y * 2) for X, y in parts])) as records,
+        RecordsInParts.opened(Here(shards=2), reads([(X, y * 2) for X, y in parts])) as records,
         pytest.raises(InputError, match="labels -1 and \\+1"),
     ):
         records.problem(loss=Logistic())
@@ -186,7 +186,7 @@ def _file(path, text):
 
 def test_a_lost_process_is_replaced_and_no_bit_changes():
     parts, asked = make_parts(SIZES), []
-    with Records.opened(Here(shards=2), reads(parts)) as records:
+    with RecordsInParts.opened(Here(shards=2), reads(parts)) as records:
         found = records.problem(loss=Logistic(), **SETTINGS)
         model = found.argmin(linear=0, weight=0.0, centre=0)
         first = records._holders[1]
@@ -206,7 +206,7 @@ def test_a_lost_process_is_replaced_and_no_bit_changes():
 
 
 def test_processes_that_are_lost_again_and_again_are_an_error(monkeypatch):
-    with Records.opened(Here(shards=2), reads(make_parts(SIZES))) as records:
+    with RecordsInParts.opened(Here(shards=2), reads(make_parts(SIZES))) as records:
         found = records.problem(loss=Logistic(), **SETTINGS)
         monkeypatch.setattr(Holder, "ask", lambda *_: records._ray.exceptions.ActorDiedError())
         with pytest.raises(EngineError, match="again and again"):
@@ -244,7 +244,7 @@ def test_records_that_are_not_what_they_were_end_the_run(later):
     X, y = parts[4]
     changed = {"gone": None, "longer": (np.concatenate([X, X[:1]]), np.append(y, 1.0)), "other": (X, -y)}[later]
     CHANGING[:] = [Changing(part, part) for part in parts[:4]] + [Changing(parts[4], changed)]
-    with Records.opened(Here(shards=2), CHANGING) as records:
+    with RecordsInParts.opened(Here(shards=2), CHANGING) as records:
         found = records.problem(loss=Logistic(), **SETTINGS)
         CHANGING[4].begun = True
         records._holders[1].die()

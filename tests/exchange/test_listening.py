@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tacit
-from tacit.core.problem import LARGEST_RADIUS
+from tacit.core.constants import LARGEST_RADIUS
 from tacit.core.release import Inbox, clipped
 from tacit.exchange import SecretSharedSums
 from tacit.exchange.listening import ROBUST, Listening
 from tacit.exchange.secret_shared import SummedInbox
-from tacit.lab.comparison.trials import Trial, Trust, run_setting
+from tacit.lab.comparison.trials import Trial, run_setting
 from tacit.run.exact import RADIUS as EXACT_RADIUS
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
+from tacit.run.trust import Trust
 from tacit.simulation.hostile import KINDS, Hostile
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

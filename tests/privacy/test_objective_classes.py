@@ -325,6 +325,16 @@ def test_a_budget_that_cannot_pay_for_several_factors_is_refused_and_the_other_n
     plan(RecycledADMM(budget=Pure(one_factor * 1.01), noise_on="output"), facts, ONE, 1)
 
 
+@pytest.mark.parametrize("law", [Pure, Gaussian])
+def test_a_total_that_cannot_pay_is_refused_and_the_other_noise_is_named_and_works(law):
+    facts = Facts(sizes=[2000], dimension=6, loss=Multinomial(3), l2=1e-4)
+    total = {"epsilon": 0.5, "delta": 1e-5, "law": law}
+    with pytest.raises(InputError, match='noise_on="output"'):
+        tacit.calibrate(lambda b: RecycledADMM(budget=b, penalty=1e-4), facts, ONE, 9, **total)
+    other = tacit.calibrate(lambda b: RecycledADMM(budget=b, penalty=1e-4, noise_on="output"), facts, ONE, 9, **total)
+    assert 0.49 < plan(other, facts, ONE, 9).epsilon(1e-5) <= 0.5
+
+
 def test_the_papers_bounds_say_nothing_of_several_classes():
     facts = Facts(sizes=[1000], dimension=6, loss=Multinomial(3), l2=0.1)
     assert np.all(np.isinf(plan(RecycledADMM(alpha=0.5), facts, ONE, 1).paper))

@@ -13,26 +13,20 @@ in the chain once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
 
-class Chain(NamedTuple):
+class MessageChain(NamedTuple):
     """The messages of one neighbour, in the order of their ticks.
 
-    >>> Chain().then(0, bytes(32)).messages
+    >>> MessageChain().then(0, bytes(32)).messages
     1
     """
 
     messages: int = 0
     digest: bytes = bytes(32)
 
-    def then(self, tick: int, hashed: bytes) -> Chain:
+    def then(self, tick: int, hashed: bytes) -> MessageChain:
         """The chain with one more message, of which this is the SHA-256."""
-        return Chain(self.messages + 1, sha256(self.digest + tick.to_bytes(4, "big") + hashed).digest())
-
-
-def extended(chains: Mapping[str, Chain], tick: int, hashed: Mapping[str, bytes]) -> dict[str, Chain]:
-    """The chains of all neighbours, after some of them were heard at this tick."""
-    return {**chains, **{name: chains.get(name, Chain()).then(tick, each) for name, each in hashed.items()}}
+        return MessageChain(self.messages + 1, sha256(self.digest + tick.to_bytes(4, "big") + hashed).digest())

@@ -28,6 +28,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
+from tacit.database import NO_TEXT, cause, keep, reading, transaction
 from tacit.errors import InputError, NotNow, Over, TacitError
 
 _SCHEMA = (
@@ -99,8 +100,7 @@ class Journal:
                     _beside(path, part).unlink(missing_ok=True)
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))  # nobody else may read the state
             self._db = sqlite3.connect(path, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
+            keep(self._db)
             if not self._count:
                 with self.writing():
                     if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -126,16 +126,12 @@ class Journal:
         """One transaction: all entries that are added inside are kept, or none. Afterwards they are on the disk."""
         added = _Added(self._db, self._count, self._digest)
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield added
-            self._db.execute("COMMIT")
+            with transaction(self._db):
+                yield added
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if cause(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise damaged(self.path, str(error)) from None
             raise TacitError(f"{self.path}: {error}; nothing was sent") from None
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
         if added.count > self._count:
             self._count, self._digest = added.count, added.digest
             try:
@@ -294,18 +290,18 @@ def damaged(path: Path, what: str) -> Over:
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The file at one moment. Not even a checkpoint writes to it: what is damaged stays as it is."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        with reading(path) as db:
             db.execute("PRAGMA cell_size_check = ON")
             db.execute("BEGIN")
             yield db
     except sqlite3.Error as error:
         raise _failure(path, error) from None
-    except UnicodeDecodeError:  # SQLite's own message quotes what it found
-        raise damaged(path, "its tables are not described by text") from None
+    except UnicodeDecodeError:
+        raise damaged(path, NO_TEXT) from None
 
 
 def _failure(path: Path, error: sqlite3.Error) -> TacitError:
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _ELSEWHERE:
+    if cause(error) in _ELSEWHERE:
         return InputError(f"{path} cannot be used as the store of an agent: {error}")
     return damaged(path, str(error))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.agent.able import check_sums
 from tacit.agent.books import Books
+from tacit.agent.clock import Clock
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import NONCE, signed
@@ -25,7 +26,7 @@ from tacit.privacy.ledger import About, Ledger, Records
 from tacit.privacy.noise import Noise
 
 if TYPE_CHECKING:
-    from tacit.engines.records import Records as InParts
+    from tacit.engines.records_in_parts import RecordsInParts
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Participant:
     federation: Federation
     me: int
     identity: Identity
-    data: Dataset | InParts
+    data: Dataset | RecordsInParts
     store: Store
     ledger: Ledger | None  # None only where no budget was agreed on, so that nothing is paid for
     noise: Noise
@@ -43,6 +44,7 @@ class Participant:
     records: Records | None = None  # what the ledger has to know about the data
     books: Books | None = None  # what is known of ledgers; None: heads are neither shown nor kept
     incarnation: Incarnation | None = None  # of this process, once it has started
+    clock: Clock = field(default_factory=Clock)
 
     @property
     def name(self) -> str:
@@ -114,6 +116,18 @@ class Participant:
     @cached_property
     def _said_earlier(self) -> int:
         return sum(len(each.store.digests()) for each in self.earlier())
+
+    def mark(self, tick: int, digest: bytes) -> None:
+        """From now on the ledger knows, before anybody else can, what may have left at this tick."""
+        if self.ledger is not None and self.incarnation is not None:
+            self.ledger.mark(self.paid[0], self.number(tick), digest, self.incarnation.number)
+
+    def mark_committed(self) -> None:
+        """After a crash between a commit and its mark."""
+        marked = {} if self.ledger is None else self.ledger.marks(self.paid[0])
+        for tick, digest in self.store.digests().items():
+            if marked.get(self.number(tick)) != digest:  # another process may have marked since the check
+                self.mark(tick, digest)
 
     def said_before(self) -> int:
         """How many rows this member has said in the runs that were left, by its stores or by its ledger, whichever

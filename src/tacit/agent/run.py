@@ -97,11 +97,11 @@ async def _take_part(
         )
     loop = AgentLoop(participant, watch, progress)
     async with AsyncExitStack() as stack:
-        server = Server(federation, me, identity, loop, progress.traffic, network)
+        server = Server(federation, me, identity, loop.conversation, progress.traffic, network)
         await server.start(listen or federation.members[me].address)
         stack.push_async_callback(server.stop)
         for j in loop.neighbours:
-            loop.peers[j] = Peer(federation, me, j, identity, loop, progress.traffic, network)
+            loop.peers[j] = Peer(federation, me, j, identity, loop.conversation, progress.traffic, network)
             stack.push_async_callback(loop.peers[j].close)
         endless = [
             asyncio.create_task(task) for task in (loop.heartbeat(), *map(loop.watch_neighbour, loop.neighbours))
@@ -109,7 +109,7 @@ async def _take_part(
         work = asyncio.create_task(loop.run(patience))
         for task in (*endless, work):
             stack.callback(task.cancel)
-        either: tuple[asyncio.Future[Any], ...] = (work, loop.liveness.away, loop.ended, *endless)
+        either: tuple[asyncio.Future[Any], ...] = (work, loop.liveness.away, loop.conversation.ended, *endless)
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         await _stop_if_ended(loop, work)
         if not work.done():
@@ -132,14 +132,14 @@ async def _take_part(
             raise loop.liveness.away.result()
         loop.doing = "finished"
         progress.show(loop.doing, loop.rounds)
-        participant.store.heartbeat(loop.liveness.contacts(), loop.doing, progress.accused)
+        loop.beat(loop.doing)
     return model
 
 
 async def _stop_if_ended(loop: AgentLoop, work: asyncio.Task[np.ndarray]) -> None:
     """Stops a process that must: it says nothing more, but for the reason."""
-    if loop.ended.done():
+    if loop.conversation.ended.done():
         work.cancel()
-        await loop.tell()
-        loop.participant.store.heartbeat(loop.liveness.contacts(), "stopped", loop.progress.accused)
-        raise loop.ended.result()
+        await loop.conversation.tell()
+        loop.beat("stopped")
+        raise loop.conversation.ended.result()

@@ -21,7 +21,7 @@ the total of the last tick that was heard are therefore kept with the state (`me
 
 **A member that lies** can put any words into the total, as it could lie about its own row; it can tell each child
 another total. So every share comes with a digest of the totals that its sender has heard, and neighbours that have
-heard different ones say so in their logs (`AgentLoop`). A total beyond its bounds is not used
+heard different ones say so in their logs (`Conversation`). A total beyond its bounds is not used
 (`tacit.exchange.total_bounds`). What an honest member releases next costs the same at every point
 (`tacit.privacy.mechanisms`).
 """
@@ -38,7 +38,7 @@ import numpy as np
 from tacit.agent.delivery import Heard, Own
 from tacit.agent.participant import Participant
 from tacit.agent.run_keys import RunKeys
-from tacit.agent.store import Arrays
+from tacit.agent.state_slots import Arrays
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Signal
 from tacit.agent.transport.wire import BadMessage, packed, packed_row, row_of

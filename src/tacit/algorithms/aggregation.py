@@ -1,18 +1,15 @@
-"""What the methods with random aggregators share: the random weights, the noise, the proximal step, stability.
-
-The steps take the rate `beta` of Laplace noise or the `budget` of a step (neither: no noise), the bound `row_norm` on
-the norm of rows, the `view` with the agents' ids, and the number k of the step."""
+"""What the methods with random aggregators share: the random weights, the noise, the proximal step, stability."""
 
 from __future__ import annotations
 
 import warnings
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.consensus import needed
 from tacit.algorithms.hyper import Budgets, Hyper
-from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release, clipped
 from tacit.errors import InputError
@@ -40,36 +37,44 @@ def checked_weights(name: str, ends: tuple[float, float]) -> None:
         raise InputError(f"{name} is a range of weights, two numbers from 0 to 1, not {ends}")
 
 
-def stated_law(
-    beta: Hyper | None, budget: Budgets | None, moved: np.ndarray, dimension: int, ids: np.ndarray, k: int
-) -> Normal | TwoSided:
-    """The law of the noise of step k: by the rate `beta` of Laplace noise, or by its cost `budget`, for a value that a
-    record moves by `moved`, (n, 1)."""
-    if budget is not None:
-        return coordinate_law_within(hyper.budget_at(budget, k), moved, dimension)
-    if beta is None:
-        raise InputError("a method without noise has no law of noise")
-    return TwoSided(hyper.at("beta", beta, k, ids))
+class Protection(NamedTuple):
+    """How the release of noisy step k is protected: by Laplace noise of the rate `beta`, by noise that costs `budget`,
+    or not at all. Rows have norms of at most `row_norm`."""
+
+    noise: Noise | None
+    beta: Hyper | None
+    budget: Budgets | None
+    row_norm: float
+    ids: np.ndarray
+    k: int
+
+    @property
+    def none(self) -> bool:
+        """Whether there is no noise."""
+        return self.beta is None and self.budget is None
+
+    def law(self, moved: np.ndarray, dimension: int) -> Normal | TwoSided:
+        """The law of the noise for a value that a record moves by `moved`, (n, 1)."""
+        if self.budget is not None:
+            return coordinate_law_within(hyper.budget_at(self.budget, self.k), moved, dimension)
+        if self.beta is None:
+            raise InputError("a method without noise has no law of noise")
+        return TwoSided(hyper.at("beta", self.beta, self.k, self.ids))
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """What every mechanism needs to know."""
+        return {"row_norm": self.row_norm, "ids": self.ids, "t": self.k}
 
 
 def gradient_step(
-    problem: Problem,
-    noise: Noise | None,
-    *,
-    towards: np.ndarray,
-    at: np.ndarray,
-    step: np.ndarray,
-    beta: Hyper | None,
-    budget: Budgets | None,
-    row_norm: float,
-    view: View,
-    k: int,
+    problem: Problem, how: Protection, *, towards: np.ndarray, at: np.ndarray, step: np.ndarray
 ) -> Release:
     """towards_i - step_i grad f_i(at_i), leaves, with noise if there is any."""
-    if beta is None and budget is None:
+    if how.none:
         return unprotected(towards - step * problem.gradient(at))
-    law = stated_law(beta, budget, step * gradient_sensitivity(problem, row_norm), problem.dimension, view.ids, k)
-    return step_perturbed(problem, needed(noise), law, towards, at, step, row_norm=row_norm, ids=view.ids, t=k)
+    law = how.law(step * gradient_sensitivity(problem, how.row_norm), problem.dimension)
+    return step_perturbed(problem, needed(how.noise), law, towards, at, step, **how.where)
 
 
 def bounded_gradient(problem: Problem, at: np.ndarray) -> np.ndarray:
@@ -91,42 +96,26 @@ def require_whole_space(ball: float | None) -> None:
 
 def proximal_step(
     problem: Problem,
-    noise: Noise | None,
+    how: Protection,
     *,
     D: np.ndarray,
     pull: np.ndarray,
     towards: np.ndarray,
     at: np.ndarray,
     exact: bool,
-    beta: Hyper | None,
-    budget: Budgets | None,
-    row_norm: float,
-    view: View,
-    k: int,
 ) -> Release:
     """argmin f_i(x) - <pull_i, x> + D_i/2 ||x - towards_i||^2 leaves, or, if not `exact`, the same with f_i's tangent
     at at_i in place of f_i; with noise if there is any."""
     D = np.broadcast_to(D, (len(at), 1))
     if not exact:
-        return gradient_step(
-            problem,
-            noise,
-            towards=towards + pull / D,
-            at=at,
-            step=1 / D,
-            beta=beta,
-            budget=budget,
-            row_norm=row_norm,
-            view=view,
-            k=k,
-        )
+        return gradient_step(problem, how, towards=towards + pull / D, at=at, step=1 / D)
     where = {"linear": -pull, "weight": D / 2, "centre": towards, "start": at}
-    if beta is None and budget is None:
+    if how.none:
         return unprotected(problem.argmin(**where))
-    x = private_argmin(problem, row_norm=row_norm, **where)
-    moved = minimiser_sensitivity(problem, D + problem.l2, D / 2, row_norm)
-    law = stated_law(beta, budget, moved, problem.dimension, view.ids, k)
-    return minimiser_perturbed(problem, needed(noise), law, x, moved, row_norm=row_norm, ids=view.ids, t=k)
+    x = private_argmin(problem, row_norm=how.row_norm, **where)
+    moved = minimiser_sensitivity(problem, D + problem.l2, D / 2, how.row_norm)
+    law = how.law(moved, problem.dimension)
+    return minimiser_perturbed(problem, needed(how.noise), law, x, moved, **how.where)
 
 
 def require_stable(dual_step: float, D: float, *, largest: float, contraction: float) -> None:

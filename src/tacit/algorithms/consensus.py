@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tacit.core.graph import View
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox, Release
 from tacit.errors import InputError
-from tacit.privacy.laws import Law, Spherical, law_within
+from tacit.privacy.laws import Law, Spherical, law_within, named
 from tacit.privacy.mechanisms import objective_perturbed, unprotected
 from tacit.privacy.noise import Noise
 
@@ -24,38 +24,39 @@ def centre_of(f: np.ndarray, heard: np.ndarray, V: np.ndarray) -> np.ndarray:
     return (f + heard / np.maximum(V, 1)) / 2  # with V = 0 the centre has the weight 0
 
 
-def primal_step(
-    s: Any,
+class Symbol(NamedTuple):
+    """The noise of a primal step at noisy step k: factor_i e_i, with e_i of the law."""
+
+    law: Law
+    factor: np.ndarray  # (n, 1)
+    noise: Noise | None
+    view: View  # it has the agents' ids
+    k: int
+
+    def drawn(self, dimension: int) -> np.ndarray:
+        """The numbers of a printed version; drawing them twice from seeded or recorded noise gives the same."""
+        noise, (law, scale) = needed(self.noise, as_printed=True), named(self.law)
+        return self.factor * noise.draw(law, scale, dimension, self.view.ids, self.k)
+
+
+def primal_step(s: Any, problem: Problem, weight: np.ndarray, e: Symbol | None, as_printed: bool = False) -> Release:
+    """argmin O_i(f) + <2 lambda_i + factor e_i, f> + weight ||f - centre||^2.
+
+    Without noise it is the plain step. `as_printed` releases the minimiser as the papers do: without paying for its
+    inexactness, and with an e_i that need not protect.
+    """
+    linear, where = 2 * s.dual, {"weight": weight, "centre": s.centre, "start": s.f}
+    if e is None:
+        return unprotected(problem.argmin(linear=linear, **where))
+    if as_printed:
+        return unprotected(problem.argmin(linear=linear + e.drawn(problem.dimension), **where))
+    noise = needed(e.noise)
+    return objective_perturbed(problem, noise, e.law, linear=linear, factor=e.factor, ids=e.view.ids, t=e.k, **where)
+
+
+def stated_noise(
     problem: Problem,
     noise: Noise | None,
-    law: Law | None,
-    *,
-    weight: np.ndarray,
-    centre: np.ndarray,
-    factor: np.ndarray | float,
-    view: View,
-    k: int,
-    as_printed: bool = False,
-) -> Release:
-    """argmin O_i(f) + <2 lambda_i + factor e_i, f> + weight ||f - centre||^2, with e_i of the law, at noisy step k.
-
-    Without a law it is the plain step. `as_printed` releases the minimiser as the papers do: without paying for its
-    inexactness, and with an e_i that need not protect. `view` has the agents' ids.
-    """
-    where = {"weight": weight, "centre": centre, "start": s.f}
-    if law is None:
-        return unprotected(problem.argmin(linear=2 * s.dual, **where))
-    noise = needed(noise, as_printed)
-    factor = np.broadcast_to(factor, (len(view.ids), 1))
-    if as_printed:
-        return unprotected(
-            problem.argmin(linear=2 * s.dual + factor * drawn(noise, law, problem.dimension, view, k), **where)
-        )
-    return objective_perturbed(problem, noise, law, linear=2 * s.dual, factor=factor, ids=view.ids, t=k, **where)
-
-
-def stated_law(
-    problem: Problem,
     view: View,
     k: int,
     *,
@@ -63,18 +64,11 @@ def stated_law(
     budget: Budgets | None,
     weight: np.ndarray,
     factor: np.ndarray,
-) -> Law | None:
-    """The law of the noise of step k: by its cost `budget`, or by its rate `alpha`; None without either."""
+) -> Symbol | None:
+    """The noise of step k: by its cost `budget`, or by its rate `alpha`; None without either."""
     if budget is not None:
-        return law_within(problem, hyper.budget_at(budget, k), weight, factor)
-    return None if alpha is None else Spherical(hyper.at("alpha", alpha, k, view.ids))
-
-
-def drawn(noise: Noise, law: Law, dimension: int, view: View, k: int) -> np.ndarray:
-    """The noise symbol of step k; drawing it twice from seeded or recorded noise gives the same."""
-    if isinstance(law, Spherical):
-        return noise.draw("spherical", 1 / law.rate, dimension, view.ids, k)
-    return noise.draw("gaussian", law.deviation, dimension, view.ids, k)
+        return Symbol(law_within(problem, hyper.budget_at(budget, k), weight, factor), factor, noise, view, k)
+    return None if alpha is None else Symbol(Spherical(hyper.at("alpha", alpha, k, view.ids)), factor, noise, view, k)
 
 
 def needed(noise: Noise | None, as_printed: bool = False) -> Noise:

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import centre_of, dual_step, primal_step, relative_residuals
+from tacit.algorithms.consensus import Symbol, centre_of, dual_step, primal_step, relative_residuals
 from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
@@ -17,7 +17,7 @@ from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, Pure
-from tacit.privacy.laws import Law, Spherical, law_within
+from tacit.privacy.laws import Spherical, law_within
 from tacit.privacy.noise import Noise
 
 
@@ -126,18 +126,15 @@ def dual_perturbed_step(
     """(14) and (15) from s; the last step of primal perturbation is one of these, too."""
     weight = eta * view.degree
     C_over_B = problem.row_weight
-    law: Law | None = None
-    phi = np.zeros_like(weight)
+    e, phi = None, np.zeros_like(weight)
     if budget is not None:
-        law = law_within(problem, hyper.budget_at(budget, k), weight, C_over_B)
+        e = Symbol(law_within(problem, hyper.budget_at(budget, k), weight, C_over_B), C_over_B, noise, view, k)
     elif alpha is not None:
         zeta, phi = paper_noise(problem, eta, view, alpha, as_printed)
-        law = Spherical(zeta)
+        e = Symbol(Spherical(zeta), C_over_B, noise, view, k)
     more = weight + phi / 2  # Phi/2 ||f||^2 + w ||f - c||^2 is one square more, around a nearer centre
     centre = s.centre * np.divide(weight, more, out=np.zeros_like(more), where=more > 0)
-    return primal_step(
-        s, problem, noise, law, weight=more, centre=centre, factor=C_over_B, view=view, k=k, as_printed=as_printed
-    )
+    return primal_step(s._replace(centre=centre), problem, more, e, as_printed)
 
 
 def paper_noise(

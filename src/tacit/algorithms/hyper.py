@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from tacit.core.alike import numbered
-from tacit.core.function_digest import digest
 from tacit.core.graph import Graph
 from tacit.core.multinomial import Multinomial
 from tacit.core.problem import Problem
@@ -64,7 +63,7 @@ class HasAt(Protocol):
         ...
 
 
-class Schedule:
+class FrozenSchedule:
     """A function or an object of one's own, frozen: see `frozen`. It is known by a digest of the function's code, or by
     the object's fields."""
 
@@ -72,6 +71,8 @@ class Schedule:
         self._name, self._source, self._growing = name, source, growing
         self._given: dict[tuple[int, int], float] = {}
         if not hasattr(source, "at"):
+            from tacit.core.function_digest import digest
+
             self._known_by = f"function {digest([source])}"  # refuses what has a state
         elif is_dataclass(source) and type(source).__dataclass_params__.frozen:  # type: ignore[attr-defined]
             self._known_by = repr(source)
@@ -82,12 +83,12 @@ class Schedule:
         return self._known_by
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Schedule) and repr(self) == repr(other)
+        return isinstance(other, FrozenSchedule) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
         return hash(self._known_by)
 
-    def __deepcopy__(self, memo: object) -> Schedule:
+    def __deepcopy__(self, memo: object) -> FrozenSchedule:
         return self
 
     def at(self, k: int, ids: np.ndarray) -> np.ndarray:
@@ -130,16 +131,16 @@ def freeze(method: Any, *names: str, growing: Sequence[str] = ()) -> None:
 
 
 def frozen(name: str, value: Hyper, *, growing: bool = False) -> Any:
-    """The value as a number, a `Geometric`, an array of one's own or a `Schedule`. Refuses what is not positive and
-    finite, has the wrong shape, or (if asked) ever decreases; of a function or an object, when it is asked."""
+    """The value as a number, a `Geometric`, an array of one's own or a `FrozenSchedule`. Refuses what is not positive
+    and finite, has the wrong shape, or (if asked) ever decreases; of a function or an object, when it is asked."""
     if isinstance(value, Geometric):
         if growing and np.any(np.asarray(value.ratio, dtype=float) < 1):
             raise InputError(f"{name} must not decrease from step to step, as it does with a ratio of {value.ratio}")
         return value
-    if isinstance(value, Schedule):
-        return Schedule(name, value._source, growing)
+    if isinstance(value, FrozenSchedule):
+        return FrozenSchedule(name, value._source, growing)
     if callable(value) or hasattr(value, "at"):
-        return Schedule(name, value, growing)
+        return FrozenSchedule(name, value, growing)
     try:
         x = np.array(value, dtype=float)
     except (TypeError, ValueError):
@@ -161,9 +162,9 @@ def checked(name: str, value: Hyper, *, growing: bool = False) -> None:
 
 def at(name: str, value: Hyper, k: int, ids: np.ndarray) -> np.ndarray:
     """The value at noisy step k for each of the agents, (n, 1)."""
-    if callable(value) or (hasattr(value, "at") and not isinstance(value, Geometric | Schedule)):
+    if callable(value) or (hasattr(value, "at") and not isinstance(value, Geometric | FrozenSchedule)):
         value = frozen(name, value)
-    if isinstance(value, Geometric | Schedule):
+    if isinstance(value, Geometric | FrozenSchedule):
         return np.broadcast_to(value.at(k, ids), (len(ids), 1))
     x = np.asarray(value, dtype=float)
     if x.ndim == 0:
@@ -230,7 +231,7 @@ def _kinds(steps: np.ndarray, value: Any) -> np.ndarray:
     """The same of one of them."""
     if isinstance(value, Geometric):
         return _kinds_of_geometric(steps, value)
-    if isinstance(value, Schedule):
+    if isinstance(value, FrozenSchedule):
         return steps
     if isinstance(value, tuple):  # of budgets
         known: dict[Event, int] = {}

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import dual_step, primal_step, relative_residuals, stated_law
+from tacit.algorithms.consensus import dual_step, primal_step, relative_residuals, stated_noise
 from tacit.algorithms.dual_perturbed_admm import State
 from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.algorithm import Traits, always, given
@@ -74,8 +74,10 @@ class PenaltyPerturbedADMM:
         weight = hyper.at("penalty", self.penalty, t, view.ids) * view.degree
         if (self.alpha is not None or self.budget is not None) and not np.all(view.degree > 0):
             raise InputError("an agent without neighbours has no penalty, and so no noise that hides its data")
-        law = stated_law(problem, view, t, alpha=self.alpha, budget=self.budget, weight=weight, factor=2 * weight)
-        release = primal_step(s, problem, noise, law, weight=weight, centre=s.centre, factor=2 * weight, view=view, k=t)
+        e = stated_noise(
+            problem, noise, view, t, alpha=self.alpha, budget=self.budget, weight=weight, factor=2 * weight
+        )
+        release = primal_step(s, problem, weight, e)
         return s._replace(f=release.value), release
 
     def listen(self, s: State, inbox: Inbox, view: View, t: int) -> State:

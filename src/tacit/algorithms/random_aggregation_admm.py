@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import (
+    Protection,
     bounded_gradient,
     checked_weights,
     drawn_weights,
@@ -119,17 +120,12 @@ class RandomAggregationADMM:
         w = drawn_weights(self.own, noise, problem.dimension, view.ids, t)
         release = proximal_step(
             problem,
-            noise,
+            Protection(noise, self.beta, self.budget, self.row_norm, view.ids, t),
             D=hyper.of(self.penalty, view.ids),
             pull=s.dual,
             towards=w * s.x + (1 - w) * s.near,
             at=s.x,
             exact=self.exact,
-            beta=self.beta,
-            budget=self.budget,
-            row_norm=self.row_norm,
-            view=view,
-            k=t,
         )
         release = onto_ball(release, self.ball)
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.algorithms import hyper
 from tacit.algorithms.aggregation import (
+    Protection,
     bounded_gradient,
     checked_weights,
     drawn_weights,
@@ -103,18 +104,9 @@ class RandomAggregationGD:
     def speak(self, s: State, problem: Problem, view: View, noise: Noise | None, t: int) -> tuple[State, Release]:
         """The gradient step from a random point: (7), or (28)."""
         w = drawn_weights(self.weight, noise, problem.dimension, view.ids, t)
-        release = gradient_step(
-            problem,
-            noise,
-            towards=w * s.high + (1 - w) * s.low,
-            at=self._at(s),
-            step=self._eta(view, t),
-            beta=self.beta,
-            budget=self.budget,
-            row_norm=self.row_norm,
-            view=view,
-            k=t,
-        )
+        how = Protection(noise, self.beta, self.budget, self.row_norm, view.ids, t)
+        towards = w * s.high + (1 - w) * s.low
+        release = gradient_step(problem, how, towards=towards, at=self._at(s), step=self._eta(view, t))
         release = onto_ball(release, self.ball)
         return s._replace(x=release.value, moved=relative(s.x - release.value, release.value)), release
 

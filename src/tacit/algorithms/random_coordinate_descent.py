@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.aggregation import stated_law
+from tacit.algorithms.aggregation import Protection
 from tacit.algorithms.consensus import needed, relative
 from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
@@ -97,24 +97,16 @@ class RandomCoordinateDescent:
         block, pays = self._drawn(problem.dimension).at(t)
         moving = np.arange(block * self.block, min((block + 1) * self.block, problem.dimension))
         eta = self._eta(problem)
-        if self.beta is None and self.budget is None:
+        how = Protection(noise, self.beta, self.budget, self.row_norm, view.ids, t)
+        if how.none:
             x = s.mean.copy()
             x[:, moving] -= eta * problem.gradient(s.mean)[:, moving]
             release = unprotected(x)
         else:
             moved = eta * layer_sensitivity(problem, self.row_norm)
-            law = stated_law(self.beta, self.budget, moved, problem.dimension, view.ids, t)
+            law = how.law(moved, problem.dimension)
             release = coordinate_step_perturbed(
-                problem,
-                needed(noise),
-                law,
-                s.mean,
-                moving,
-                eta,
-                charge=pays,
-                row_norm=self.row_norm,
-                ids=view.ids,
-                t=t,
+                problem, needed(noise), law, s.mean, moving, eta, charge=pays, **how.where
             )
         return s._replace(x=release.value, moved=relative(s.mean - release.value, release.value)), release
 

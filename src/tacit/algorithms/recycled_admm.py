@@ -8,7 +8,15 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.consensus import centre_of, drawn, dual_step, needed, primal_step, relative_residuals, stated_law
+from tacit.algorithms.consensus import (
+    Symbol,
+    centre_of,
+    dual_step,
+    needed,
+    primal_step,
+    relative_residuals,
+    stated_noise,
+)
 from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.algorithm import Traits, always, given
 from tacit.core.graph import Graph, View
@@ -114,19 +122,7 @@ class RecycledADMM:
         if t % 2 == 0 and self.noise_on == "output" and self._private:
             release = self._output_perturbed(s, problem, noise, eta * V, view, k)
         elif t % 2 == 0:
-            law = self._law(problem, eta * V, view, k)
-            release = primal_step(
-                s,
-                problem,
-                noise,
-                law,
-                weight=eta * V,
-                centre=s.centre,
-                factor=1.0,
-                view=view,
-                k=k,
-                as_printed=self.as_printed,
-            )
+            release = primal_step(s, problem, eta * V, self._e(problem, noise, eta * V, view, k), self.as_printed)
         elif self.as_printed:
             release = unprotected(s.f + self._printed_even_step(s, problem, view, noise, eta, k))
         else:
@@ -172,10 +168,10 @@ class RecycledADMM:
     def _private(self) -> bool:
         return self.alpha is not None or self.budget is not None
 
-    def _law(self, problem: Problem, weight: np.ndarray, view: View, k: int) -> Law | None:
-        return stated_law(
-            problem, view, k, alpha=self.alpha, budget=self.budget, weight=weight, factor=np.ones_like(weight)
-        )
+    def _e(self, problem: Problem, noise: Noise | None, weight: np.ndarray, view: View, k: int) -> Symbol | None:
+        """e_i(2k-1)."""
+        one = np.ones_like(weight)
+        return stated_noise(problem, noise, view, k, alpha=self.alpha, budget=self.budget, weight=weight, factor=one)
 
     def _output_perturbed(
         self, s: State, problem: Problem, noise: Noise | None, weight: np.ndarray, view: View, k: int
@@ -195,8 +191,8 @@ class RecycledADMM:
     ) -> np.ndarray:
         """(19) with the gradient of the data, as printed: what it broadcasts reveals the residual of the solver."""
         gradient = problem.gradient(s.f)
-        law = self._law(problem, eta * view.degree, view, k)
-        if law is not None:
-            gradient += drawn(needed(noise, as_printed=True), law, problem.dimension, view, k)
+        e = self._e(problem, noise, eta * view.degree, view, k)
+        if e is not None:
+            gradient += e.drawn(problem.dimension)
         uphill = 2 * s.dual + gradient + eta * (view.degree * s.f - s.heard)
         return -uphill / np.maximum(2 * eta * view.degree + self.gamma, np.finfo(float).tiny)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.algorithms.aggregation import proximal_step, require_stable, warn_of_curvature
+from tacit.algorithms.aggregation import Protection, proximal_step, require_stable, warn_of_curvature
 from tacit.algorithms.consensus import TINY, needed, relative
 from tacit.algorithms.hyper import Budgets, Hyper
 from tacit.core.algorithm import Traits, always
@@ -181,17 +181,12 @@ class SharingADMM:
         pull = np.einsum("nmd,nm->nd", A, s.dual - rho * (s.total - self.c))
         release = proximal_step(
             problem,
-            noise,
+            Protection(noise, self.beta, self.budget, self.row_norm, view.ids, k),
             D=hyper.of(self.penalty, view.ids),
             pull=pull,
             towards=s.x,
             at=s.x,
             exact=self.exact,
-            beta=self.beta,
-            budget=self.budget,
-            row_norm=self.row_norm,
-            view=view,
-            k=k,
         )
         x = release.value
         return s._replace(x=x, moved=relative(s.x - x, x)), instead(release, _times(A, x))

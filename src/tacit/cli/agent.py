@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tacit.agent.participant import Participant
     from tacit.data import Dataset
     from tacit.engines import Ray
-    from tacit.engines.records import Records as InParts
+    from tacit.engines.records_in_parts import RecordsInParts
 
 app = typer.Typer(
     help="Take part in a federation, with your own records.",
@@ -239,7 +239,7 @@ def _participant(
             else "without a budget nothing is paid for: leave out --ledger"
         )
     opened = None if ledger is None else Ledger(ledger, cost=epsilon)
-    records: Dataset | InParts
+    records: Dataset | RecordsInParts
     if cluster is None:
         table = read_for_a_log(data)
         records = encoded_for_a_log(table, agreed.schema)
@@ -251,7 +251,6 @@ def _participant(
     kept = stack.enter_context(closing(Store(path, agreed.run, own.name, agreed.rounds, alone=True)))
     books = None if opened is None else Books(identity)
     if opened is not None and books is not None:
-        books.require_current(opened)
         books.note_own(opened)
     participant = Participant(
         agreed, me, own, records, kept, opened, SecureNoise(), records=charged, books=books

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from tacit.lazy import lazily
 
 if TYPE_CHECKING:
+    from tacit.composite.composite import Composite
     from tacit.composite.feature_graph import (
         FeatureGraph,
         graph_as_printed,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         public_graph,
         require_visible,
     )
-    from tacit.composite.problem import Composite
     from tacit.composite.prox import L1, Box, ElasticNet, GroupL1, Nothing, Proximable, SquaredL2, Stacked
     from tacit.composite.term import Term, constrained, generalised_lasso, graph_guided, lasso
     from tacit.data.clipping import clipped
@@ -67,7 +67,7 @@ if not TYPE_CHECKING:
             "public_graph",
             "require_visible",
         ),
-        "tacit.composite.problem": ("Composite",),
+        "tacit.composite.composite": ("Composite",),
         "tacit.composite.prox": ("L1", "Box", "ElasticNet", "GroupL1", "Nothing", "Proximable", "SquaredL2", "Stacked"),
         "tacit.composite.term": ("Term", "constrained", "generalised_lasso", "graph_guided", "lasso"),
         "tacit.data.clipping": ("clipped",),

@@ -1,4 +1,4 @@
-"""What agents bring, rows and labels, checked once when it comes in."""
+"""What agents bring, numbers of rows, rows and labels: checked once, when it comes in."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ def checked_parts(parts: Sequence[Part]) -> tuple[list[Any], list[np.ndarray]]:
         blocks.append(X)
         labels.append(y)
     return blocks, labels
+
+
+def checked_sizes(sizes: Any) -> np.ndarray:
+    """The agents' numbers of rows, as an array."""
+    try:
+        counts = np.asarray(sizes)
+    except ValueError:  # lists of different lengths
+        counts = np.empty(0)
+    if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu" or counts.min() < 1:
+        raise InputError(f"sizes are the agents' numbers of rows, 1 or more each, not {sizes}")
+    return counts.astype(np.int64)
 
 
 def checked_rows(X: Any, y: Any, whose: str) -> tuple[Any, np.ndarray]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tacit.core.constants import RADIUS, constants
+from tacit.core.data_check import checked_sizes
 from tacit.core.losses import Loss
 from tacit.core.multinomial import Multinomial
-from tacit.core.problem import RADIUS, Problem, constants
+from tacit.core.problem import Problem
 from tacit.errors import InputError
 
 
@@ -31,9 +33,7 @@ class Facts(Problem):
         tolerance: float = 1e-9,
         radius: float = RADIUS,
     ) -> None:
-        rows = np.asarray(sizes)
-        if rows.ndim != 1 or rows.size == 0 or rows.dtype.kind not in "iu" or rows.min() < 1:
-            raise InputError(f"sizes are the agents' numbers of rows, 1 or more each, not {sizes}")
+        rows = checked_sizes(sizes)
         if dimension < 1:
             raise InputError(f"the dimension is 1 or more, not {dimension}")
         if isinstance(loss, Multinomial) and dimension % loss.classes:

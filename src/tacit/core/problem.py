@@ -11,53 +11,26 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 
-from tacit.core.data_check import Part, check_numbers, checked_parts, checked_rows
-from tacit.core.losses import Logistic, Loss
+from tacit.core.constants import RADIUS, Constants, constants
+from tacit.core.data_check import Part, check_numbers, checked_parts, checked_rows, checked_sizes
+from tacit.core.losses import Loss
 from tacit.core.multinomial import Multinomial
 from tacit.core.solvers.block import RowStore
 from tacit.core.solvers.rows import Rows, stack
 from tacit.core.solvers.several import ClassStore
 from tacit.errors import InputError, NotConverged
 
+if TYPE_CHECKING:
+    from tacit.core.rounding import Solved
+
 ROUNDING = 1e-12  # by which a computed row norm may be off; sensitivities are enlarged by as much
-RADIUS = 4096.0  # how far from zero the models of a private run may lie, by default
-# Results from models that lie farther out are mostly rounding, and in the end infinite.
-LARGEST_RADIUS = 2.0**40
 UNIT = 2.0**-53
 _DIGITS = 2.0**-47  # what is left after some dozens of roundings, relative
-
-
-class Constants(NamedTuple):
-    """What is public of the objectives of a block of agents, besides their numbers of rows."""
-
-    loss: Loss
-    scale: np.ndarray  # (n,)
-    l2: float
-    tolerance: float
-    radius: float
-
-
-def constants(
-    agents: int, loss: Loss | None, scale: float | np.ndarray, l2: float, tolerance: float, radius: float
-) -> Constants:
-    """The constants of so many agents, checked."""
-    loss = Logistic() if loss is None else loss
-    if not isinstance(loss, Loss):
-        raise InputError(f"loss is one of tacit.losses, such as Logistic() or a CustomLoss, not {loss!r}")
-    if not (l2 >= 0 and math.isfinite(l2)):
-        raise InputError(f"l2 must be zero or a positive number, not {l2}")
-    if not (tolerance > 0 and math.isfinite(tolerance)):
-        raise InputError(f"tolerance must be a positive gradient norm, not {tolerance}")
-    check_radius(radius)
-    scales = np.asarray(scale, dtype=float)
-    if scales.shape not in ((), (agents,)) or not np.all((scales > 0) & np.isfinite(scales)):
-        raise InputError(f"scale must be a positive number, or one for each of {agents} agents, not {scale}")
-    return Constants(loss, np.broadcast_to(scales, agents).copy(), float(l2), float(tolerance), float(radius))
 
 
 class Problem:
@@ -109,21 +82,15 @@ class Problem:
         >>> Problem.stacked(np.eye(3), [1, -1, 1], sizes=[2, 1]).sizes.tolist()
         [2, 1]
         """
-        try:
-            counts = np.asarray(sizes)
-        except ValueError:
-            counts = np.empty(0)
-        if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu" or counts.min() < 1:
-            raise InputError("sizes are the agents' numbers of rows, 1 or more each")
+        counts = checked_sizes(sizes)
         X, y = checked_rows(X, y, "")
         if X.shape[0] != counts.sum():
             raise InputError(f"there are {X.shape[0]} rows, but the sizes add up to {counts.sum()}")
-        rows = (
-            stack([X]) if scipy.sparse.issparse(X) else np.require(X, requirements=("C", "W"))
-        )  # the only kind of kernels
+        # The only kinds that kernels take.
+        rows = stack([X]) if scipy.sparse.issparse(X) else np.require(X, requirements=("C", "W"))
         y = np.require(y, requirements=("C", "W"))
         given = constants(len(counts), loss, scale, l2, tolerance, radius)
-        return cls._of(_checked_store(rows, y, counts.astype(np.int64), X.shape[1], given), given)
+        return cls._of(_checked_store(rows, y, counts, X.shape[1], given), given)
 
     @classmethod
     def _of(cls, store: RowStore, given: Constants, ids: np.ndarray | None = None) -> Problem:
@@ -216,6 +183,7 @@ class Problem:
     def restated(self, *, loss: Loss, scale: float | np.ndarray, l2: float, tolerance: float, radius: float) -> Problem:
         """The same rows under another objective.
 
+        >>> from tacit.losses import Logistic
         >>> problem = Problem([(np.eye(2), [1, -1]), (np.ones((3, 2)), [1, 1, -1])])
         >>> problem.restated(loss=Logistic(), scale=2.0, l2=0.1, tolerance=1e-6, radius=8.0).scale.tolist()
         [2.0, 2.0]
@@ -310,7 +278,7 @@ class Problem:
             raise not_converged(self._number(worst), float(norms[worst]), float(enough[worst]), f)
         return f
 
-    def sure_argmin(self, b: np.ndarray, rho: np.ndarray, start: np.ndarray, sure: Sure) -> np.ndarray:
+    def sure_argmin(self, b: np.ndarray, rho: np.ndarray, start: np.ndarray, sure: Solved) -> np.ndarray:
         """The minimisers of (data term) + rho_i/2 ||f||^2 + <b_i, f>, (n, d), as near as `sure` states.
 
         It cannot fail. A fast solver aims at the limit. Where it ends above that, gradient descent takes over,
@@ -386,15 +354,6 @@ def not_converged(agent: int, norm: float, stated: float, reached: np.ndarray) -
     )
 
 
-class Sure(Protocol):
-    """The accuracy that `sure_argmin` must reach, and how: see `tacit.core.rounding.Solved`."""
-
-    limit: np.ndarray
-    step: np.ndarray
-    steps: np.ndarray
-    steepest: np.ndarray
-
-
 def _checked_store(rows: Rows, y: np.ndarray, sizes: np.ndarray, features: int, given: Constants) -> RowStore:
     """The store of new rows, with the weight scale_i/B_i for each."""
     check_numbers(rows, y, sizes, given.loss)
@@ -403,17 +362,3 @@ def _checked_store(rows: Rows, y: np.ndarray, sizes: np.ndarray, features: int, 
 
 def _store(loss: Loss, *data: Any) -> RowStore:
     return ClassStore(loss, *data) if isinstance(loss, Multinomial) else RowStore(loss, *data)
-
-
-def check_radius(radius: float) -> None:
-    """Refuses what is not a positive number, or is larger than double precision can carry.
-
-    >>> check_radius(10**400)
-    Traceback (most recent call last):
-    ...
-    tacit.errors.InputError: the radius of models is at most 2^40
-    """
-    if not radius > 0:
-        raise InputError(f"the radius of models must be a positive number, not {radius}")
-    if radius > LARGEST_RADIUS:
-        raise InputError("the radius of models is at most 2^40")

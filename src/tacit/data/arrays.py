@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tacit.data.columns import plain
-from tacit.data.strings import Numbers, Strings
+from tacit.data.strings import Strings, TypedNumbers
 from tacit.data.table import Table
 
 
-class _Floats(Numbers):
+class _Floats(TypedNumbers):
     """The floats of an array, which has one type for all of its columns: a whole number is written without a point."""
 
     def texts(self, at: np.ndarray | None) -> np.ndarray:
@@ -41,7 +41,7 @@ def array_table(X: np.ndarray, names: Sequence[str]) -> Table:
 def _column(cells: np.ndarray) -> tuple[Strings, np.ndarray]:
     if cells.dtype.kind in "iu":
         none = np.zeros(len(cells), dtype=bool)
-        return Strings(Numbers(np.ascontiguousarray(cells), none)), none
+        return Strings(TypedNumbers(np.ascontiguousarray(cells), none)), none
     if cells.dtype.kind == "f":
         # Numbers of 32 bits must not be widened before they are written: 0.1 would become 0.10000000149011612.
         wide = cells.astype(str).astype(np.float64) if cells.dtype.itemsize < 8 else cells.astype(np.float64)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.strings import Collector
+from tacit.data.strings import StringsCollector
 from tacit.data.table import HeaderError, RaggedError, Table, header, like_a_record
 from tacit.data.text import read_blocks
 from tacit.errors import InputError
@@ -101,7 +101,7 @@ def _table(records: Iterator[tuple[int, list[str]]], source: str) -> Table:
     if first is None:
         raise InputError(f"a header line is needed; {source} is empty; write the column names in its first line")
     names = _names([cell.strip() for cell in first], source)
-    columns = [Collector() for _ in names]
+    columns = [StringsCollector() for _ in names]
     lines: list[int] = []
     ragged: dict[int, int] = {}
     while block := list(itertools.islice(records, _RECORDS)):

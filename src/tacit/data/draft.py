@@ -55,13 +55,7 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
     notes = [LEAK]
     _refuse_not_finite(table)
     target = _label(_present(table, label).values, label, table.source)
-    if isinstance(target, Classes):
-        notes.append(f"label {label!r}: +1 is {', '.join(target.positive)}, -1 is {', '.join(target.negative)}")
-    elif isinstance(target, Multiclass):
-        notes.append(f"label {label!r} has {len(target.classes)} classes: {', '.join(target.classes)}")
-        notes += [f"label {label!r}: {doubt}" for doubt in about_spelling(target.classes)]
-    else:
-        notes.append(f"label {label!r} is a number; for classes, write the schema's [label] by hand")
+    notes += _about_label(target)
     columns: list[Number | Category] = []
     ids: list[str] = []
     typos: list[str] = []
@@ -99,6 +93,18 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
     how: dict[str, Any] = {"intercept": True, "row_norm": 1.0, "drafted": True, "ids": tuple(ids)}
     schema = Schema(label=target, columns=tuple(columns), **how, **missing)
     return schema, notes
+
+
+def _about_label(label: Label) -> Iterator[str]:
+    """How a label was read."""
+    name = f"label {label.column!r}"
+    if isinstance(label, Classes):
+        yield f"{name}: +1 is {', '.join(label.positive)}, -1 is {', '.join(label.negative)}"
+    elif isinstance(label, Multiclass):
+        yield f"{name} has {len(label.classes)} classes: {', '.join(label.classes)}"
+        yield from (f"{name}: {doubt}" for doubt in about_spelling(label.classes))
+    else:
+        yield f"{name} is a number; for classes, write the schema's [label] by hand"
 
 
 def _refuse_not_finite(table: Table) -> None:

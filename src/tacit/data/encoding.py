@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from tacit.data.clipping import clipped
 from tacit.data.dataset import Dataset
-from tacit.data.reading import readable
+from tacit.data.present_cells import readable
 from tacit.data.table import Table
 
 if TYPE_CHECKING:

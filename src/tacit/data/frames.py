@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.csv_file import read_csv
-from tacit.data.strings import Collector, Numbers, Strings
+from tacit.data.strings import Strings, StringsCollector, TypedNumbers
 from tacit.data.table import Table, header
 from tacit.errors import InputError
 
@@ -74,7 +73,7 @@ def _numbers(column: Any, null: np.ndarray) -> Strings | None:
     if not (column.dtype.is_integer() or column.dtype == nw.Float64):
         return None
     values = column.fill_null(0).to_numpy()
-    return Strings(Numbers(values, null)) if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 else None
+    return Strings(TypedNumbers(values, null)) if values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 else None
 
 
 def _arrow(column: Any) -> Strings | None:
@@ -95,7 +94,7 @@ def _texts(column: Any, null: np.ndarray) -> Strings:
 
     values = column.to_numpy() if column.dtype == nw.Float32 else column.to_list()
     texts = ("" if lacks else str(value) for value, lacks in zip(values, null.tolist(), strict=True))
-    found = Collector()
+    found = StringsCollector()
     while block := list(itertools.islice(texts, 4096)):
         found.add(block)
     return found.strings()
@@ -111,7 +110,11 @@ def _null(column: Any) -> np.ndarray:
 
 def read_table(path: str | Path) -> Table:
     """Read a file of records: Parquet if its name ends in `.parquet`, else CSV."""
-    return read_parquet(path) if Path(path).suffix.lower() == ".parquet" else read_csv(path)
+    if Path(path).suffix.lower() == ".parquet":
+        return read_parquet(path)
+    from tacit.data.csv_file import read_csv
+
+    return read_csv(path)
 
 
 def read_parquet(path: str | Path) -> Table:

@@ -77,7 +77,7 @@ from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Numb
 from tacit.data.dataset import Dataset
 from tacit.data.encoding import encode
 from tacit.data.frames import as_table
-from tacit.data.reading import Present, present
+from tacit.data.present_cells import Present, present
 from tacit.data.schema_toml import write
 from tacit.data.table import Table
 from tacit.data.text import read_text

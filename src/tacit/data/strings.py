@@ -55,7 +55,7 @@ class Texts:
         return np.fromiter(map(wanted.__contains__, texts), dtype=bool, count=len(texts))
 
 
-class Numbers:
+class TypedNumbers:
     """Numbers of a typed column, whose texts are those that Python writes; "" where there is none."""
 
     def __init__(self, values: np.ndarray, null: np.ndarray) -> None:
@@ -181,10 +181,10 @@ class Strings:
         return ask(None)[self.codes] if len(self.pool) <= len(self.codes) else ask(self.codes)
 
 
-class Collector:
+class StringsCollector:
     """Collects the cells of a column and strips them. As long as their texts are few, it keeps a code for each cell.
 
-    >>> column = Collector()
+    >>> column = StringsCollector()
     >>> column.add(["39", " ?", "39 "])
     >>> column.strings().tolist()
     ['39', '?', '39']

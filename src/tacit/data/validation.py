@@ -16,7 +16,7 @@ import numpy as np
 from tacit.data import hints
 from tacit.data.columns import Bands, plain
 from tacit.data.frames import as_table
-from tacit.data.reading import Present, readable
+from tacit.data.present_cells import Present, readable
 from tacit.data.schema import Schema
 from tacit.data.strings import Strings
 from tacit.data.table import NO_HEADER, CellError, Cells, RaggedError, Table

@@ -22,7 +22,7 @@ def revealed(
 
     The answer holds for *any* messages, and then also for any number of rounds: each has unknowns of its own. If rows
     of different rounds are the same, `revealed_by_repeats` has more; a method without noise relates them, too
-    (`tacit.lab.attacks.summed`).
+    (`tacit.lab.attacks.sums`).
 
     >>> revealed(Graph.complete(5), [0, 1, 2]), revealed(Graph.ring(5), [0, 2])  # they hear 1 + 4 and 1 + 3
     ([], [])

@@ -41,7 +41,7 @@ from tacit.exchange.total_bounds import TotalBounds
 _LEAST = 2  # neighbours that a comparison needs
 
 
-class Heard(NamedTuple):
+class ReadInbox(NamedTuple):
     """The messages as listeners use them."""
 
     inbox: Inbox
@@ -115,12 +115,12 @@ class Listening:
         self.bounds = bounds
         self.radius, self.robust, self._period, self.memory = radius, robust, period, memory
 
-    def read(self, inbox: Inbox, own: np.ndarray, t: int) -> Heard:
+    def read(self, inbox: Inbox, own: np.ndarray, t: int) -> ReadInbox:
         """The messages of tick t, within the radius and read as agreed; `own`, (n, d), is what the listeners
         themselves said."""
         bounded = inbox.within(self.radius) if self.bounds is None else self.bounds.read(inbox)
         if self.robust is None:
-            return Heard(bounded, inbox.distances(bounded))
+            return ReadInbox(bounded, inbox.distances(bounded))
         rows, indptr = bounded.rows[bounded.indices], bounded.indptr
         mine = np.repeat(own, np.diff(indptr), axis=0)
         if self.memory is None:
@@ -135,4 +135,4 @@ class Listening:
                 used[lo:hi] += (change := clipped(believed - used[lo:hi], _middle(apart[lo:hi])))
                 mine[lo:hi] += change
         found = Inbox(mine, indptr).within(self.radius)
-        return Heard(found, inbox.distances(found))
+        return ReadInbox(found, inbox.distances(found))

@@ -32,7 +32,7 @@ import numpy as np
 from tacit.errors import Dropout, ExchangeError
 from tacit.exchange.fixed_point import FixedPoint
 from tacit.exchange.keys import KEY_BYTES, Channel, KeyPair, SecureWords
-from tacit.exchange.sharing import Words
+from tacit.exchange.sharing import WordSource
 from tacit.exchange.totals import SHARE_BYTES
 
 _NONCE = SHARE_BYTES - KEY_BYTES - 16  # bytes; the seal has 16
@@ -55,12 +55,12 @@ class NetworkSharer:
         run: bytes,
         point: FixedPoint,
         *,
-        words: Words | None = None,
+        words: WordSource | None = None,
         keys: KeyPair | None = None,
     ) -> None:
         self.agent, self.neighbours, self.point = agent, tuple(neighbours), point
         self._run = run
-        self._words: Words = SecureWords() if words is None else words
+        self._words: WordSource = SecureWords() if words is None else words
         self._keys = KeyPair() if keys is None else keys
         self._to: dict[int, Channel] = {}
         self._from: dict[int, Channel] = {}

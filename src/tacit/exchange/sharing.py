@@ -51,7 +51,7 @@ LEAST = 3  # of two members each would learn the other's row from the sum
 _SHARE, _PARTIAL = 0, 1  # kinds of messages
 
 
-class Words(Protocol):
+class WordSource(Protocol):
     """A source of uniform words: `SecureWords`, except in tests that enumerate them."""
 
     def seed(self, about: bytes) -> bytes:
@@ -88,13 +88,13 @@ class Sharer:
         point: FixedPoint,
         *,
         least: int = LEAST,
-        words: Words | None = None,
+        words: WordSource | None = None,
         keys: KeyPair | None = None,
     ) -> None:
         if not (isinstance(least, int | np.integer) and least >= LEAST):
             raise InputError(f"a secret-shared sum has at least {LEAST} members, so least cannot be {least!r}")
         self.agent, self.run, self.point, self.least = agent, run, point, least
-        self.words: Words = SecureWords() if words is None else words
+        self.words: WordSource = SecureWords() if words is None else words
         self._keys = KeyPair() if keys is None else keys
         self._peers: dict[int, tuple[bytes, bytes]] = {}  # public key and shared secret
         self._groups: dict[Group, GroupSharing] = {}

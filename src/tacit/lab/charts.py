@@ -15,8 +15,8 @@ from tacit.report import canvas
 
 if TYPE_CHECKING:
     from tacit.lab.audit import Audited
+    from tacit.lab.comparison.results import MethodResult
     from tacit.lab.comparison.sweep import Sweep
-    from tacit.lab.comparison.trials import MethodResult
 
 
 def method_errors(

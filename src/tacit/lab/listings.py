@@ -11,7 +11,7 @@ from rich.text import Text
 from tacit.privacy.accounting import rounded_up
 
 if TYPE_CHECKING:
-    from tacit.lab.comparison.trials import MethodResult
+    from tacit.lab.comparison.results import MethodResult
     from tacit.lab.papers.experiment import Claim
 
 

@@ -60,6 +60,22 @@ from tacit.privacy.sensitivity import (
     solved,
 )
 
+__all__ = [
+    "charged",
+    "coordinate_step_perturbed",
+    "gradient_perturbed",
+    "independent",
+    "instead",
+    "minimiser_perturbed",
+    "noisy_gradient",
+    "objective_perturbed",
+    "post_processed",
+    "private_argmin",
+    "second_moment_perturbed",
+    "step_perturbed",
+    "unprotected",
+]
+
 _POST_PROCESSING = Free("post-processing: computed from released values only")
 _INDEPENDENT = Free("random numbers, which do not depend on the data")
 _LAYER = Free("coordinates of a step whose first coordinate has paid for all of them")

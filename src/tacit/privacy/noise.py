@@ -71,7 +71,28 @@ class Noise(Protocol):
         ...
 
 
-class SeededNoise:
+class _FloatNoise:
+    """Noise that is added in floating point, and protects nothing."""
+
+    private, grid = False, 0.0
+
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+        """See `Noise`; `tag` separates uses that share agent and tick."""
+        raise NotImplementedError
+
+    def perturb(
+        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
+    ) -> np.ndarray:
+        return value + factor * self.draw(law, scale, value.shape[1], ids, t)
+
+    def add(
+        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
+    ) -> np.ndarray:
+        value = value if onto is None else onto + value
+        return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
+
+
+class SeededNoise(_FloatNoise):
     """Reproducible noise for experiments, keyed by (seed, agent, tick): blocks of any size draw the same.
 
     Whoever knows the seed can subtract the noise: a run with this noise is *not private*, and says so.
@@ -81,8 +102,6 @@ class SeededNoise:
     >>> bool(np.all(one.draw("gaussian", 1.0, 3, ids=np.array([2]), t=5) == z[2:]))
     True
     """
-
-    private, grid = False, 0.0
 
     def __init__(self, seed: int) -> None:
         if not (isinstance(seed, int | np.integer) and seed >= 0):
@@ -105,7 +124,6 @@ class SeededNoise:
         return self._uniforms(ids, t, 3, count) < rate
 
     def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
-        """See `Noise`; `tag` separates uses that share agent and tick."""
         scale = _column(scale)
         if law == "laplace":
             u = self._uniforms(ids, t, tag, 2 * dimension)
@@ -121,22 +139,11 @@ class SeededNoise:
         radius = -np.log(u[:, dimension:]).sum(axis=1, keepdims=True)  # Gamma(d)
         return scale * z * (radius / np.linalg.norm(z, axis=1, keepdims=True))
 
-    def perturb(
-        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
-    ) -> np.ndarray:
-        return value + factor * self.draw(law, scale, value.shape[1], ids, t)
-
-    def add(
-        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
-    ) -> np.ndarray:
-        value = value if onto is None else onto + value
-        return value + self.draw(law, scale, value.shape[1], ids, t, tag=1)
-
     def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         return value + self.draw(law, scale, value.shape[1], ids, t, tag=2)
 
 
-class RecordedNoise:
+class RecordedNoise(_FloatNoise):
     """Replays arrays of shape (noisy steps, N, d): the paper's noise symbol itself, for step-by-step comparisons; and
     samples of records, `chosen`, of shape (noisy steps, N, records). Where a method draws uniform numbers besides its
     noise, they are those of `uniform`, if given.
@@ -146,8 +153,6 @@ class RecordedNoise:
     >>> RecordedNoise(np.ones((1, 2, 3))).draw("spherical", 9.0, 3, ids=np.array([1]), t=0).tolist()
     [[1.0, 1.0, 1.0]]
     """
-
-    private, grid = False, 0.0
 
     def __init__(self, array: np.ndarray, chosen: np.ndarray | None = None, uniform: np.ndarray | None = None) -> None:
         self.array, self.chosen = np.asarray(array, dtype=float), chosen
@@ -161,8 +166,8 @@ class RecordedNoise:
             raise InputError(f"recorded noise has no sample of {count} records for step {t}: give it `chosen`")
         return np.asarray(self.chosen[t, ids], dtype=bool)
 
-    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int) -> np.ndarray:
-        """The recorded rows; law and scale have been applied already."""
+    def draw(self, law: LawName, scale: Scale, dimension: int, ids: np.ndarray, t: int, tag: int = 0) -> np.ndarray:
+        """The recorded rows; law and scale have been applied already, and all uses of a tick get the same."""
         if law == "uniform" and self._uniform is not None:
             return self._uniform.draw(law, scale, dimension, ids, t)
         steps, agents, d = self.array.shape
@@ -173,17 +178,6 @@ class RecordedNoise:
                 f"for agents {np.asarray(ids).tolist()}"
             )
         return self.array[t, ids]
-
-    def perturb(
-        self, law: LawName, value: np.ndarray, factor: Scale, scale: Scale, ids: np.ndarray, t: int, grid: Scale
-    ) -> np.ndarray:
-        return value + factor * self.draw(law, scale, value.shape[1], ids, t)
-
-    def add(
-        self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int, onto: np.ndarray | None = None
-    ) -> np.ndarray:
-        value = value if onto is None else onto + value
-        return value + self.draw(law, scale, value.shape[1], ids, t)
 
     def mask(self, law: LawName, value: np.ndarray, scale: Scale, ids: np.ndarray, t: int) -> np.ndarray:
         """Returns the value as it is: recorded noise has no mask."""

@@ -21,7 +21,7 @@ from tacit.simulation.tick import Blocks, tick
 
 
 @dataclass(frozen=True)
-class Setting:
+class SimulatedRun:
     """What a run consists of, wherever its agents are."""
 
     algorithm: Algorithm
@@ -76,7 +76,7 @@ class Agents(Protocol):
 class Together:
     """All agents, in this process."""
 
-    def __init__(self, setting: Setting, overheard: Callable[[int, Turn, Release], None] | None = None) -> None:
+    def __init__(self, setting: SimulatedRun, overheard: Callable[[int, Turn, Release], None] | None = None) -> None:
         self._setting, self._overheard = setting, overheard
         algorithm, problem, graph, f0 = setting.algorithm, setting.problem, setting.graph, setting.start
         self._blocks = Blocks(problem, graph.view())

@@ -43,7 +43,7 @@ from tacit.exchange.listening import Listening
 from tacit.exchange.plain import PlainLink
 from tacit.privacy.events import Event
 from tacit.privacy.noise import Noise
-from tacit.simulation.agents import Setting, WentBack
+from tacit.simulation.agents import SimulatedRun, WentBack
 from tacit.simulation.tick import Blocks, listen, protected, speak
 
 KEPT = 10  # ticks between two checkpoints
@@ -196,7 +196,7 @@ class _Lost(Exception):  # noqa: N818 (a state of affairs, not a mistake)
 class Shards:
     """All agents of a run, on a cluster; the driver's side of it."""
 
-    def __init__(self, ray: Any, shards: int | None, setting: Setting) -> None:
+    def __init__(self, ray: Any, shards: int | None, setting: SimulatedRun) -> None:
         self._ray, self._setting, link = ray, setting, setting.link
         if type(link) is not PlainLink:
             raise InputError(
@@ -218,7 +218,7 @@ class Shards:
 
     @classmethod
     @contextmanager
-    def opened(cls, engine: Ray, setting: Setting) -> Iterator[Shards]:
+    def opened(cls, engine: Ray, setting: SimulatedRun) -> Iterator[Shards]:
         """Starts the shards, and ends them."""
         with engine.connected() as ray:
             agents = cls(ray, engine.shards, setting)

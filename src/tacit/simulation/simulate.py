@@ -23,7 +23,7 @@ from tacit.exchange import Exchange, IdealTotals, SecretSharedSums, SecretShared
 from tacit.exchange.listening import Listening, check_robust
 from tacit.privacy.events import Unprotected
 from tacit.privacy.noise import Noise
-from tacit.simulation.agents import Agents, Setting, Together, WentBack
+from tacit.simulation.agents import Agents, SimulatedRun, Together, WentBack
 from tacit.simulation.run import Run, resumed
 from tacit.simulation.spent import Spending
 
@@ -162,7 +162,7 @@ class _Simulation:
             raise InputError("start must be finite")
         self.link = (exchange or usual_exchange(algorithm)).open(graph)
         listening = self._listening(robust, exchange)
-        self.setting = Setting(algorithm, problem, graph, noise, f0, self.link, listening)
+        self.setting = SimulatedRun(algorithm, problem, graph, noise, f0, self.link, listening)
         self.agents: Agents
         self.identity = {
             "algorithm": f"{type(algorithm).__name__} {json.dumps(asdict(algorithm), sort_keys=True, default=_listed)}",

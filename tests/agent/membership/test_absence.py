@@ -194,11 +194,13 @@ def test_a_neighbour_that_has_heard_all_and_dies_is_absent_if_it_is_needed(
 
     async def noticed():
         agent = AgentLoop(participant.started(), lambda doing, done, rounds: None)
-        agent.peers[BIRCH], agent._heard["birch"] = Quiet("birch"), heard
-        agent.may_leave("birch")
+        agent.peers[BIRCH], agent.conversation.heard["birch"] = Quiet("birch"), heard
+        agent.conversation.may_leave("birch")
         agent.liveness._started = time.monotonic() - 11
         stated = []
-        monkeypatch.setattr(agent.liveness, "decide", lambda: stated.append(agent.greeting("elm").absences))
+        monkeypatch.setattr(
+            agent.liveness, "decide", lambda: stated.append(agent.conversation.greeting("elm").absences)
+        )
         watching = asyncio.create_task(agent.watch_neighbour(BIRCH))
         while len(stated) < 3:  # three looks at its neighbour
             assert not watching.done()
@@ -209,16 +211,15 @@ def test_a_neighbour_that_has_heard_all_and_dies_is_absent_if_it_is_needed(
     assert asyncio.run(noticed()) == absent
 
 
-def test_time_in_which_an_agent_does_not_run_says_nothing_about_others(network, identities, monkeypatch):
+def test_time_in_which_an_agent_does_not_run_says_nothing_about_others(network, identities):
     """alder's machine sleeps for an hour. Two of birch's neighbours say that birch is away."""
     net = network("going on")
     by = Witnesses(net.federation, identities)
-    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now, time=lambda: clock.now)
-    monkeypatch.setattr(liveness, "time", clock)
+    clock = SimpleNamespace(now=1000.0, steady=lambda: clock.now, wall=lambda: clock.now)
 
     async def left():
-        agent = loop_of(participant_of(net, ALDER, identities), tick=10)
-        agent.contact("birch")
+        agent = loop_of(replace(participant_of(net, ALDER, identities), clock=clock), tick=10)
+        agent.conversation.contact("birch")
 
         def awake(seconds):
             for _ in range(seconds // 2):
@@ -226,7 +227,7 @@ def test_time_in_which_an_agent_does_not_run_says_nothing_about_others(network, 
                 agent.liveness._runs()
 
         def told(absent):
-            agent.greeted("elm", by.greeting(ELM, *(by(i, absent, 10) for i in (CEDAR, ELM))))
+            agent.conversation.greeted("elm", by.greeting(ELM, *(by(i, absent, 10) for i in (CEDAR, ELM))))
             return agent.liveness.away.done()
 
         awake(4)
@@ -261,7 +262,7 @@ class Late:
 
     async def leave(self):
         await asyncio.sleep(0.3)
-        asyncio.get_running_loop().call_later(0.1, self._agent.may_leave, self.name)
+        asyncio.get_running_loop().call_later(0.1, self._agent.conversation.may_leave, self.name)
 
 
 @pytest.mark.parametrize(("linger", "notified", "lines"), [(10.0, {"birch", "elm"}, 0), (0.1, set(), 1)])
@@ -296,7 +297,7 @@ def test_an_agent_that_starts_again_after_others_have_left_waits_for_nobody_to_m
     participant = worker.participant(*_of(network("going on, token")), ALDER, identities, tacit.SecureNoise())
 
     async def met():
-        return AgentLoop(participant.started(), lambda doing, done, rounds: None)._meeting.complete
+        return AgentLoop(participant.started(), lambda doing, done, rounds: None).conversation.meeting.complete
 
     assert not asyncio.run(met())
     all_met(participant, identities)
@@ -383,7 +384,7 @@ class Witnesses:
 def loop_of(participant, tick=0, begun=True):
     """An agent at a tick, without a network."""
     agent = AgentLoop(participant.started(), lambda doing, done, rounds: None)
-    agent._absences.tick, agent._absences.begun = tick, begun
+    agent.liveness.absences.tick, agent.liveness.absences.begun = tick, begun
     return agent
 
 
@@ -436,11 +437,11 @@ def believed(net, identities):
         agent = loop_of(participant, tick=10)
         said = ""
         try:
-            agent.greeted("elm", by.greeting(ELM, *statements, without=without))
+            agent.conversation.greeted("elm", by.greeting(ELM, *statements, without=without))
         except BadMessage as error:
             said = str(error)
         right = complaint in said if complaint else not said
-        return right and not agent.liveness.away.done() and len(agent.greeting("birch").absences) <= 1
+        return right and not agent.liveness.away.done() and len(agent.conversation.greeting("birch").absences) <= 1
 
     found = lies(by, replace(net.federation, title="another"))
     return [name for name, lie in found.items() if not asyncio.run(refused(*lie))]
@@ -475,8 +476,8 @@ def test_a_quorum_is_believed(network, identities):
 
     async def away(i, sender, quiet=0.0):
         agent = loop_of(participant_of(net, i, identities), tick=10)
-        agent.liveness._contacts = dict.fromkeys(agent._heard, time.monotonic() - quiet)
-        agent.greeted(NAMES[sender], by.greeting(sender, *proof, without=[CEDAR]))
+        agent.liveness._contacts = dict.fromkeys(agent.conversation.heard, time.monotonic() - quiet)
+        agent.conversation.greeted(NAMES[sender], by.greeting(sender, *proof, without=[CEDAR]))
         return agent.liveness.away.result() if agent.liveness.away.done() else None
 
     for i, sender, quiet in ((ALDER, ELM, 0.0), (CEDAR, BIRCH, 0.0), (DOGWOOD, ELM, 11.0)):
@@ -518,7 +519,7 @@ def test_members_leave_in_any_order_and_come_to_the_same_run(network, identities
         agent, there = loop_of(participant, begun=begun), loop_of(other, begun=begun)
         agent.liveness._started -= 11
         with suppress(BadMessage):
-            agent.greeted(other.name, there.greeting(participant.name))
+            agent.conversation.greeted(other.name, there.conversation.greeting(participant.name))
         return agent.liveness.away.result().names if agent.liveness.away.done() else None
 
     cedar, birch = reduced(CEDAR, "dogwood", 4, no_dogwood), reduced(BIRCH, "alder", 3, no_alder)
@@ -536,11 +537,11 @@ def test_a_member_with_two_faces_gives_no_sign_of_life(network, identities):
 
     async def signs():
         agent, found = loop_of(participant_of(net, ALDER, identities)), []
-        agent.contact("elm")
+        agent.conversation.contact("elm")
         found.append(agent.liveness.contacts()["elm"])
-        agent._statements.contradictions["elm"] = Contradiction()
+        agent.conversation.statements.contradictions["elm"] = Contradiction()
         await asyncio.sleep(0.01)
-        agent.contact("elm")
+        agent.conversation.contact("elm")
         found.append(agent.liveness.contacts()["elm"])
         return found
 
@@ -562,12 +563,12 @@ def test_a_member_that_comes_late_gets_every_proof_in_turn(network, identities):
 
     async def runs_left(i, tick):
         participant, found = participant_of(net, i, identities), []
-        greeting = loop_of(birch).greeting(NAMES[i])
+        greeting = loop_of(birch).conversation.greeting(NAMES[i])
         assert len(greeting.SerializeToString()) <= largest_question(participant.federation)
         while True:
             agent = loop_of(participant, tick, begun=not found)
             agent.liveness._started -= 11
-            agent.greeted("birch", greeting)
+            agent.conversation.greeted("birch", greeting)
             if not agent.liveness.away.done():
                 return found
             away = agent.liveness.away.result()
@@ -587,18 +588,21 @@ def test_a_member_that_is_heard_again_is_not_called_absent_any_longer(network, i
 
     async def heard():
         agent = loop_of(participant_of(net, ALDER, identities), tick=10)
-        stated = lambda: {(each.witness, each.absent, each.tick) for each in agent.greeting("elm").absences}  # noqa: E731
-        assert agent._absences.sign("birch")
-        assert not agent._absences.sign("birch")
+
+        def stated():
+            return {(each.witness, each.absent, each.tick) for each in agent.conversation.greeting("elm").absences}
+
+        assert agent.liveness.absences.sign("birch")
+        assert not agent.liveness.absences.sign("birch")
         assert stated() == {(ALDER, BIRCH, 10)}
-        agent._absences.tick = 11
-        agent._absences.sign("birch")  # others may be further by now
+        agent.liveness.absences.tick = 11
+        agent.liveness.absences.sign("birch")  # others may be further by now
         assert stated() == {(ALDER, BIRCH, 11)}
-        agent.contact("birch")
+        agent.conversation.contact("birch")
         assert stated() == set()
-        agent.greeted("elm", by.greeting(ELM, by(ALDER, BIRCH, 11), by(ELM, BIRCH, 10)))
+        agent.conversation.greeted("elm", by.greeting(ELM, by(ALDER, BIRCH, 11), by(ELM, BIRCH, 10)))
         assert stated() == {(ELM, BIRCH, 10)}  # not its own, which somebody gives it back
-        agent._absences.tick = 16
+        agent.liveness.absences.tick = 16
         assert stated() == set()
 
     asyncio.run(heard())
@@ -613,14 +617,16 @@ def test_what_a_greeting_tells_fits(network, identities):
         agent = loop_of(participant_of(net, ALDER, identities))
         for tick in range(5):
             every = [by(i, j, tick) for i in range(5) for j in range(5) if i != j]
-            agent.greeted("elm", by.greeting(ELM, *every))
-            assert len(agent.greeting("elm").absences) == 16  # not its own
+            agent.conversation.greeted("elm", by.greeting(ELM, *every))
+            assert len(agent.conversation.greeting("elm").absences) == 16  # not its own
         padded = Greeting.FromString(by.greeting(ELM).SerializeToString() + _field(8, _padded(by(ELM, BIRCH, 5))))
         assert len(padded.SerializeToString()) > 1000
-        agent.greeted("elm", padded)  # the signature is right
-        assert len(agent.greeting("birch").SerializeToString()) <= largest_question(net.federation)
-        assert (ELM, BIRCH, 5) in {(each.witness, each.absent, each.tick) for each in agent.greeting("birch").absences}
-        assert max(len(each.SerializeToString()) for each in agent.greeting("birch").absences) < 100
+        agent.conversation.greeted("elm", padded)  # the signature is right
+        assert len(agent.conversation.greeting("birch").SerializeToString()) <= largest_question(net.federation)
+        assert (ELM, BIRCH, 5) in {
+            (each.witness, each.absent, each.tick) for each in agent.conversation.greeting("birch").absences
+        }
+        assert max(len(each.SerializeToString()) for each in agent.conversation.greeting("birch").absences) < 100
         met = [Met(member=i, signature=bytes(72)) for i in range(5)]
         full = Greeting(name="elm", parts=net.federation.parts, absences=every, met=met, without=NAMES)
         assert len(full.SerializeToString()) <= largest_question(net.federation)
@@ -647,7 +653,7 @@ def test_a_member_that_has_left_without_proof_counts_as_away(network, identities
 
     async def signs_of_life():
         agent = loop_of(participant_of(net, ALDER, identities))
-        server = Server(net.federation, ALDER, agent.participant.identity, agent)
+        server = Server(net.federation, ALDER, agent.participant.identity, agent.conversation)
 
         await server._greet("elm", by.greeting(ELM, without=[CEDAR]))
         assert "elm" not in agent.liveness._contacts

@@ -323,11 +323,15 @@ def test_the_state_is_for_members_that_have_missed_the_last_total(cedar, identit
         agent = AgentLoop(reduced.started(), lambda doing, done, rounds: None)
 
         def ask(tick):
-            return agent.find(Question(run=bytes.fromhex(reduced.federation.run), sender=0, tick=tick, phase=3))
+            return agent.conversation.find(
+                Question(run=bytes.fromhex(reduced.federation.run), sender=0, tick=tick, phase=3)
+            )
 
         assert ask(4) is None  # not all have met
-        agent._meeting.sign()
-        agent._meeting.take([statement(reduced.federation, identities, name, 4) for name in ("alder", "birch", "elm")])
+        agent.conversation.meeting.sign()
+        agent.conversation.meeting.take(
+            [statement(reduced.federation, identities, name, 4) for name in ("alder", "birch", "elm")]
+        )
         for tick in (0, 3, 5, 2**32 - 1):
             with pytest.raises(BadMessage, match=f"there is no state after {tick} totals to ask for"):
                 ask(tick)

@@ -128,9 +128,11 @@ def believed(net, identities):
         loop = loop_of(participant)
         statements = statements if isinstance(statements, list) else [statements]
         try:
-            loop.greeted("elm", elm.greeting(met=statements))
+            loop.conversation.greeted("elm", elm.greeting(met=statements))
         except BadMessage as error:
-            return complaint in str(error) and not loop._meeting.for_greeting() and not participant.store.met()
+            return (
+                complaint in str(error) and not loop.conversation.meeting.for_greeting() and not participant.store.met()
+            )
         return False
 
     return [name for name, lie in lies(net, identities).items() if not asyncio.run(refused(*lie))]
@@ -157,17 +159,17 @@ def test_signatures_are_passed_on_and_kept(network, identities):
     async def met():
         alder, elm = loop_of(participant_of(net, ALDER, identities)), loop_of(participant_of(net, ELM, identities))
         for statements in ([padded], every[1:], every[1:]):
-            alder.greeted("birch", birch.greeting(met=statements))
-        assert not alder._meeting.complete
-        alder._meeting.sign()
-        alder._meeting.sign()
-        assert alder._meeting.complete
-        greeting = alder.greeting("elm")
+            alder.conversation.greeted("birch", birch.greeting(met=statements))
+        assert not alder.conversation.meeting.complete
+        alder.conversation.meeting.sign()
+        alder.conversation.meeting.sign()
+        assert alder.conversation.meeting.complete
+        greeting = alder.conversation.greeting("elm")
         assert len(greeting.met) == 5
         assert max(len(each.SerializeToString()) for each in greeting.met) < 80
         assert len(greeting.SerializeToString()) <= largest_question(net.federation)
-        elm.greeted("alder", greeting)
-        assert elm._meeting.complete
+        elm.conversation.greeted("alder", greeting)
+        assert elm.conversation.meeting.complete
 
     asyncio.run(met())
     for i in (ALDER, ELM):  # after a restart
@@ -182,10 +184,10 @@ def test_nobody_leaves_before_all_have_met(network, identities):
 
     async def leaving():
         loop = loop_of(participant_of(net, ALDER, identities))
-        assert not loop.may_leave("elm")
+        assert not loop.conversation.may_leave("elm")
         assert not loop.participant.store.finished_neighbours()
-        loop._meeting.take([signed(net, i, identities) for i in range(5)])
-        assert loop.may_leave("elm")
+        loop.conversation.meeting.take([signed(net, i, identities) for i in range(5)])
+        assert loop.conversation.may_leave("elm")
         assert loop.participant.store.finished_neighbours() == {"elm"}
 
     asyncio.run(leaving())

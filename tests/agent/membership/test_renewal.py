@@ -208,8 +208,8 @@ def test_the_signature_of_a_member_whose_certificate_has_expired_does_not_count(
             met = Met(member=CEDAR, signature=late.sign(meeting._signed(after, CEDAR)))
             greeting = by.greeting(ELM, by(ELM, DOGWOOD, 10), vote)
             greeting.met.append(met)
-            agent.greeted("elm", greeting)
-            return agent.liveness.absences.proven("dogwood"), CEDAR in agent._meeting._known
+            agent.conversation.greeted("elm", greeting)
+            return agent.liveness.absences.proven("dogwood"), CEDAR in agent.conversation.meeting._known
 
         return asyncio.run(asked())
 
@@ -463,7 +463,7 @@ def test_an_old_key_has_no_vote(network, identities, renewed):
         async def asked():
             participant = replace(participant_of(net, ALDER, identities), federation=after)
             agent = loop_of(participant, tick=10)
-            agent.greeted("elm", by.greeting(ELM, by(ELM, DOGWOOD, 10), statement))
+            agent.conversation.greeted("elm", by.greeting(ELM, by(ELM, DOGWOOD, 10), statement))
             return agent.liveness.absences.proven("dogwood")
 
         return asyncio.run(asked())
@@ -499,18 +499,20 @@ def test_an_old_key_proves_nothing_against_its_member(network, identities, renew
             agent = loop_of(replace(participant_of(net, i, identities), federation=after, identity=identity))
             with suppress(BadMessage):
                 act(agent)
-            return agent.ended.done(), set(agent._statements.contradictions)
+            return agent.conversation.ended.done(), set(agent.conversation.statements.contradictions)
 
         return asyncio.run(acted())
 
     def shown(agent):
-        agent.met("birch", Standing(own=Speaker(agreed, Identity.load(identities / "birch")).own, known=[later.own]))
+        agent.conversation.met(
+            "birch", Standing(own=Speaker(agreed, Identity.load(identities / "birch")).own, known=[later.own])
+        )
 
     def signed(agent):
-        agent._take("birch", Greeting(said=[one]))
+        agent.conversation._take("birch", Greeting(said=[one]))
 
     def blamed(agent):
-        agent._take("birch", Greeting(contradictions=[Contradiction(one=one, other=other)]))
+        agent.conversation._take("birch", Greeting(contradictions=[Contradiction(one=one, other=other)]))
 
     after, yet = knowing(agreed, made), knowing(agreed, still)
     revoked = knowing(agreed, made, revoked=frozenset([fingerprint(made.new)]))
@@ -534,10 +536,10 @@ def test_words_under_a_key_that_is_unknown_here_do_not_part_neighbours(network, 
     async def heard():
         agent = loop_of(participant_of(net, ALDER, identities))
         said = [cedar.said(0), birch.said(0)]
-        agent.greeted("birch", birch.greeting(said=said))
+        agent.conversation.greeted("birch", birch.greeting(said=said))
         with pytest.raises(BadMessage, match="more statements than it may"):
-            agent.greeted("birch", birch.greeting(said=said * MOST))
-        return set(agent._statements._known)
+            agent.conversation.greeted("birch", birch.greeting(said=said * MOST))
+        return set(agent.conversation.statements._known)
 
     assert asyncio.run(heard()) == {BIRCH}
 
@@ -553,7 +555,7 @@ def test_why_a_run_was_left_is_told_with_the_new_key(network, identities, renewe
     async def told():
         elm = replace(participant_of(net, ELM, identities), federation=after, identity=new)
         elm.store.go_on(["dogwood"], 3, [each.SerializeToString() for each in statements])
-        return list(loop_of(elm.present()).greeting("alder").absences)
+        return list(loop_of(elm.present()).conversation.greeting("alder").absences)
 
     found = {each.witness: absence.signed_with(after, each) for each in asyncio.run(told())}
     assert found == {CEDAR: agreed.members[CEDAR].certificate, ELM: new.certificate}
@@ -601,8 +603,8 @@ def test_a_member_that_comes_late_takes_what_was_signed_before(network, identiti
         async def asked():
             agent = loop_of(replace(participant_of(net, ALDER, identities), federation=after))
             statement = Met(member=CEDAR, signature=who.sign(signed))
-            agent.greeted("birch", birch.greeting(met=[statement]))
-            return CEDAR in agent._meeting._known
+            agent.conversation.greeted("birch", birch.greeting(met=[statement]))
+            return CEDAR in agent.conversation.meeting._known
 
         return asyncio.run(asked())
 
@@ -625,9 +627,9 @@ def test_members_that_know_other_renewals_say_so_once(network, identities, renew
     async def greeted():
         agent = loop_of(replace(participant_of(net, ALDER, identities), federation=mine))
         for _ in range(3):
-            agent.greeted("birch", birch.greeting(renewals=theirs.renewed))
-        agent.greeted("elm", elm.greeting(renewals=mine.renewed))
-        assert agent.greeting("elm").renewals == mine.renewed
+            agent.conversation.greeted("birch", birch.greeting(renewals=theirs.renewed))
+        agent.conversation.greeted("elm", elm.greeting(renewals=mine.renewed))
+        assert agent.conversation.greeting("elm").renewals == mine.renewed
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(greeted())

@@ -7,7 +7,7 @@ import asyncio
 import ssl
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import wraps
 from pathlib import Path
 
@@ -133,7 +133,7 @@ async def opened(files=8192, known=lambda caller: None):
     try:
         yield connect, refused, made
     finally:
-        server.close()
+        await Network().stop_listening(server)
         for writer in writers:
             writer.transport.abort()
 
@@ -326,3 +326,20 @@ async def test_bytes_pass_as_they_are_and_a_server_that_has_stopped_has_no_socke
     for line in lines:
         assert await line.reader.read() == b""
         line.close()
+
+
+@pytest.mark.parametrize("turns", range(6))
+@in_a_loop
+async def test_a_caller_that_was_accepted_just_before_the_server_stopped_has_no_socket_open(served, turns):
+    federation, _, folder = served
+    server = Server(federation, 1, Identity.load(folder / "birch"), Quiet())
+    await server.start(federation.members[1].address)
+    host, port = federation.members[1].address.split(":")
+    callers = [door.socket.create_connection((host, int(port)), timeout=60) for _ in range(3)]
+    for _ in range(turns):  # asyncio tells of a connection some turns after it has accepted it
+        await asyncio.sleep(0)
+    await server.stop()
+    for caller in callers:
+        with caller, suppress(ConnectionResetError):
+            assert await asyncio.to_thread(caller.recv, 1) == b""
+    assert not server._open

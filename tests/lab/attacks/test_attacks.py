@@ -17,7 +17,7 @@ from tacit.algorithms import IncrementalADMM, WalkADMM
 from tacit.core.graph import Graph
 from tacit.errors import InputError
 from tacit.lab.attacks import States, Transcript, colluders, least_squares, listen_in, quadratics, recursion
-from tacit.lab.cli.attack import calibrated
+from tacit.lab.cli.attack_token import calibrated
 from tacit.lab.papers import incremental_admm_methods as paper
 from tacit.lab.papers.incremental_admm_methods import LOGISTIC, RIDGE
 from tacit.privacy.laws import output_law_within

@@ -14,7 +14,7 @@ from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.lab.attacks import Attacked, Gradients, gradients, leak, overhear
 from tacit.lab.attacks.membership import auc, labels, leverage, moments, second_moment
-from tacit.lab.attacks.records import of_logistic, of_squared, quadratic, row_errors
+from tacit.lab.attacks.reconstruction import of_logistic, of_squared, quadratic, row_errors
 from tacit.lab.attacks.stationarity import exposed
 
 N, D, L2 = 5, 6, 3e-5

@@ -18,7 +18,7 @@ from tacit.errors import InputError
 from tacit.extend import Broadcast, Gaussian, gradient_perturbed, needed
 from tacit.lab.comparison.contenders import Contender
 from tacit.lab.comparison.methods import compare
-from tacit.lab.comparison.trials import compare as on_trials
+from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.trials import trial
 from tacit.run.limits import Budget
 from tacit.run.spec import RunSpec
@@ -151,7 +151,7 @@ def test_built_in_methods_are_those_of_a_comparison_on_the_same_records(frame, o
 
     trials = [trial(data, SCHEMA, divide, seed) for seed in range(3)]
     only = ["mr-admm", "no-privacy", "majority"]
-    for result in on_trials(trials, RING, budget=Budget(EPSILON, DELTA), only=only):
+    for result in on_records(trials, RING, budget=Budget(EPSILON, DELTA), only=only):
         assert on_frame[result.name].errors == result.errors
         assert on_frame[result.name].losses == result.losses
     again = compare([*only, MINE], data, RING, schema=SCHEMA, divide=divide, epsilon=EPSILON, delta=DELTA, seeds=3)

@@ -8,8 +8,9 @@ import pytest
 from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset, Number, Schema, partition
 from tacit.errors import InputError
+from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.sweep import sweep
-from tacit.lab.comparison.trials import compare, trial
+from tacit.lab.comparison.trials import trial
 from tacit.run.limits import Budget
 
 RING = Graph.ring(3)
@@ -42,7 +43,7 @@ def found():
 def test_rows_are_those_of_comparisons(found):
     assert len(found.rows) + 2 * len(found.left_out) == 3 * 2 * 2
     trials = [trial(records(), SCHEMA, lambda train, seed: partition.equal(len(train), 3, seed), s) for s in (3, 4)]
-    for result in compare(trials, RING, budget=Budget(50.0, 1e-5), only=["dvp", "majority"]):
+    for result in on_records(trials, RING, budget=Budget(50.0, 1e-5), only=["dvp", "majority"]):
         mine = [row for row in found.rows if row["method"] == result.name and row["epsilon"] == 50.0]
         assert [row["seed"] for row in mine] == [3, 4]
         assert [row["error"] for row in mine] == result.errors

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from matplotlib import rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -130,6 +131,30 @@ def test_ticks_do_not_collide(low, high, log):
     axes = figure.subplots()
     drawing._draw(axes, panel, drawing.looks(panel.series))
     assert not overlapping(axes)
+
+
+@pytest.mark.parametrize("points", [(25, 100, 400), (0.25, 0.5, 1), (0.01, 0.1, 0.5), (10, 33, 100, 300)])
+def test_few_points_have_their_own_ticks(points):
+    """Sweeps, whose axis had 50, 100 and 200 for T = 25, 100 and 400."""
+    panel = Panel("a title", "x", "y", [Series.of("curve", points, np.ones(len(points)), "o-")], log_x=True)
+    figure = Figure(figsize=(3.6, 2.6), layout="constrained")
+    axes = figure.subplots()
+    drawing._draw(axes, panel, drawing.looks(panel.series))
+    assert not overlapping(axes)
+    assert [tick.label1.get_text() for tick in axes.xaxis.get_major_ticks()] == [f"{point:g}" for point in points]
+
+
+def test_a_legend_shows_enough_of_a_line_to_tell_dashes_from_dots_and_dashes():
+    """A marker in the middle of a short line hides what tells them apart."""
+    panel = Panel("a title", "x", "y", [series("PVP, growing penalty", "o-."), series("PVP, stopped", "o--")])
+    figure = drawing.panels_of(PaperFigure("title", [panel]))
+    FigureCanvasAgg(figure).draw()
+    (axes,) = figure.axes
+    lines = axes.get_legend().get_lines()
+    assert [line.get_linestyle() for line in lines] == ["-.", "--"]
+    for line, name in zip(lines, ("dashdot", "dashed"), strict=True):
+        repeats = sum(rcParams[f"lines.{name}_pattern"]) * line.get_linewidth()
+        assert np.ptp(line.get_xdata()) > repeats + line.get_markersize()
 
 
 def test_the_check_of_ticks_sees_a_collision():

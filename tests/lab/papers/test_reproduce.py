@@ -183,7 +183,7 @@ def test_a_threshold_that_moves_with_the_step_is_undecided(lab, monkeypatch):
 
 
 def test_a_step_of_another_length_is_that(lab):
-    lasso = dp_admm._lasso(lab, "a9a")
+    lasso = dp_admm.fused_lasso(lab, "a9a")
     steps = [float(lasso.method(dp_admm.FAST, None, k).step_size(lasso.composite.problem)[0, 0]) for k in (1.0, 4.0)]
     assert steps[1] == pytest.approx(4 * steps[0])
     assert 0.08 in dp_admm.GRID
@@ -384,16 +384,16 @@ def test_with_a_folder_dp_admm_has_all_data_sets(tmp_path):
     found = dp_admm.fig2(lab)
     assert [panel.title.split(",")[0] for panel in found.panels] == 2 * ["a9a", "a8a", "ijcnn1", "bio_train"]
     assert not any("left out" in note for note in found.notes)
-    lasso = dp_admm._lasso(lab, "bio_train")
+    lasso = dp_admm.fused_lasso(lab, "bio_train")
     assert lasso.rows == 21
     assert np.abs(lasso.test.X).max() == 1
     lasso.composite.problem.require_row_norm(2.0)
 
 
 def test_the_objective_of_dp_admm_is_that_of_its_composite_problem(lab):
-    lasso = dp_admm._lasso(lab, "a9a")
+    lasso = dp_admm.fused_lasso(lab, "a9a")
     found = dp_admm.runs(lab, "a9a", dp_admm.FAST, TINY.rounds, 0.1)
-    method = lasso.method(dp_admm.FAST, dp_admm._budget(lab, TINY.rounds, 0.1, dp_admm.PRINTED))
+    method = lasso.method(dp_admm.FAST, dp_admm.step_budget(lab, TINY.rounds, 0.1, dp_admm.PRINTED))
     run = simulate(method, lasso.composite.problem, Graph.ring(1), rounds=TINY.rounds, noise=SeededNoise(1))
     assert found.objective[1] == pytest.approx(lasso.composite.value(run.model), rel=1e-12)
     assert found.path.shape == (2, TINY.rounds + 1)

@@ -91,7 +91,7 @@ def test_18_in_the_papers_terms(composite, best):
 
 
 def test_bad_input_of_the_bound(best):
-    with pytest.raises(InputError, match="step must be positive"):
+    with pytest.raises(InputError, match="step must be a positive number"):
         criterion_bound(best, start=np.zeros(D), penalty=1.0, step=0.0, sigma=1.0, rounds=1)
     with pytest.raises(InputError, match="rounds"):
         criterion_bound(best, start=np.zeros(D), penalty=1.0, step=1.0, sigma=1.0, rounds=0)

@@ -148,6 +148,24 @@ def test_lemma_20_is_attained_by_a_regulariser_of_the_second_derivative_tau():
     assert perturbed_output(**rest, C=C, as_printed=True) == pytest.approx(psi, rel=1e-12)
 
 
+def test_what_is_released_costs_at_most_twice_what_lemmas_19_and_20_cost_together():
+    """V = argmin (Z + v.f) + e, as in Theorem 13, whose proof has their sum: with v against e that is not enough."""
+    rng, d, rate, delta, rho, eta, N = np.random.default_rng(6), 2, 1.5, 0.3, 0.4, 0.6, 3
+    rest = {"d": d, "rate": rate, "delta": delta, "rho": rho}
+    most = 0.0
+    for C in (1e-9, 0.3, 20.0):
+        Z = Objective(rng, d, 8, C, rho)
+        both = perturbed_penalties(**rest, eta=eta, degree=N, exact=True)
+        both += perturbed_output(**rest, c4=0.25, C=C, exact=True)
+        length = 2 * eta * N * noise_norm(d=d, rate=rate, delta=delta / (N + 1), exact=True)  # of v, in Lemma 19
+        own = noise_norm(d=d, rate=rate, delta=delta, exact=True)  # of e, in Lemma 20
+        best = Z(Z.argmin())
+        for angle, turned in itertools.product(np.linspace(0, 2 * np.pi, 9), (0.0, 1.0, np.pi)):
+            v, e = (size * np.array([np.cos(t), np.sin(t)]) for size, t in ((length, angle), (own, angle + turned)))
+            most = max(most, (Z(Z.argmin(v) + e) - best) / both)
+    assert 1.05 < most <= 2
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -168,8 +168,8 @@ def test_the_conditions_of_the_paper_in_its_setting():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: descent(0.0, 1.0, 3), "rho must be positive"),
-        (lambda: descent(1.0, 1.0, 0), "at least one agent"),
+        (lambda: descent(0.0, 1.0, 3), "rho must be a positive number"),
+        (lambda: descent(1.0, 1.0, 0), "agents must be a whole number"),
         (lambda: state_error_bound(1.0, -1), "whole number"),
         (lambda: dual_error_bound(1.0, 3, 1.0, as_printed=True), "visits"),
     ],

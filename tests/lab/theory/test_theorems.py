@@ -312,6 +312,21 @@ def test_dp_admm():
     assert "needs a step of at most 1/(L_f + rho ||A^T A||) = 0.8, not 0.9" in steep["Theorem 2, by (18)"]
 
 
+def test_dp_admm_says_the_same_in_every_unit():
+    """C, the term and the penalty times one number are the same run: so are its rounds, and R in the unit of the loss.
+    The noise of Theorem 1 is on a gradient, and has its unit."""
+    said = []
+    for C in (1.0, 17.0, 1750.0):
+        own = DPADMM(term=lasso(3, 0.1 * C), penalty=C, step=0.5 / C, budget=Gaussian(10.0))
+        facts = Facts(sizes=[1000], dimension=3, scale=C)
+        planned = Planned(own, facts, Graph.ring(1), 100, Aim(), (1.0, 1e-5))
+        noise, *others = statements(planned)
+        said.append(others)
+        assert f"noise of deviation {0.0980305 * C:.4g} on a gradient" in noise
+    assert said[0] == said[1] == said[2]
+    assert "42 rounds" in said[0][0]
+
+
 def test_members_that_share_the_noise_are_one_holder():
     """Five members of 200 rows, whose mean has the noise 0.02 sqrt(5)/5 sqrt(5) = 0.02."""
     shared = SummedDPADMM(method=DPADMM(term=lasso(3, 0.1), step=0.5), deviation=0.02 * math.sqrt(5))

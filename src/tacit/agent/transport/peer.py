@@ -31,7 +31,7 @@ from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
 from tacit.errors import ExchangeError
 
 if TYPE_CHECKING:  # it speaks for an agent, and is a part of it
-    from tacit.agent.loop import AgentLoop
+    from tacit.agent.conversation import Conversation
 
 Answer = TypeVar("Answer")
 
@@ -47,7 +47,7 @@ class Peer:
         me: int,
         peer: int,
         identity: Identity,
-        asks: AgentLoop,
+        asks: Conversation,
         traffic: Traffic | None = None,
         network: Network | None = None,
     ) -> None:

@@ -37,7 +37,7 @@ from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
 from tacit.errors import ExchangeError, TacitError
 
 if TYPE_CHECKING:  # it speaks for an agent, and is a part of it
-    from tacit.agent.loop import AgentLoop
+    from tacit.agent.conversation import Conversation
 
 _HOLD = 20.0  # seconds that a server keeps a question that it cannot answer yet; then the client asks again
 _UNWRITTEN = 1 << 23  # bytes of answers: a member that has not taken so many gets no other answer
@@ -105,7 +105,7 @@ class Server:
         federation: Federation,
         me: int,
         identity: Identity,
-        answers: AgentLoop,
+        answers: Conversation,
         traffic: Traffic | None = None,
         network: Network | None = None,
     ) -> None:
@@ -120,6 +120,7 @@ class Server:
         self._traffic = traffic or Traffic()
         self.callers, self._refusals = Callers(self._traffic), Refusals(self._traffic)
         self._listening: asyncio.AbstractServer | None = None
+        self._stopping = False
         self._open: set[_Caller] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._unwritten: Counter[str] = Counter()  # bytes of answers to a member
@@ -138,8 +139,9 @@ class Server:
 
     async def stop(self) -> None:
         """Stops listening, and ends all connections. What the system has taken still leaves."""
+        self._stopping = True
         if self._listening is not None:
-            self._listening.close()
+            await self._network.stop_listening(self._listening)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -150,6 +152,8 @@ class Server:
     def came(self, caller: _Caller, address: str) -> bool:
         """Whether a caller is let in."""
         self._open.add(caller)
+        if self._stopping:
+            return False
         if not (let_in := self._door.admits(caller, address)):
             self._refusals.warn(f"a caller at {address} comes too often: refused", "a caller comes too often")
         return let_in

@@ -20,6 +20,7 @@ _FILES = 8192  # file descriptors that an agent asks for
 # Seconds after which a connection is over if nothing of what was sent has arrived, and between signs of life of one
 # that is idle: a link that swallows everything is noticed.
 _UNACKNOWLEDGED, _IDLE, _AGAIN = 40, 20, 10  # the first is longer than the deadline of an answer
+_TURNS = 5  # of the event loop: more than between accepting a connection and telling of it
 _UNSENT = 1 << 17  # bytes that the system keeps of what the other side has no room for
 
 Made = Callable[[], asyncio.Protocol]
@@ -45,6 +46,19 @@ class Network:
                 f"cannot listen at {address}: the port is in use, or this machine does not have the address"
             ) from None
         return server
+
+    async def stop_listening(self, server: asyncio.AbstractServer) -> None:
+        """Accepts nothing more, and returns when `made` has been called for all that was accepted.
+
+        asyncio tells of a connection some turns of its loop after it has accepted it, and forgets it, with its socket
+        open, if the server is closed meanwhile.
+        """
+        loop = asyncio.get_running_loop()
+        for listening in getattr(server, "sockets", ()):
+            loop.remove_reader(listening.fileno())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        server.close()
 
     async def connect(self, address: str, made: Made) -> None:
         """Connects what `made` gives; an OSError if that is impossible."""

@@ -12,9 +12,8 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from tacit.core.multinomial import Multinomial
-from tacit.core.solvers.block import RowStore
 from tacit.core.solvers.rows import Rows
-from tacit.core.solvers.truncated_newton import descend, minimise
+from tacit.core.solvers.truncated_newton import NewtonStore
 
 
 class _Agent(NamedTuple):
@@ -46,10 +45,8 @@ class _Agent(NamedTuple):
         return np.asarray((self.X.T @ (self.c * W)).T) + self.rho * V
 
 
-class ClassStore(RowStore):
+class ClassStore(NewtonStore):
     """As `RowStore`, for the multinomial loss."""
-
-    compiled = False
 
     def __init__(
         self, loss: Multinomial, rows: Rows, sizes: np.ndarray, y: np.ndarray, c: np.ndarray, features: int
@@ -59,54 +56,32 @@ class ClassStore(RowStore):
         self._classes = y.astype(int)
         self._weighted = (c * np.asarray(loss.weights)[self._classes])[:, None]
 
-    def _agent(self, i: int, rho: float = 0.0, b: np.ndarray | float = 0.0, rows: np.ndarray | None = None) -> _Agent:
+    def objective(
+        self, i: int, rho: float = 0.0, b: np.ndarray | float = 0.0, rows: np.ndarray | None = None
+    ) -> _Agent:
         own = slice(self.lo[i], self.hi[i]) if rows is None else rows
         B = b if isinstance(b, float) else b.reshape(self._loss.classes, -1)
         return _Agent(self._loss, self._matrix[own], self._classes[own], self._weighted[own], rho, B)
 
-    def _model(self, f: np.ndarray) -> np.ndarray:
+    def shaped(self, f: np.ndarray) -> np.ndarray:
         return f.reshape(self._loss.classes, self.features)
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.array([self._agent(i).value(self._model(f[k])) for k, i in enumerate(ids)])
+        return np.array([self.objective(i).value(self.shaped(f[k])) for k, i in enumerate(ids)])
 
     def gradients(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return np.array([self._agent(i).gradient(self._model(f[k]))[0].ravel() for k, i in enumerate(ids)])
+        return np.array([self.objective(i).gradient(self.shaped(f[k]))[0].ravel() for k, i in enumerate(ids)])
 
     def gradients_of(self, ids: np.ndarray, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         out = np.empty((len(ids), self.dimension))
         for k, i in enumerate(ids):
             rows = self.lo[i] + np.flatnonzero(chosen[k, : self.sizes[i]])
-            out[k] = self._agent(i, rows=rows).gradient(self._model(f[k]))[0].ravel()
+            out[k] = self.objective(i, rows=rows).gradient(self.shaped(f[k]))[0].ravel()
         return out
 
     def curved(self, ids: np.ndarray, f: np.ndarray, v: np.ndarray) -> np.ndarray:
         out = np.empty((len(ids), self.dimension))
         for k, i in enumerate(ids):
-            agent = self._agent(i)
-            out[k] = agent.curved(agent.gradient(self._model(f[k]))[1], self._model(v[k])).ravel()
+            agent = self.objective(i)
+            out[k] = agent.curved(agent.gradient(self.shaped(f[k]))[1], self.shaped(v[k])).ravel()
         return out
-
-    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
-        norms = np.empty(len(ids))
-        for k, i in enumerate(ids):
-            F, norms[k] = minimise(self._agent(i, float(rho[k]), b[k]), self._model(f[k]), float(aims[k]))
-            f[k] = F.ravel()
-        return norms
-
-    def descend(
-        self,
-        ids: np.ndarray,
-        rho: np.ndarray,
-        b: np.ndarray,
-        f: np.ndarray,
-        step: np.ndarray,
-        steps: np.ndarray,
-        limit: np.ndarray,
-    ) -> np.ndarray:
-        norms = np.empty(len(ids))
-        for k, i in enumerate(ids):
-            agent, F = self._agent(i, float(rho[k]), b[k]), self._model(-b[k] / rho[k])
-            F, norms[k] = descend(agent, F, step[k], int(steps[k]), limit[k])
-            f[k] = F.ravel()
-        return norms

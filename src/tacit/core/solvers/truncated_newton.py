@@ -6,10 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tacit.core.solvers.block import RowStore
+
 _NEWTON, _HALVINGS = 200, 40  # steps, and tries for each of them: far more than a convex problem takes
 
 
-class Objective(Protocol):
+class Convex(Protocol):
     """A convex function of an array."""
 
     def value(self, F: np.ndarray, /) -> float:
@@ -25,7 +27,7 @@ class Objective(Protocol):
         ...
 
 
-def minimise(objective: Objective, F: np.ndarray, tolerance: float) -> tuple[np.ndarray, float]:
+def minimise(objective: Convex, F: np.ndarray, tolerance: float) -> tuple[np.ndarray, float]:
     """The minimiser from F on, and its gradient norm: at most the tolerance, or where no step makes the gradient
     shorter or the value less."""
     G, at = objective.gradient(F)
@@ -48,7 +50,7 @@ def minimise(objective: Objective, F: np.ndarray, tolerance: float) -> tuple[np.
     return F, norm
 
 
-def descend(objective: Objective, F: np.ndarray, step: float, steps: int, limit: float) -> tuple[np.ndarray, float]:
+def descend(objective: Convex, F: np.ndarray, step: float, steps: int, limit: float) -> tuple[np.ndarray, float]:
     """Gradient descent from F on, by so many steps at most, until the gradient's norm is at most the limit: the point,
     and that norm. Slow, but with progress that is proved (`tacit.core.rounding`)."""
     for _ in range(steps + 1):
@@ -60,7 +62,7 @@ def descend(objective: Objective, F: np.ndarray, step: float, steps: int, limit:
     return F, norm
 
 
-def _step(objective: Objective, G: np.ndarray, at: Any, norm: float) -> np.ndarray:
+def _step(objective: Convex, G: np.ndarray, at: Any, norm: float) -> np.ndarray:
     """-H^-1 G by conjugate gradients, the more exactly the nearer the end is."""
     step, r = np.zeros_like(G), -G
     q, rr = r.copy(), float((r * r).sum())
@@ -78,3 +80,41 @@ def _step(objective: Objective, G: np.ndarray, at: Any, norm: float) -> np.ndarr
         last, rr = rr, float((r * r).sum())
         q = r + (rr / last) * q
     return step
+
+
+class NewtonStore(RowStore):
+    """Rows whose objectives are minimised here, one agent after the other."""
+
+    compiled = False
+
+    def objective(self, i: int, rho: float, b: np.ndarray) -> Convex:
+        """The data term of agent i + rho/2 ||f||^2 + b.f, of a model as `shaped` gives it."""
+        raise NotImplementedError
+
+    def shaped(self, f: np.ndarray) -> np.ndarray:
+        """A row of models in the shape that the objective takes."""
+        return f
+
+    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
+        norms = np.empty(len(ids))
+        for k, i in enumerate(ids):
+            F, norms[k] = minimise(self.objective(i, float(rho[k]), b[k]), self.shaped(f[k]), float(aims[k]))
+            f[k] = F.ravel()
+        return norms
+
+    def descend(
+        self,
+        ids: np.ndarray,
+        rho: np.ndarray,
+        b: np.ndarray,
+        f: np.ndarray,
+        step: np.ndarray,
+        steps: np.ndarray,
+        limit: np.ndarray,
+    ) -> np.ndarray:
+        norms = np.empty(len(ids))
+        for k, i in enumerate(ids):
+            objective, F = self.objective(i, float(rho[k]), b[k]), self.shaped(-b[k] / rho[k])
+            F, norms[k] = descend(objective, F, step[k], int(steps[k]), limit[k])
+            f[k] = F.ravel()
+        return norms

@@ -10,7 +10,7 @@ From the transcript alone,
     colluders       not from the transcript: N-1 agents combine what they know; `around`, the two that are enough
 
 Of all methods without privacy, `overhear` runs one, and `gradients` gives what an eavesdropper, or some agents, know:
-every agent's exact gradients. From them `leak` finds the Hessian, the records, the labels, and who is in them. `summed`
+every agent's exact gradients. From them `leak` finds the Hessian, the records, the labels, and who is in them. `sums`
 is about secret-shared sums over several rounds.
 
 >>> import numpy as np
@@ -27,10 +27,10 @@ from tacit.lab.attacks.averaging import averaged
 from tacit.lab.attacks.colluders import around, colluders, secret_offset
 from tacit.lab.attacks.leaks import Attacked, Leak, leak
 from tacit.lab.attacks.least_squares import least_squares
+from tacit.lab.attacks.overheard import Overheard, States, Transcript, listen_in
 from tacit.lab.attacks.quadratics import Quadratics, quadratics
 from tacit.lab.attacks.recursion import recursion
 from tacit.lab.attacks.stationarity import Gradients, gradients, overhear
-from tacit.lab.attacks.transcript import Overheard, States, Transcript, listen_in
 
 __all__ = [
     "Attacked",

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.special import chdtri
 
+from tacit.lab.attacks.overheard import States, Transcript
 from tacit.lab.attacks.recursion import recursion
-from tacit.lab.attacks.transcript import States, Transcript
 
 _DOUBT = 0.05  # a fit is not believed whose residuals are larger than the noise makes them so often
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from tacit.core.graph import Graph
-from tacit.lab.attacks.transcript import Transcript
+from tacit.lab.attacks.overheard import Transcript
 
 
 def colluders(

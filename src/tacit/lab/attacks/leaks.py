@@ -12,7 +12,7 @@ from tacit.core.losses import Logistic, Squared
 from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.lab.attacks.membership import auc, labels, leverage, moments, second_moment
-from tacit.lab.attacks.records import Records, of_logistic, of_squared, quadratic, row_errors
+from tacit.lab.attacks.reconstruction import Records, of_logistic, of_squared, quadratic, row_errors
 from tacit.lab.attacks.stationarity import Gradients
 
 MOST_ROWS = 6  # that are reconstructed from a logistic loss: beyond, the fit takes long and often ends elsewhere

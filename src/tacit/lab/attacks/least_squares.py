@@ -7,7 +7,7 @@ import scipy.sparse
 from scipy.sparse.linalg import lsqr, splu
 
 from tacit.errors import InputError
-from tacit.lab.attacks.transcript import States, Transcript
+from tacit.lab.attacks.overheard import States, Transcript
 
 PRINTED = 20  # iterations after which MATLAB's lsqr(A, b) stops; the paper only names that function
 

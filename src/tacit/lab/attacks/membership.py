@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from tacit.lab.attacks.records import quadratic
+from tacit.lab.attacks.reconstruction import quadratic
 from tacit.lab.attacks.stationarity import Gradients
 
 _OUTSIDE = 1e-5  # of a record's norm, may lie outside the span of the rows by rounding

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from tacit.errors import InputError
+from tacit.lab.attacks.overheard import States, Transcript
 from tacit.lab.attacks.recursion import recursion
-from tacit.lab.attacks.transcript import States, Transcript
 
 _ROUNDS = 30  # of the alternation that finds a start
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.algorithms import hyper
-from tacit.lab.attacks.transcript import States, Transcript
+from tacit.lab.attacks.overheard import States, Transcript
 
 
 def recursion(heard: Transcript, *, gamma: float = 1.0, start: float = 0.0) -> States:

@@ -28,8 +28,8 @@ from tacit.core.problem import Problem
 from tacit.core.release import Release
 from tacit.core.schedule import Turn
 from tacit.errors import InputError
+from tacit.lab.attacks.overheard import Transcript
 from tacit.lab.attacks.recursion import recursion
-from tacit.lab.attacks.transcript import Transcript
 from tacit.simulation.simulate import simulate
 
 

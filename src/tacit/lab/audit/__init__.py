@@ -18,8 +18,8 @@ import warnings
 from typing import Any
 
 from tacit.lab.audit import papers
-from tacit.lab.audit.bounds import Audited, Sampler, audit, epsilon_lower_bound, mu_lower_bound
 from tacit.lab.audit.guess import Discriminant, audit_transcripts
+from tacit.lab.audit.lower_bounds import Audited, Sampler, audit, epsilon_lower_bound, mu_lower_bound
 from tacit.lab.audit.papers import audit_dual_perturbed, audit_primal_perturbed
 from tacit.lab.audit.runs import Case, audit_run
 from tacit.lab.audit.shared import BUGS, audit_shared

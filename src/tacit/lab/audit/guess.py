@@ -31,7 +31,8 @@ import numpy as np
 
 from tacit.engines import Local, Workers
 from tacit.errors import number
-from tacit.lab.audit.bounds import (
+from tacit.lab.audit.expected import most_wrong
+from tacit.lab.audit.lower_bounds import (
     CONFIDENCE,
     Audited,
     Pair,
@@ -40,7 +41,6 @@ from tacit.lab.audit.bounds import (
     epsilon_lower_bound,
     mu_lower_bound,
 )
-from tacit.lab.audit.expected import most_wrong
 from tacit.privacy.formulas.closed_forms import gaussian_epsilon
 
 Transcripts = Callable[[int, int], np.ndarray]  # which data set, 0 or 1, and which batch -> (runs, numbers)

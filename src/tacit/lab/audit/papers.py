@@ -13,8 +13,8 @@ from tacit.core.graph import Graph
 from tacit.core.losses import Logistic
 from tacit.engines import Workers
 from tacit.errors import InputError, number
-from tacit.lab.audit.bounds import Audited
 from tacit.lab.audit.guess import Progress
+from tacit.lab.audit.lower_bounds import Audited
 from tacit.lab.audit.runs import Case, audit_run
 from tacit.privacy.events import Gaussian
 from tacit.privacy.laws import FOR_INEXACTNESS

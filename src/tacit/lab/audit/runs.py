@@ -28,8 +28,8 @@ from tacit.core.release import Inbox
 from tacit.core.schedule import role
 from tacit.engines import Workers
 from tacit.exchange.listening import Listening
-from tacit.lab.audit.bounds import Audited, check_samples, seeded_bytes
 from tacit.lab.audit.guess import Progress, audit_transcripts
+from tacit.lab.audit.lower_bounds import Audited, check_samples, seeded_bytes
 from tacit.privacy.noise import LawName, Noise, SecureNoise
 
 _SIZE = 500  # runs in a batch

@@ -34,8 +34,8 @@ from tacit.core.schedule import Turn
 from tacit.engines import Workers
 from tacit.errors import InputError, whole
 from tacit.exchange.totals import SecretSharedTotals, TotalInbox
-from tacit.lab.audit.bounds import Audited, check_samples, seeded_bytes
 from tacit.lab.audit.guess import Progress, audit_transcripts
+from tacit.lab.audit.lower_bounds import Audited, check_samples, seeded_bytes
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import LawName, Noise, Scale, SecureNoise, SeededNoise
@@ -87,26 +87,8 @@ def audit_shared(
     colluders = (members - 1) // 2 if colluders is None else colluders
     check_graph(Graph.complete(members), colluders, 0)  # refuses as many colluders as members
     bug = "share" if planted and bug is None else bug
-    if bug is not None and bug not in BUGS:
-        raise InputError(f"no bug {bug!r}: one of {', '.join(BUGS)}")
-    if bug is not None and members - colluders < 2:
-        raise InputError(f"against {colluders} of {members} members no noise is shared, so no bug can spoil it")
-    if bug == "variance" and colluders == 0:
-        raise InputError("without colluders N/(N - t) is 1: nothing can be forgotten")
-    if steer and (colluders == 0 or rounds < 2):
-        raise InputError("to steer takes a colluder, and a round after it: --colluders 1 --rounds 2, or more")
-    if steer and bug == "rounding":
-        raise InputError("the bug rounding rounds away what the coalition adds to steer: audit it without --steer")
-    half = _half(epsilon, delta, rounds, members, colluders)
-    if bug != "rounding":
-        half = min(half, 32)  # any number will do
-    if steer:
-        half = max(half, _steady(epsilon, delta, rounds, members, colluders))
-    if 2 * half > _MOST_ROWS:
-        raise InputError(
-            f"{'steering' if steer else 'the bug rounding'} needs {2 * half} records a member, above {_MOST_ROWS}: "
-            "raise epsilon"
-        )
+    _check(bug, steer, members, colluders, rounds)
+    half = _records(epsilon, delta, rounds, members, colluders, steer=steer, coarse=bug == "rounding")
     algorithm = _calibrated(epsilon, members, colluders, rows=2 * half, delta=delta, rounds=rounds)
     if steer:
         algorithm = replace(algorithm, step=-_AWAY * members / (0.5 + _PUSH), momentum=0.0)
@@ -135,6 +117,20 @@ def audit_shared(
         against=f"{colluders} of the {members} members together",
         workers=workers,
     )
+
+
+def _check(bug: str | None, steer: bool, members: int, colluders: int, rounds: int) -> None:
+    """Refuses a bug that cannot show, and steering that moves nothing."""
+    if bug is not None and bug not in BUGS:
+        raise InputError(f"no bug {bug!r}: one of {', '.join(BUGS)}")
+    if bug is not None and members - colluders < 2:
+        raise InputError(f"against {colluders} of {members} members no noise is shared, so no bug can spoil it")
+    if bug == "variance" and colluders == 0:
+        raise InputError("without colluders N/(N - t) is 1: nothing can be forgotten")
+    if steer and (colluders == 0 or rounds < 2):
+        raise InputError("to steer takes a colluder, and a round after it: --colluders 1 --rounds 2, or more")
+    if steer and bug == "rounding":
+        raise InputError("the bug rounding rounds away what the coalition adds to steer: audit it without --steer")
 
 
 @dataclass(frozen=True)
@@ -267,17 +263,29 @@ class _Coarse(SeededNoise):
         return np.round(super().add(law, value, scale, ids, t, onto))
 
 
-def _half(epsilon: float, delta: float, rounds: int, members: int, colluders: int) -> int:
-    """Half the number of a member's records, for which a share of the noise is between 0.1 and 0.2 wide. A record moves
-    the gradient by 1/half, and the share is so many times as wide as its multiplier."""
-    share = gaussian_steps(rounds, epsilon, delta).multiplier / math.sqrt(max(members - colluders, 1))
-    return 2 ** max(1, math.floor(math.log2(10 * share)))
+def _records(
+    epsilon: float, delta: float, rounds: int, members: int, colluders: int, *, steer: bool, coarse: bool
+) -> int:
+    """Half the number of a member's records.
 
-
-def _steady(epsilon: float, delta: float, rounds: int, members: int, colluders: int) -> int:
-    """The same, for which the noise of a total moves a model that is steered by `_STRAY`."""
-    total = gaussian_steps(rounds, epsilon, delta).multiplier * math.sqrt(members / (members - colluders))
-    return 2 ** math.ceil(math.log2(total * -_AWAY / (0.5 + _PUSH) / _STRAY))
+    A record moves the gradient by 1/half, and a share of the noise is so many times as wide as its multiplier. With a
+    `coarse` grid a share has to be between 0.1 and 0.2 wide. To `steer`, the noise of a total may move the model by no
+    more than `_STRAY`.
+    """
+    multiplier = gaussian_steps(rounds, epsilon, delta).multiplier
+    share = multiplier / math.sqrt(max(members - colluders, 1))
+    half: int = 2 ** max(1, math.floor(math.log2(10 * share)))
+    if not coarse:
+        half = min(half, 32)  # any number will do
+    if steer:
+        total = multiplier * math.sqrt(members / (members - colluders))
+        half = max(half, 2 ** math.ceil(math.log2(total * -_AWAY / (0.5 + _PUSH) / _STRAY)))
+    if 2 * half > _MOST_ROWS:
+        raise InputError(
+            f"{'steering' if steer else 'the bug rounding'} needs {2 * half} records a member, above {_MOST_ROWS}: "
+            "raise epsilon"
+        )
+    return half
 
 
 def _public() -> dict[str, Any]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from tacit.core.problem import Problem
 from tacit.engines import Workers
-from tacit.lab.audit.bounds import Audited, audit, batches_of, seeded_bytes
 from tacit.lab.audit.guess import Progress
+from tacit.lab.audit.lower_bounds import Audited, audit, batches_of, seeded_bytes
 from tacit.privacy.events import Pure
 from tacit.privacy.laws import law_within
 from tacit.privacy.mechanisms import objective_perturbed

@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import typer
@@ -26,49 +26,22 @@ from tacit.errors import InputError, whole
 from tacit.files import replacing, writable
 from tacit.lab import listings
 from tacit.lab.attacks.leaks import Attacked, Leak, leak
+from tacit.lab.attacks.overheard import Transcript
 from tacit.lab.attacks.stationarity import Broadcasts, Gradients, gradients, overhear
-from tacit.lab.attacks.transcript import Transcript
+from tacit.lab.cli.attack_options import WHO, Asked
 from tacit.lab.papers.experiment import Panel, PaperFigure, Series
 from tacit.run import exact
 
 LOSSES: dict[str, Loss] = {"ridge": Squared(), "logistic": Logistic()}
 MOST_AGENTS = 10_000
-METHODS = ("admm", "coca", "w-admm", "i-admm", "dgd", "extra")
-WHO = {
-    "overheard": "somebody who hears all messages has",
-    "neighbours": "all neighbours of an agent together have",
-    "neighbour": "one neighbour of an agent has",
-}
 AGENTS, ROWS, COLUMNS, ROUNDS, OTHERS = 5, 3, 8, 60, 500
 
 
-class Asked(NamedTuple):
-    """The options, checked where they are used."""
-
-    method: str
-    who: str
-    loss: str | None
-    agents: int | None
-    rows: int | None
-    rounds: int | None
-    penalty: float | None
-    graph: str
-    agent: int
-    seed: int
-    data: str | None
-    label: str | None
-    site: str | None
-    schema: Path | None
-
-
-def attack(asked: Asked, folder: Path | None, json: bool) -> None:
+def attack(asked: Asked, folder: Path | None) -> None:
     """Runs the method, attacks all agents, and shows what was learnt."""
-    names.pick(dict.fromkeys(METHODS), asked.method, "method")
     names.pick(WHO, asked.who, "who")
     rounds = ROUNDS if asked.rounds is None else asked.rounds
     whole("--rounds", rounds, 2)
-    if asked.seed < 0:
-        raise InputError(f"--seed must be zero or more, not {asked.seed}")
     attacked, agents, columns = _made_up(asked) if asked.data is None else _from_file(asked)
     N = len(attacked.parts)
     if not 1 <= asked.agent <= N:
@@ -90,7 +63,7 @@ def attack(asked: Asked, folder: Path | None, json: bool) -> None:
             found.append(leak(known[i], attacked, i))
     if not all(np.isfinite(each.values).all() and np.isfinite(each.points).all() for each in known):
         raise InputError("the method diverged: try another --penalty")
-    if json:
+    if asked.json:
         typer.echo(json_format.dumps(_as_json(asked, attacked, found)))
     else:
         screen.print(listings.leaks(table(found, attacked)))

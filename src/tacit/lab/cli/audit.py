@@ -23,84 +23,56 @@ if TYPE_CHECKING:
 _LOCAL = {name: recipe for name, recipe in RECIPES.items() if not recipe.traits.totals}
 _SEVERAL = [f"{name}-classes" for name, recipe in _LOCAL.items() if recipe.traits.multiclass]
 _NAMES = [name for name in RECIPES if name in _LOCAL or name == "shared-descent"]
+_METHOD = (
+    f"A private method, one of: {', '.join(_NAMES)}; with three classes: {', '.join(_SEVERAL)}; or dvp-paper, "
+    "pvp-paper, solver."
+)
+_RATE = (
+    "The probability with which a record joins the secret sample of a gradient, for dp-admm and dp-accadmm: finds a "
+    "sample that is reused."
+)
+_PLOT = "Draw the trade-off curve, with that of the claim, to this PNG file."
+_STEER = "The others change in mid-run how much the record counts: finds reused noise."
+_PRINTED = "The paper's own version of dvp-paper, without corrections."
+_BUG = "Which bug to plant in shared-descent: share, variance, reuse or rounding."
+
+
+def _option(help: str, usual: str | bool = False) -> Any:
+    """An option with this help, and what the help shows as its default."""
+    return typer.Option(help=help, show_default=usual)
 
 
 @dataclass(frozen=True)
-class Flaw:
-    """What is wrong, on purpose."""
+class Asked:
+    """The claim, how long to test it, who attacks, and what is wrong on purpose. Not every audit has all of it."""
 
-    planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit should catch.")] = False
-    as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="The paper's own version of dvp-paper, without corrections.")
-    ] = False
-    bug: Annotated[
-        str | None,
-        typer.Option(
-            help="Which bug to plant in shared-descent: share, variance, reuse or rounding.", show_default="share"
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class Coalition:
-    """Who attacks, where members share the noise."""
-
-    members: Annotated[
-        int | None, typer.Option(help="How many members share the noise, for shared-descent.", show_default="5")
-    ] = None
-    colluders: Annotated[
+    delta: Annotated[float | None, _option("The delta that the run claims.", "1e-05")] = None
+    rounds: Annotated[
         int | None,
-        typer.Option(help="How many of them collude, for shared-descent.", show_default="the most below one half"),
+        _option("The noisy steps of the run; 1 audits a single step.", "8; shared-descent: 3; with --rate: 32"),
+    ] = None
+    rate: Annotated[float | None, _option(_RATE)] = None
+    samples: Annotated[int | None, _option("How many runs on each of two neighbouring data sets.", "40000")] = None
+    minutes: Annotated[float | None, _option("How long to run, about, instead of --samples.")] = None
+    steer: Annotated[bool, typer.Option("--steer", help=_STEER)] = False
+    planted: Annotated[bool, typer.Option("--planted", help="With a bug that the audit should catch.")] = False
+    as_printed: Annotated[bool, typer.Option("--as-printed", help=_PRINTED)] = False
+    bug: Annotated[str | None, _option(_BUG, "share")] = None
+    members: Annotated[int | None, _option("How many members share the noise, for shared-descent.", "5")] = None
+    colluders: Annotated[
+        int | None, _option("How many of them collude, for shared-descent.", "the most below one half")
     ] = None
 
 
-_NONE, _USUAL, _HERE = Flaw(), Coalition(), options.Workplace()
+_USUAL, _HERE = Asked(), options.Workplace()
 
 
 @expanded
 def audit(
-    method: Annotated[
-        str,
-        typer.Argument(
-            help=f"A private method, one of: {', '.join(_NAMES)}; with three classes: {', '.join(_SEVERAL)}; or "
-            "dvp-paper, pvp-paper, solver.",
-            show_default=False,
-        ),
-    ],
+    method: Annotated[str, typer.Argument(help=_METHOD, show_default=False)],
     epsilon: Annotated[float, typer.Option(help="The epsilon that the run claims.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="The delta that the run claims.", show_default="1e-05")] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            help="The noisy steps of the run; 1 audits a single step.",
-            show_default="8; shared-descent: 3; with --rate: 32",
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            help="The probability with which a record joins the secret sample of a gradient, for dp-admm and "
-            "dp-accadmm: finds a sample that is reused.",
-            show_default=False,
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(help="How many runs on each of two neighbouring data sets.", show_default="40000"),
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="How long to run, about, instead of --samples.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw the trade-off curve, with that of the claim, to this PNG file.", show_default=False),
-    ] = None,
-    steer: Annotated[
-        bool,
-        typer.Option("--steer", help="The others change in mid-run how much the record counts: finds reused noise."),
-    ] = False,
-    flaw: Flaw = _NONE,
-    who: Coalition = _USUAL,
+    asked: Asked = _USUAL,
+    plot: Annotated[Path | None, _option(_PLOT)] = None,
     seed: Annotated[int, typer.Option(help="The seed of the bits of which the noise is made.")] = 0,
     place: options.Workplace = _HERE,
     json: options.Json = False,
@@ -138,7 +110,7 @@ def audit(
     where = names.engine(place.engine, place.jobs, place.address)
     if seed < 0:
         raise InputError(f"--seed must be zero or more, not {seed}")
-    if samples is not None and minutes is not None:
+    if asked.samples is not None and asked.minutes is not None:
         raise InputError("--samples and --minutes both say how many runs there are: give one of them")
     if plot is not None:
         if plot.suffix != ".png":
@@ -148,13 +120,12 @@ def audit(
     name = ALIASES.get(method, method)
     if name != method:
         warn(f"the audit {method} is now called {name}")
-    if name == "dvp" and flaw.as_printed:
+    if name == "dvp" and asked.as_printed:
         name = "dvp-paper"
     names.pick(AUDITS, name, "METHOD")
-    asked = {"delta": delta, "rounds": rounds, "samples": samples, "minutes": minutes, "bug": flaw.bug}
-    asked |= {"members": who.members, "colluders": who.colluders, "planted": flaw.planted or None}
-    asked |= {"as_printed": flaw.as_printed or None, "steer": steer or None, "rate": rate}
-    given: dict[str, Any] = {option: value for option, value in asked.items() if value is not None}
+    given: dict[str, Any] = {
+        option: value for option, value in vars(asked).items() if value is not None and value is not False
+    }
     with work_bar() as tell, where.open() as workers:
         progress = partial(tell, "batches of runs")
         found = audit_named(name, epsilon, seed=seed, progress=progress, workers=workers, **given)
@@ -164,33 +135,40 @@ def audit(
         trade_off(found, plot, f"tacit audit {name}")
         tell_written(plot)
     if json:
-        plain: dict[str, Any] = {
-            "claim": found.claimed,
-            "lower_bound": found.lower,
-            "ratio": found.ratio,
-            "runs": found.samples,
-        }
-        plain |= {"caught": found.caught, "delta": found.delta, "confidence": found.confidence}
-        plain |= {"short": found.short, "wrong": found.wrong, "most_wrong": found.most_wrong, "least": found.least}
-        plain |= {"distribution_free": found.distribution_free, "gaussian": found.gaussian, "against": found.against}
-        # The names of version 0.1.0.
-        plain |= {"claimed": found.claimed, "lower": found.lower, "samples": found.samples}
-        plain |= {"threshold": found.threshold, "negated": found.negated}
-        typer.echo(json_format.dumps(plain))
+        typer.echo(json_format.dumps(_as_json(found)))
     else:
-        verdict = "caught: the claim is false" if found.caught else "not caught"
-        if found.short:
-            verdict += f"; but {_short(found)}"
-        wrong = " with a planted bug" if flaw.planted else ""
-        wrong = " as printed" if flaw.as_printed else f" with the bug {flaw.bug}" if flaw.bug else wrong
-        against = f" against {found.against}" if found.against else ""
-        screen.print(
-            f"{name}{wrong}: epsilon{against} is at least {found.lower:.4f} "
-            f"({found.confidence:.1%} confidence, {found.samples:,} runs under each data set); "
-            f"claimed {found.claimed:g}{f' at delta {found.delta:g}' if found.delta else ''}: {verdict}"
-        )
+        screen.print(_in_words(found, name, asked))
     err.print("the records of an audit are made up: it spends nothing from a ledger", style="dim")
     raise typer.Exit(1 if found.failed else 0)
+
+
+def _as_json(found: Audited) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "claim": found.claimed,
+        "lower_bound": found.lower,
+        "ratio": found.ratio,
+        "runs": found.samples,
+    }
+    plain |= {"caught": found.caught, "delta": found.delta, "confidence": found.confidence}
+    plain |= {"short": found.short, "wrong": found.wrong, "most_wrong": found.most_wrong, "least": found.least}
+    plain |= {"distribution_free": found.distribution_free, "gaussian": found.gaussian, "against": found.against}
+    # The names of version 0.1.0.
+    plain |= {"claimed": found.claimed, "lower": found.lower, "samples": found.samples}
+    return plain | {"threshold": found.threshold, "negated": found.negated}
+
+
+def _in_words(found: Audited, name: str, asked: Asked) -> str:
+    verdict = "caught: the claim is false" if found.caught else "not caught"
+    if found.short:
+        verdict += f"; but {_short(found)}"
+    wrong = " with a planted bug" if asked.planted else ""
+    wrong = " as printed" if asked.as_printed else f" with the bug {asked.bug}" if asked.bug else wrong
+    against = f" against {found.against}" if found.against else ""
+    return (
+        f"{name}{wrong}: epsilon{against} is at least {found.lower:.4f} "
+        f"({found.confidence:.1%} confidence, {found.samples:,} runs under each data set); "
+        f"claimed {found.claimed:g}{f' at delta {found.delta:g}' if found.delta else ''}: {verdict}"
+    )
 
 
 def _short(found: Audited) -> str:

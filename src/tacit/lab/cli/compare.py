@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, check_total, err, tell_written, warn, work_bar
 from tacit.cli.console import out as screen
@@ -22,14 +21,15 @@ from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema
 from tacit.engines import Engine, Local
 from tacit.errors import InputError
-from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable, write_private
 from tacit.html.words import written as written_now
 from tacit.lab import listings
+from tacit.lab.comparison.comparison import Comparison
+from tacit.lab.comparison.lines import ALTERNATIVES
 from tacit.lab.comparison.methods import Compared
 from tacit.lab.comparison.methods import compare as compare_methods
-from tacit.lab.comparison.table import Comparison
-from tacit.lab.comparison.trials import ALTERNATIVES, Divide, MethodResult, lines, margin, recommended
+from tacit.lab.comparison.results import MethodResult, margin, recommended
+from tacit.lab.comparison.trials import Divide
 from tacit.report import pages
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
@@ -128,12 +128,7 @@ def compare(
         raise InputError("a comparison needs at least two agents")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     robust = trust.robust
-    wanted = [reserve] if reserve is not None else [] if robust or hostile else lines(len(agent_names))
-    if reserve is not None:
-        reserve.shares(len(agent_names))  # refuses a reserve that leaves nobody
-        shared = names.graph(graph, len(agent_names), agent_names, 0, reserve)
-        check_graph(shared, *reserve)  # refuses a graph that they can cut in two
-    check_robust(robust, int(talk.degree.min()))
+    trust.check(names.graph(graph, len(agent_names), agent_names, 0, reserve))
     liars = names.hostile(hostile, talk.agents)
     found = run(
         encoded,
@@ -145,7 +140,7 @@ def compare(
         seeds=seeds,
         trust=Trust(robust=robust),
         hostile=hostile,
-        reserves=wanted,
+        reserves=None if reserve is None else [reserve],
         engine=where,
     )
     results = found.results
@@ -167,15 +162,8 @@ def compare(
             screen.print(f"[bold]{liars}[/bold]; errors are of the honest members")
         show(results, best)
     if out is not None:
-        write_csv(results, out / "comparison.csv")
-        written = f"{out / 'comparison.csv'}"
-        if can_plot():
-            from tacit.lab import charts  # matplotlib is slow to import: not for --help
-
-            title = f"{Path(file).name}: {len(agent_names)} agents, total {budget} each, {seeds} seeds"
-            charts.method_errors(results, best, out / "comparison.png", title)
-            written = f"{out / 'comparison.png'} and {written}"
-        err.print(f"wrote {written}", markup=False, soft_wrap=True)
+        title = f"{Path(file).name}: {len(agent_names)} agents, total {budget} each, {seeds} seeds"
+        _write(results, best, out, title)
     if report is not None:
         facts = {"agents": len(agent_names), "edges": len(talk.edges), "rows": len(encoded), "seeds": seeds}
         said = {"title": Path(file).name, "summary": in_words(best, results), "error_name": results[0].error_name}
@@ -215,6 +203,18 @@ def run(
             workers=workers,
             tell=tell,
         )
+
+
+def _write(results: list[MethodResult], best: MethodResult | None, folder: Path, title: str) -> None:
+    """The table, and the picture if it can be drawn."""
+    table, picture = folder / "comparison.csv", None
+    write_csv(results, table)
+    if can_plot():
+        from tacit.lab import charts  # matplotlib is slow to import: not for --help
+
+        picture = folder / "comparison.png"
+        charts.method_errors(results, best, picture, title)
+    tell_written(picture, table)
 
 
 def show(results: list[MethodResult], best: MethodResult | None) -> None:

@@ -15,7 +15,7 @@ from tacit.core.graph import Graph
 from tacit.data import adult_schema, adult_table, partition
 from tacit.lab.cli.compare import run as compare_all
 from tacit.lab.cli.compare import show as show_comparison
-from tacit.lab.comparison.trials import recommended
+from tacit.lab.comparison.results import recommended
 from tacit.run.request import Request
 from tacit.run.training import hold_out
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +15,7 @@ from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Label, Schema
 from tacit.errors import InputError, whole
-from tacit.lab.comparison.trials import Outcome, Trial, run_setting
+from tacit.lab.comparison.lines import Line
 from tacit.privacy.events import Gaussian
 from tacit.privacy.plan import calibrate, plan
 from tacit.run.exact import ALGORITHMS, L2
@@ -27,7 +25,6 @@ from tacit.run.recipes import RECIPES
 from tacit.run.request import Request, specified
 from tacit.run.setting import Setting
 from tacit.run.spec import RunSpec
-from tacit.run.trust import LOCAL, Reserve, Trust
 
 _PRIVATE_L2 = 1e-5  # of private methods; their noise asks for no more
 
@@ -58,6 +55,11 @@ class Contender:
                 f"{self.algorithm!r}"
             )
 
+    @property
+    def title(self) -> str:
+        """Which class it is of, if that is known before a budget is."""
+        return type(self.algorithm).__name__ if hasattr(self.algorithm, "speak") else "made for the budget"
+
     def made(self, facts: Problem, graph: Graph, budget: Budget | None) -> Algorithm:
         """The instance that runs on such a problem."""
         made: Any = self.algorithm
@@ -68,48 +70,11 @@ class Contender:
         return calibrate(made, facts, graph, self.rounds, epsilon=budget.epsilon, delta=budget.delta)
 
 
-@dataclass(frozen=True)
-class _Here:
-    """What lines on records have in common that are no recipes: the graph, and the members' manners."""
-
-    graph: Graph
-    budget: Budget | None
-    delta: float  # at which epsilon is stated
-    trust: Trust = LOCAL
-    hostile: str | None = None
-    pooled: bool = False
-
-    @property
-    def reserve(self) -> Reserve | None:
-        """Whose noise cannot be counted on."""
-        return self.trust.reserve
-
-    def suits(self, label: Label) -> bool:
-        """It says itself what it refuses."""
-        return True
-
-    def sizes(self, trial: Trial) -> tuple[int, ...]:
-        """How many rows each agent has."""
-        return trial.sizes
-
-    def run(self, trial: Trial, setting: Setting | None) -> Outcome:
-        """Runs one trial in this process."""
-        assert setting is not None
-        with as_usual():
-            return run_setting(trial, setting, delta=self.delta, hostile=self.hostile)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Own(_Here):
+class Own(Line):
     """A contender as a line of a comparison on records."""
 
     contender: Contender
-
-    @property
-    def title(self) -> str:
-        """Which class it is of, if that is known before a budget is."""
-        made = self.contender.algorithm
-        return type(made).__name__ if hasattr(made, "speak") else "made for the budget"
 
     def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
         """It minimises what the built-in methods of its kind do, private or exact."""
@@ -123,15 +88,10 @@ class Own(_Here):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Named(_Here):
+class Named(Line):
     """A method that exchanges exact values, with the settings of `tacit train`, on records."""
 
     name: str
-
-    @property
-    def title(self) -> str:
-        """The name of the method in words."""
-        return f"{ALGORITHMS[self.name].title}, no privacy"
 
     def suits(self, label: Label) -> bool:
         """Members that listen robustly need more than one message."""
@@ -149,28 +109,15 @@ def run_name(spec: RunSpec) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Specified(_Here):
+class Specified(Line):
     """A run that is given as data, on records."""
 
     spec: RunSpec
-
-    @property
-    def title(self) -> str:
-        """The name of its method."""
-        return self.spec.name
 
     def setting(self, sizes: tuple[int, ...], schema: Schema) -> Setting:
         """The setting that the spec describes."""
         norm, digest = schema.longest_row, schema.digest
         return specified(self.spec, schema.label, sizes, schema.model_dimension, digest, norm)
-
-
-@contextmanager
-def as_usual() -> Iterator[None]:
-    """Without warnings that a theorem's conditions do not hold: the default penalty works without them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _even(sizes: tuple[int, ...]) -> np.ndarray:

@@ -19,8 +19,9 @@ from tacit.core.problem import Problem
 from tacit.engines import Local, Workers
 from tacit.engines.work import Tell
 from tacit.errors import GraphError, InputError
-from tacit.lab.comparison.contenders import Contender, as_usual, run_name
-from tacit.lab.comparison.trials import MethodResult
+from tacit.lab.comparison.contenders import Contender, run_name
+from tacit.lab.comparison.lines import as_usual
+from tacit.lab.comparison.results import Achieved, MethodResult
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
 from tacit.run.exact import ALGORITHMS, ROUNDS, TOLERANCE, usual_penalty
@@ -76,7 +77,9 @@ def on_problem(
     with Local(1).open() if workers is None else nullcontext(workers) as at:
         found = dict(zip(todo, at.map(work, todo, None if tell is None else partial(tell, "runs")), strict=True))
     return [
-        _result(name, line, [found[name, seed] for seed in range(seeds)], delta, problem.agents)
+        MethodResult(
+            name, line.title, [found[name, k] for k in range(seeds)], delta, problem.agents, reserve=line.reserve
+        )
         for name, line in lines.items()
     ]
 
@@ -157,14 +160,6 @@ def _restated_line(setting: Setting, title: str, problem: Problem) -> _Line:
     return _Line(title, setting.algorithm, setting.rounds, own, setting.graph, tolerance, reserve)
 
 
-class _Achieved(NamedTuple):
-    gap: float
-    loss: float
-    epsilon: float
-    rounds: int
-    messages: int
-
-
 @dataclass(frozen=True)
 class _RunOne:
     lines: dict[str, _Line]
@@ -172,7 +167,7 @@ class _RunOne:
     least: float
     delta: float
 
-    def __call__(self, what: tuple[str, int]) -> _Achieved:
+    def __call__(self, what: tuple[str, int]) -> Achieved:
         name, seed = what
         line = self.lines[name]
         every = line.rounds if line.tolerance is None else ticks_a_round(line.algorithm, line.graph)
@@ -191,21 +186,5 @@ class _RunOne:
         gap = max(value - self.least, 0.0) / scale
         spent = max(total.best for total in per_agent_totals(run.spent, self.delta).items)
         loss = float(self.whole.average_loss(run.model)[0])
-        return _Achieved(gap, loss, spent, run.rounds, int(run.history["messages"][-1]))
-
-
-def _result(name: str, line: _Line, found: list[_Achieved], delta: float, members: int) -> MethodResult:
-    records = int(np.sum(line.problem.sizes))
-    return MethodResult(
-        name=name,
-        title=line.title,
-        measured=[[Objective(records, one.gap)] for one in found],
-        losses=[one.loss for one in found],
-        epsilon=max(one.epsilon for one in found),
-        delta=delta,
-        decentralised=True,
-        rounds=found[0].rounds,
-        messages=found[0].messages,
-        members=members,
-        reserve=line.reserve,
-    )
+        measured = [Objective(int(np.sum(line.problem.sizes)), gap)]
+        return Achieved(measured, loss, spent, run.rounds, int(run.history["messages"][-1]))

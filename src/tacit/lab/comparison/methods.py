@@ -14,11 +14,13 @@ from tacit.data import Dataset, Schema, Table, as_table, partition
 from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
+from tacit.lab.comparison.comparison import Comparison
 from tacit.lab.comparison.contenders import Contender, Named, Own, Specified, run_name
 from tacit.lab.comparison.gaps import on_problem
-from tacit.lab.comparison.table import Comparison
-from tacit.lab.comparison.trials import ALTERNATIVES, Divide, Line, MethodResult, lines, trial
-from tacit.lab.comparison.trials import compare as on_trials
+from tacit.lab.comparison.lines import ALTERNATIVES, Line, usual_reserves
+from tacit.lab.comparison.on_records import on_records
+from tacit.lab.comparison.results import MethodResult
+from tacit.lab.comparison.trials import Divide, trial
 from tacit.run.exact import ALGORITHMS
 from tacit.run.graphs import auto_graph
 from tacit.run.limits import Budget
@@ -110,7 +112,7 @@ def compare(
     trials = [trial(data, schema, share_out, seed) for seed in range(seeds)]
     more = _more(methods or (), talk, budget, delta, trust, hostile)
     names = None if methods is None else [each for each in map(_name, methods) if each not in more]
-    results = on_trials(
+    results = on_records(
         trials,
         talk,
         budget=Budget(1.0, delta) if budget is None else budget,  # then no method asks for it
@@ -165,7 +167,7 @@ def _shared(
 ) -> dict[Reserve, Graph]:
     """For which numbers of colluders methods share their noise, and on which graph."""
     if reserves is None:
-        reserves = lines(agents) if plain else []
+        reserves = usual_reserves(agents) if plain else []
     return {each: auto_graph(agents, each) if graph is None else graph for each in reserves}
 
 
@@ -204,11 +206,11 @@ def _more(
     here, found = (graph, budget, delta, trust, hostile), dict[str, Line]()
     for each in methods:
         if isinstance(each, RunSpec):
-            found[_name(each)] = Specified(each.graph, each.budget, delta, each.trust, hostile, spec=each)
+            found[_name(each)] = Specified(each.name, each.graph, each.budget, delta, each.trust, hostile, spec=each)
         elif isinstance(each, Contender):
-            found[each.name] = Own(*here, contender=each)
+            found[each.name] = Own(each.title, *here, contender=each)
         elif each in ALGORITHMS and (budget is None or each not in RECIPES):
-            found[each] = Named(*here, name=each)
+            found[each] = Named(f"{ALGORITHMS[each].title}, no privacy", *here, name=each)
     return found
 
 

@@ -13,16 +13,11 @@ from tacit.data import Dataset, Schema, Target, partition
 from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
-from tacit.lab.comparison.table import data_frame
-from tacit.lab.comparison.trials import (
-    ALTERNATIVES,
-    Divide,
-    MethodResult,
-    constant_answer,
-    methods,
-    run_methods,
-    trial,
-)
+from tacit.lab.comparison.comparison import data_frame
+from tacit.lab.comparison.lines import ALTERNATIVES, methods
+from tacit.lab.comparison.on_records import constant_answer, run_lines
+from tacit.lab.comparison.results import MethodResult
+from tacit.lab.comparison.trials import Divide, trial
 from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 
@@ -85,7 +80,7 @@ def sweep(
     at = [
         (epsilon, *line) for epsilon in budgets for line in methods(graph, Budget(epsilon, delta), only=names).items()
     ]
-    results = run_methods([(name, method) for _, name, method in at], trials, agents, workers, tell)
+    results = run_lines([(name, method) for _, name, method in at], trials, agents, workers, tell)
     measured = {(epsilon, name): result for (epsilon, name, _), result in zip(at, results, strict=True)}
     if constant in names:
         same = constant_answer(trials, agents, delta)

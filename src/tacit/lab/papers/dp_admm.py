@@ -18,84 +18,46 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import DPADMM, AcceleratedDPADMM
-from tacit.composite import (
-    Composite,
-    clipped,
-    graph_from_public_sample,
-    graph_guided,
-)
-from tacit.core.graph import Graph
-from tacit.core.problem import Problem
-from tacit.data import Dataset, a9a, load
+from tacit.algorithms import DPADMM
 from tacit.lab.papers.dp_admm_fusing import fusing
+from tacit.lab.papers.dp_admm_runs import (
+    ALONE,
+    ENDS,
+    FAST,
+    METHODS,
+    PLAIN,
+    PRINTED,
+    RHO,
+    ROWS,
+    SAFE,
+    CompositeRuns,
+    FusedLasso,
+    fused_lasso,
+    least_value,
+    names,
+    repeated,
+    runs,
+    step_budget,
+)
 from tacit.lab.papers.experiment import Claim, Figures, Lab, Panel, PaperFigure, Series, falling, listed
-from tacit.lab.theory.dp_admm import Optimum, criterion, criterion_bound, paper_sigma, suggested_rounds
-from tacit.privacy.accounting import delta_warning, epsilon, gaussian_steps
+from tacit.lab.theory.dp_admm import criterion, criterion_bound, paper_sigma, suggested_rounds
+from tacit.privacy.accounting import delta_warning, epsilon
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.simulate import simulate
 
-STRENGTH, RHO, THRESHOLD = 1e-5, 1.0, 0.5  # lambda and rho of the paper; the correlation above which W has an edge
-PRINTED, SAFE = 1e-3, 1e-5  # delta
 GRID = (0.01, 0.02, 0.03, 0.05, 0.07, 0.08, 0.1)  # epsilon
-ENDS = (0.01, 0.1)
 NAMED = (0.02, 0.08)  # where the text compares accuracies
 LENGTHS, SWEPT_SEEDS = (0.25, 1.0, 4.0), 3  # of the sweep: the step over 1/(L_f + rho ||A^T A||), and how many seeds
-ROWS = {  # the largest norm of a row
-    "a9a": math.sqrt(14),  # one 1 for each of 14 attributes at most
-    "a8a": math.sqrt(14),
-    "ijcnn1": 2.0,
-    "bio_train": 2.0,
-}
-LEAST = 3000  # rounds of the run that finds the least value
-PLAIN, FAST = "ADMM", "AccADMM"
-METHODS: dict[str, Callable[..., DPADMM]] = {PLAIN: DPADMM, FAST: partial(AcceleratedDPADMM, restart=False)}
 CONSTANTS = (1.0, 3.0)  # of Theorem 2, which does not give it; its proof has a third one, 8 for a9a
 ITERATIONS, EPSILON = "iteration t", "ε of the whole run"
 OBJECTIVE, GAP, ACCURACY = "objective", "objective - least value", "test accuracy"
-
-
-class FusedLasso(NamedTuple):
-    """A data set with its fused lasso."""
-
-    composite: Composite
-    row_norm: float
-    test: Dataset
-
-    def method(self, name: str, budget: Gaussian | None = None, length: float = 1.0) -> DPADMM:
-        """The method of that name, with noise if a budget is given; its step is `length` times the default."""
-        method = METHODS[name](term=self.composite.term, penalty=RHO, row_norm=self.row_norm, budget=budget)
-        if length == 1:
-            return method
-        return replace(method, step=length * float(method.step_size(self.composite.problem)[0, 0]))
-
-    @property
-    def rows(self) -> int:
-        """The number of training rows, n."""
-        return int(self.composite.problem.sizes[0])
-
-    @property
-    def smoothness(self) -> float:
-        """The bound L_f on the curvature of the smooth part."""
-        return self.composite.problem.loss.max_curvature * self.row_norm**2
-
-
-class CompositeRuns(NamedTuple):
-    """One experiment, repeated with other noise."""
-
-    objective: np.ndarray  # (runs,) at the end
-    accuracy: np.ndarray  # (runs,) on the test rows
-    path: np.ndarray  # (runs, rounds+1) the objective after each round, for Fig. 1
-    constant: np.ndarray  # (runs,) whether the classifier puts all test rows into one class
 
 
 def fig1(lab: Lab) -> PaperFigure:
@@ -105,7 +67,7 @@ def fig1(lab: Lab) -> PaperFigure:
     panels, claims = [], []
     for eps in ENDS:
         for name in names(lab):
-            least, _ = _least(lab, name)
+            least, _ = least_value(lab, name)
             paths = {m: runs(lab, name, m, T).path for m in METHODS}
             noisy = {m: runs(lab, name, m, T, eps, PRINTED).path for m in METHODS}
             series = [Series.over_rounds(m, paths[m] - least, "k-" if m == PLAIN else "k--") for m in METHODS]
@@ -201,7 +163,7 @@ def fig2(lab: Lab) -> PaperFigure:
 
 def theorem2(lab: Lab) -> PaperFigure:
     """a9a with the rounds that Theorem 2 asks for, in place of a fixed number."""
-    name, grid, lasso = "a9a", _grid(lab), _lasso(lab, "a9a")
+    name, grid, lasso = "a9a", _grid(lab), fused_lasso(lab, "a9a")
     constants = (*CONSTANTS, _constant_of_the_proof(lab, name))
     panels, claims = [], []
     for constant in constants:
@@ -247,7 +209,7 @@ def sweep(lab: Lab) -> PaperFigure:
     times = (max(1, T // 4), T) if lab.size.quick else (T // 4, T, 4 * T)
     panels, claims, notes = [], [], []
     for name in names(lab):
-        lasso = _lasso(lab, name)
+        lasso = fused_lasso(lab, name)
         began = lasso.composite.value(np.zeros(lasso.composite.problem.dimension))
         worse: dict[str, np.ndarray] = {}
         better: dict[str, np.ndarray] = {}
@@ -285,125 +247,15 @@ def sweep(lab: Lab) -> PaperFigure:
 
 def _swept(lab: Lab, name: str, method: str, rounds: int, eps: float | None, length: float, few: int) -> np.ndarray:
     """(seeds,) the objective in the end; infinite where the numbers ran away."""
-    budget = None if eps is None else _budget(lab, rounds, eps, PRINTED)
+    lasso, budget = fused_lasso(lab, name), None if eps is None else step_budget(lab, rounds, eps, PRINTED)
     what = f"{name}, {method}, T = {rounds}, step x {length:g}" + ("" if eps is None else f", ε = {eps:g}")
     key = ("swept", name, method, rounds, budget, length, few)
     with np.errstate(all="ignore"):  # too long a step
-        found = lab.once(
-            key, lambda: _run(lab, _lasso(lab, name), method, rounds, budget, False, what, length, few).objective
-        )
+        found = lab.once(key, lambda: repeated(lab, lasso, method, rounds, budget, False, what, length, few).objective)
     return np.nan_to_num(found, nan=np.inf)
 
 
 FIGURES: Figures = {"fig1": fig1, "fig2": fig2, "theorem2": theorem2, "sweep": sweep, "fusing": fusing}
-
-
-def names(lab: Lab) -> list[str]:
-    """The data sets at hand. Refuses a folder that lacks one of them before any work is done."""
-    at_hand = ["a9a"] if lab.data_dir is None else list(ROWS)
-    for name in reversed(at_hand):
-        _lasso(lab, name)
-    return at_hand
-
-
-def runs(
-    lab: Lab, name: str, method: str, rounds: int, eps: float | None = None, delta: float = PRINTED
-) -> CompositeRuns:
-    """The method on a data set, repeated as often as the size says; once and without noise if `eps` is None.
-
-    lab, name, method : the lab, and the names of the data set and of the method
-    rounds : T
-    eps, delta : the budget of the whole run
-    """
-    lasso = _lasso(lab, name)
-    path = rounds == lab.size.rounds and eps in (None, *ENDS) and delta == PRINTED  # Fig. 1 needs it
-    budget = None if eps is None else _budget(lab, rounds, eps, delta)
-    what = f"{name}, {'' if eps is None else 'DP-'}{method}" + ("" if eps is None else f", ε = {eps:g}, δ = {delta:g}")
-    return lab.once((name, method, rounds, budget), lambda: _run(lab, lasso, method, rounds, budget, path, what))
-
-
-def _run(
-    lab: Lab,
-    lasso: FusedLasso,
-    method: str,
-    rounds: int,
-    budget: Gaussian | None,
-    path: bool,
-    what: str,
-    length: float = 1.0,
-    few: int | None = None,
-) -> CompositeRuns:
-    repeats, algorithm = 1 if budget is None else few or lab.size.runs, lasso.method(method, budget, length)
-    one = partial(_repetition, lasso, algorithm, rounds, 1 if path else rounds)
-    values, accuracy, constant = zip(*lab.map(f"runs of {what}", one, range(repeats)), strict=True)
-    return CompositeRuns(np.array([v[-1] for v in values]), np.array(accuracy), np.array(values), np.array(constant))
-
-
-def _repetition(
-    lasso: FusedLasso, algorithm: DPADMM, rounds: int, every: int, seed: int
-) -> tuple[np.ndarray, float, bool]:
-    """The objective on the way, the accuracy in the end, and whether all test rows get the same answer."""
-    noise, problem = SeededNoise(seed), lasso.composite.problem
-    run = simulate(algorithm, problem, _ALONE, rounds=rounds, noise=noise, record=True, measure_every=every)
-    assert lasso.test.y is not None
-    assert run.trajectory is not None
-    values = run.history["loss"] + lasso.composite.term.value(run.trajectory[:, 0])  # l2 = 0, scale = 1
-    positive = np.asarray(lasso.test.X @ run.model > 0)
-    accuracy = float(np.mean(positive == (lasso.test.y > 0)))
-    return values, accuracy, bool(positive.all() or not positive.any())
-
-
-_ALONE = Graph.ring(1)
-
-
-def _budget(lab: Lab, rounds: int, eps: float, delta: float) -> Gaussian:
-    """The noise of one of so many steps."""
-    return lab.once(("budget", rounds, eps, delta), lambda: gaussian_steps(rounds, eps, delta))
-
-
-def _lasso(lab: Lab, name: str, row_norm: float | None = None) -> FusedLasso:
-    """The data set of that name; with a `row_norm`, every row has that norm."""
-    return lab.once(("fused lasso", name, row_norm), lambda: _made(lab, name, row_norm))
-
-
-def _made(lab: Lab, name: str, row_norm: float | None) -> FusedLasso:
-    train, test = _data(lab, name)
-    if lab.size.quick:
-        train = train.take(np.arange(min(len(train), lab.size.train)))
-    term = graph_guided(graph_from_public_sample(test.X, THRESHOLD), STRENGTH)
-    bound = ROWS[name] if row_norm is None else row_norm
-    rows = clipped(train.X, bound) if row_norm is None else clipped(1e6 * train.X, bound)
-    return FusedLasso(Composite(Problem([(rows, train.y)]), term), bound, test)
-
-
-def _data(lab: Lab, name: str) -> tuple[Dataset, Dataset]:
-    """Training and test rows; bio_train is split at random, its columns divided by their largest test value."""
-    if name == "a9a":
-        return a9a()
-    train, test = load(name, lab.data_dir)
-    if test is not None:
-        return train, test
-    train, test = train.split((len(train) + 1) // 2)  # Table I
-    scale = 1 / np.abs(test.X).max(axis=0)
-    return _scaled(train, scale), _scaled(test, scale)
-
-
-def _scaled(data: Dataset, scale: np.ndarray) -> Dataset:
-    return Dataset(data.X * scale, data.y, data.names, data.kept)
-
-
-def _least(lab: Lab, name: str) -> tuple[float, Optimum]:
-    """The least value that a long run without noise finds, with restart and long steps; and where."""
-
-    def find() -> tuple[float, Optimum]:
-        lab.tell(f"{name}, the least value")
-        lasso, rounds = _lasso(lab, name), LEAST if not lab.size.quick else 10 * lab.size.rounds
-        far = AcceleratedDPADMM(term=lasso.composite.term, penalty=RHO / 100, row_norm=lasso.row_norm)
-        run = simulate(far, lasso.composite.problem, _ALONE, rounds=rounds, measure_every=rounds)
-        w = far.penalty * run.state.u[0]
-        return lasso.composite.value(run.model), Optimum(run.model, lasso.composite.term.A @ run.model, w)
-
-    return lab.once(("least", name), find)
 
 
 def _rounds(lasso: FusedLasso, constant: float, eps: float, delta: float) -> int:
@@ -419,7 +271,7 @@ def _rounds(lasso: FusedLasso, constant: float, eps: float, delta: float) -> int
 
 def _constant_of_the_proof(lab: Lab, name: str) -> float:
     """sqrt(2 c_1) ||x_0 - x*||/c; c_1 has ||G||_2/eta <= L_f + rho ||A^T A|| at eta = 1/L_f and the least gamma."""
-    lasso, (_, best) = _lasso(lab, name), _least(lab, name)
+    lasso, (_, best) = fused_lasso(lab, name), least_value(lab, name)
     smooth, norm = lasso.smoothness, lasso.composite.term.norm
     smallest = np.linalg.svd(lasso.composite.term.A.toarray(), compute_uv=False).min()
     c_1 = (smooth + RHO * norm) / 2 + RHO * norm / 2 + smooth / (2 * RHO * smallest**2)
@@ -428,18 +280,18 @@ def _constant_of_the_proof(lab: Lab, name: str) -> float:
 
 def _criterion_after(lasso: FusedLasso, method: DPADMM, t: int, best: Any, seed: int) -> float:
     noise = SeededNoise(seed)
-    s = simulate(method, lasso.composite.problem, _ALONE, rounds=t, noise=noise, measure_every=t).state
+    s = simulate(method, lasso.composite.problem, ALONE, rounds=t, noise=noise, measure_every=t).state
     return criterion(lasso.composite, s.mean[0], s.mean_y[0], best)
 
 
 def _bound_of_theorem_2(lab: Lab, name: str) -> tuple[Panel, Claim]:
     """R at the means of the x_t and the y_t, beside (18), against T, at the largest epsilon."""
-    lasso, (_, best), eps = _lasso(lab, name), _least(lab, name), ENDS[-1]
+    lasso, (_, best), eps = fused_lasso(lab, name), least_value(lab, name), ENDS[-1]
     problem, T = lasso.composite.problem, lab.size.rounds
     rounds = sorted({max(1, T // 10), max(1, T // 3), T, 3 * T})
     measured, bounds, printed = [], [], []
     for t in rounds:
-        method = lasso.method(PLAIN, _budget(lab, t, eps, PRINTED))
+        method = lasso.method(PLAIN, step_budget(lab, t, eps, PRINTED))
         step, sigma = float(method.step_size(problem)[0, 0]), float(method.sigma(problem)[0, 0])
         one = partial(_criterion_after, lasso, method, t, best)
         measured.append(lab.map(f"runs of {name}: R(x, y) after {t} rounds", one, range(lab.size.runs)))
@@ -467,7 +319,7 @@ def _bound_of_theorem_2(lab: Lab, name: str) -> tuple[Panel, Claim]:
 
 def _printed_noise(lab: Lab, delta: float) -> Claim:
     """What Theorem 1's noise costs under replacement of a record."""
-    lasso, T = _lasso(lab, "a9a"), lab.size.rounds
+    lasso, T = fused_lasso(lab, "a9a"), lab.size.rounds
     moved = float(gradient_sensitivity(lasso.composite.problem, lasso.row_norm)[0, 0])
     costs = []
     for eps in ENDS:
@@ -486,9 +338,9 @@ def _printed_noise(lab: Lab, delta: float) -> Claim:
 
 def _short_rows(lab: Lab) -> Claim:
     """Whether the claim about small budgets survives another scale of the rows."""
-    lasso, T, eps = _lasso(lab, "a9a", 1.0), lab.size.rounds, ENDS[0]
-    budget = _budget(lab, T, eps, PRINTED)
-    slow, fast = (_run(lab, lasso, m, T, budget, False, f"a9a, rows of norm 1, DP-{m}").objective for m in METHODS)
+    lasso, T, eps = fused_lasso(lab, "a9a", 1.0), lab.size.rounds, ENDS[0]
+    budget = step_budget(lab, T, eps, PRINTED)
+    slow, fast = (repeated(lab, lasso, m, T, budget, False, f"a9a, rows of norm 1, DP-{m}").objective for m in METHODS)
     return Claim(
         "Fig. 2",
         "paper, other rows",
@@ -506,7 +358,7 @@ def _classifying(
     grid: tuple[float, ...],
 ) -> Claim:
     """Where the accuracy is that of a classifier that puts every test row into the same class."""
-    y = _lasso(lab, name).test.y
+    y = fused_lasso(lab, name).test.y
     assert y is not None
     share = float(np.mean(y > 0))
     found = [f"{m} without noise" for m in METHODS if plain[m].constant.any()]
@@ -529,14 +381,14 @@ def _classifying(
 
 def _cpu_time(lab: Lab, name: str) -> str:
     """What an iteration takes: the x-axis of Fig. 1 is CPU time in the paper, and iterations here."""
-    lasso, T = _lasso(lab, name), lab.size.rounds
-    budget = _budget(lab, T, ENDS[-1], PRINTED)
+    lasso, T = fused_lasso(lab, name), lab.size.rounds
+    budget = step_budget(lab, T, ENDS[-1], PRINTED)
     took = []
     for m in METHODS:
         for label, law in ((m, None), (f"DP-{m}", budget)):
             began = time.process_time()
             noise = SeededNoise(0)
-            simulate(lasso.method(m, law), lasso.composite.problem, _ALONE, rounds=T, noise=noise, measure_every=T)
+            simulate(lasso.method(m, law), lasso.composite.problem, ALONE, rounds=T, noise=noise, measure_every=T)
             took.append(f"{label} {1000 * (time.process_time() - began) / T:.2g}")
     return (
         f"Fig. 1 is against CPU time in the paper, and against iterations here; {name}, milliseconds of CPU time of an "
@@ -563,5 +415,5 @@ def _notes(lab: Lab) -> list[str]:
 
 
 def _delta_note(lab: Lab, name: str) -> list[str]:
-    text = delta_warning(PRINTED, _lasso(lab, name).rows)
+    text = delta_warning(PRINTED, fused_lasso(lab, name).rows)
     return [] if text is None else [f"{name}: {text}"]

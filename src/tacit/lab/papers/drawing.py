@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.report import canvas  # first: it tells what to install where matplotlib is missing
 
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # isort: skip
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # isort: skip
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +53,7 @@ _CYCLE = (
     "#1f4fd8", "#e08000", "#2ca02c", "#e31a1c", "#56c5e8", "#7a3b10", "#9467bd", "#e000e0", "#8a8a8a", "#c0b000",
 )  # fmt: skip
 _LINES = ("-", "--", ":", "-.")
+_LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 4.0}  # as long as it takes to tell -- from -.
 
 
 def paper_figure(shown: PaperFigure, *paths: str | os.PathLike[str], note: str = "") -> None:
@@ -84,12 +85,12 @@ def panels_of(shown: PaperFigure, note: str = "") -> Figure:
     for axes, panel in zip(grid, shown.panels, strict=False):
         _draw(axes, panel, every if shared else looks(panel.series))
         if not shared:
-            axes.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0), **_LEGEND)
     for axes in grid[len(shown.panels) :]:
         axes.set_axis_off()
     if shared:
         lines = {line.get_label(): line for axes in grid for line in axes.get_lines()}
-        figure.legend(lines.values(), lines.keys(), loc="outside right upper", frameon=False, fontsize=8)
+        figure.legend(lines.values(), lines.keys(), loc="outside right upper", fontsize=8, **_LEGEND)
     return figure
 
 
@@ -163,6 +164,9 @@ def _draw(axes: Any, panel: Panel, look: dict[str, tuple[str, str]]) -> None:
     if panel.log_x:
         axes.set_xscale("log")
         _few_ticks(axes.xaxis, *axes.get_xlim())
+        points = sorted({x for s in panel.series for x in s.x.tolist()})
+        if len(points) <= 4:  # as in a sweep: those that were measured
+            axes.xaxis.set_major_locator(FixedLocator(points))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
         axes.xaxis.get_major_formatter().set_useOffset(False)

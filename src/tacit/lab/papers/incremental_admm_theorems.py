@@ -15,7 +15,7 @@ import numpy as np
 from tacit.algorithms import Between, IncrementalADMM
 from tacit.core.problem import Problem
 from tacit.lab.attacks import Transcript, listen_in
-from tacit.lab.attacks.transcript import States
+from tacit.lab.attacks.overheard import States
 from tacit.lab.papers.experiment import Claim, Lab, Panel, PaperFigure, Series, listed
 from tacit.lab.papers.incremental_admm_methods import (
     CYCLES,

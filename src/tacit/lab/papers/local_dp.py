@@ -344,7 +344,7 @@ def figC(lab: Lab) -> PaperFigure:  # noqa: N802
             (third < np.minimum(first, second)) & (one > np.maximum(star, huang)),
         ),
     ]
-    return PaperFigure("The min-max aggregator", panels, claims)
+    return PaperFigure("{} agents, {} edges: the min-max aggregator".format(*DENSE), panels, claims)
 
 
 def figD(lab: Lab) -> PaperFigure:  # noqa: N802

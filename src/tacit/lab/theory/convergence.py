@@ -34,7 +34,7 @@ from scipy.optimize import minimize_scalar
 
 from tacit.core.graph import Graph
 from tacit.core.losses import Logistic, Loss
-from tacit.errors import InputError
+from tacit.errors import InputError, number
 
 __all__ = ["Conditions", "GammaSearch", "best_constants", "check", "check_constant", "lipschitz", "smallest_gamma"]
 
@@ -55,10 +55,8 @@ def lipschitz(
     given = np.asarray(scale, dtype=float)
     if not (np.all(given > 0) and np.all(np.isfinite(given))):
         raise InputError(f"scale must be positive, not {scale}")
-    if not (l2 >= 0 and math.isfinite(l2)):
-        raise InputError(f"l2 must be zero or a positive number, not {l2}")
-    if not (row_norm > 0 and math.isfinite(row_norm)):
-        raise InputError(f"row_norm must be a positive bound on the norm of the rows, not {row_norm}")
+    number("l2", l2, zero=True)
+    number("row_norm", row_norm)
     M = given * c1 * row_norm**2 + l2
     return float(M) if M.ndim == 0 else M
 
@@ -139,7 +137,9 @@ def check(
         raise InputError(f"L must be positive, not {L}")
     if not (mu > 1 and math.isfinite(mu)):
         raise InputError(f"mu must be above 1, not {mu}")
-    return _Network(graph, eta, eta_next, M).conditions(_checked_gamma(gamma), p=L * mu, q=L * mu / (mu - 1))
+    return _Network(graph, eta, eta_next, M).conditions(
+        number("gamma", gamma, zero=True), p=L * mu, q=L * mu / (mu - 1)
+    )
 
 
 def check_constant(graph: Graph, eta: float, gamma: float, M: float | np.ndarray) -> tuple[float, float]:
@@ -156,7 +156,7 @@ def check_constant(graph: Graph, eta: float, gamma: float, M: float | np.ndarray
     if np.ndim(eta) != 0:
         raise InputError("(iii) and (iv) are for one penalty that all agents share; use check() for several")
     net = _Network(graph, eta, None, M)
-    dt = 2 * eta * net.V + _checked_gamma(gamma)
+    dt = 2 * eta * net.V + number("gamma", gamma, zero=True)
     sigma = float(dt.min())
     iii = np.eye(len(dt)) + eta * net.S / dt - 2 / (eta * sigma) * net.pinv_laplacian * net.M2
     iv = eta * net.S - 2 * eta * net.S / dt * eta * net.V - 2 / sigma * np.diag(net.M2)
@@ -181,7 +181,7 @@ def best_constants(
     >>> best_constants(Graph.complete(3), 1.0, 20.0, 1.0).margin_ii > check(Graph.complete(3), 1.0, 20.0, 1.0).margin_ii
     True
     """
-    return _Network(graph, eta, eta_next, M).best(_checked_gamma(gamma))
+    return _Network(graph, eta, eta_next, M).best(number("gamma", gamma, zero=True))
 
 
 def smallest_gamma(
@@ -329,9 +329,3 @@ def _each(name: str, value: Any, n: int) -> np.ndarray:
     if not (np.all(given > 0) and np.all(np.isfinite(given))):
         raise InputError(f"{name} must be positive and finite, not {value}")
     return np.broadcast_to(given, (n,)).copy()
-
-
-def _checked_gamma(gamma: float) -> float:
-    if not (gamma >= 0 and math.isfinite(gamma)):
-        raise InputError(f"gamma must be zero or a positive number, not {gamma}")
-    return float(gamma)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from tacit.errors import InputError
+from tacit.errors import InputError, number, whole
 
 __all__ = [
     "contraction",
@@ -61,16 +61,14 @@ def random_aggregation(
     >>> random_aggregation(**common) < random_aggregation(**common, c=3.0) < random_aggregation(**common, c=1.0)
     True
     """
-    S, N, K = _number("start", start), _whole("agents", agents), _whole("rounds", rounds)
-    power = _number("gradient", gradient) ** 2 + _number("noise", noise) ** 2
+    S, N, K = number("start", start, zero=True), whole("agents", agents, 1), whole("rounds", rounds, 1)
+    power = number("gradient", gradient, zero=True) ** 2 + number("noise", noise, zero=True) ** 2
     root, ln = math.sqrt(K), math.log(K)
     spread = (ln + 2) * math.sqrt(K + 1) if as_printed else ((root - 1) * (1 + ln) + 2 * root - 1) / 2
     near = root * S if as_printed else root * S / 2
     if c is None:
         return 2 * math.sqrt(near * N * power * spread) / K
-    if not (c > 0 and math.isfinite(c)):
-        raise InputError(f"c must be positive and finite, not {c}")
-    return (c * near + N * power * spread / c) / K
+    return (number("c", c) * near + N * power * spread / c) / K
 
 
 def contraction(*, gap: float, m: float, M: float, rounds: int, error: float) -> float:
@@ -87,8 +85,8 @@ def contraction(*, gap: float, m: float, M: float, rounds: int, error: float) ->
     """
     if not 0 < m <= M < math.inf:
         raise InputError(f"0 < m <= M is needed, not m = {m} and M = {M}")
-    left = (1 - m / M) ** _whole("rounds", rounds)
-    return left * _number("gap", gap) + _number("error", error) * (1 - left) * M / m
+    left = (1 - m / M) ** whole("rounds", rounds, 1)
+    return left * number("gap", gap, zero=True) + number("error", error, zero=True) * (1 - left) * M / m
 
 
 def error_by_slope(
@@ -105,8 +103,15 @@ def error_by_slope(
     >>> round(error_by_slope(agents=4, slope=1.0, row_norm=1.0, deviation=0.1), 6)  # 4 * 0.05 * 0.797885
     0.159577
     """
-    N, sigma = _whole("agents", agents), _number("deviation", deviation)
-    first = N * _number("slope", slope) * _number("row_norm", row_norm) * math.sqrt(2 / math.pi) * sigma / math.sqrt(N)
+    N, sigma = whole("agents", agents, 1), number("deviation", deviation, zero=True)
+    first = (
+        N
+        * number("slope", slope, zero=True)
+        * number("row_norm", row_norm, zero=True)
+        * math.sqrt(2 / math.pi)
+        * sigma
+        / math.sqrt(N)
+    )
     return first + _regulariser(l2, d, sigma)
 
 
@@ -118,9 +123,9 @@ def error_by_largest_entry(*, agents: int, gradient_l1: float, deviation: float,
     >>> round(error_by_largest_entry(agents=4, gradient_l1=1.0, deviation=0.1, d=100), 6)
     0.651049
     """
-    N, sigma = _whole("agents", agents), _number("deviation", deviation)
-    largest = math.sqrt(2 * math.log(2 * _whole("d", d))) * sigma / math.sqrt(N)
-    return N * _number("gradient_l1", gradient_l1) * largest + _regulariser(l2, d, sigma)
+    N, sigma = whole("agents", agents, 1), number("deviation", deviation, zero=True)
+    largest = math.sqrt(2 * math.log(2 * whole("d", d, 1))) * sigma / math.sqrt(N)
+    return N * number("gradient_l1", gradient_l1, zero=True) * largest + _regulariser(l2, d, sigma)
 
 
 def error_by_curvature(*, curvature: float, row_norm: float, deviation: float, l2: float = 0.0, d: int = 1) -> float:
@@ -133,10 +138,10 @@ def error_by_curvature(*, curvature: float, row_norm: float, deviation: float, l
     >>> round(error_by_curvature(curvature=0.25, row_norm=1.0, deviation=0.1), 6)
     0.00125
     """
-    sigma = _number("deviation", deviation)
-    return _number("curvature", curvature) * _number("row_norm", row_norm) ** 2 * sigma**2 / 2 + _regulariser(
-        l2, d, sigma
-    )
+    sigma = number("deviation", deviation, zero=True)
+    return number("curvature", curvature, zero=True) * number(
+        "row_norm", row_norm, zero=True
+    ) ** 2 * sigma**2 / 2 + _regulariser(l2, d, sigma)
 
 
 def coordinate_descent(*, gap: float, m: float, M: float, d: int, rounds: int, deviation: float) -> float:
@@ -152,22 +157,10 @@ def coordinate_descent(*, gap: float, m: float, M: float, d: int, rounds: int, d
     """
     if not 0 < m <= M < math.inf:
         raise InputError(f"0 < m <= M is needed, not m = {m} and M = {M}")
-    error = M * _number("deviation", deviation) ** 2 / 2
-    return contraction(gap=gap, m=m, M=_whole("d", d) * M, rounds=rounds, error=error)
+    error = M * number("deviation", deviation, zero=True) ** 2 / 2
+    return contraction(gap=gap, m=m, M=whole("d", d, 1) * M, rounds=rounds, error=error)
 
 
 def _regulariser(l2: float, d: int, sigma: float) -> float:
     """l2/2 E||x + noise||^2, summed over N agents, with the mean of N noises: N l2/2 d sigma^2/N."""
-    return _number("l2", l2) * _whole("d", d) * sigma**2 / 2
-
-
-def _number(name: str, value: float) -> float:
-    if not (value >= 0 and math.isfinite(value)):
-        raise InputError(f"{name} must be zero or a positive number, not {value}")
-    return float(value)
-
-
-def _whole(name: str, value: int) -> int:
-    if not (value >= 1 and value == int(value)):
-        raise InputError(f"{name} must be a whole number of at least 1, not {value}")
-    return int(value)
+    return number("l2", l2, zero=True) * whole("d", d, 1) * sigma**2 / 2

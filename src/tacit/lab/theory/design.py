@@ -36,7 +36,7 @@ import numpy as np
 from scipy.linalg import LinAlgWarning
 from scipy.optimize import OptimizeWarning, brentq, curve_fit, minimize_scalar, nnls
 
-from tacit.errors import InputError
+from tacit.errors import InputError, number
 
 __all__ = [
     "Curve",
@@ -68,9 +68,8 @@ class Curve:
 
     def __post_init__(self) -> None:
         for name in ("c4", "c5"):
-            _positive(name, getattr(self, name))
-        if not (self.c6 >= 0 and math.isfinite(self.c6)):
-            raise InputError(f"c6 must be zero or a positive number, not {self.c6}")
+            number(name, getattr(self, name))
+        number("c6", self.c6, zero=True)
 
     def __call__(self, alpha: float) -> float:
         return self.c4 * math.exp(-self.c5 * alpha) + self.c6
@@ -91,7 +90,7 @@ class Utility:
 
     def __post_init__(self) -> None:
         for name in ("w1", "w2", "w3", "w4"):
-            _positive(name, getattr(self, name))
+            number(name, getattr(self, name))
 
     def __call__(self, alpha: float) -> float:
         return self.w1 * math.log(self.w2 / (self.w3 * alpha + self.w4 * alpha**2))
@@ -121,6 +120,7 @@ class Measured(NamedTuple):
     largest_alpha: float = 1.0  # alpha_U
     worst_loss: float | None = None  # c3; by default halfway down the measured losses
     floor: float | None = None  # c6; fitted by default
+    utility: Utility = Utility()  # U
 
 
 def designed(measured: Measured) -> str:
@@ -130,11 +130,11 @@ def designed(measured: Measured) -> str:
     >>> print(designed(Measured(alphas, 0.2 * np.exp(-25 * alphas) + 0.4)))  # doctest: +ELLIPSIS
     L_acc(alpha) = 0.2 exp(-25 alpha) + 0.4, ... alpha of 0.04164 and more reaches c3 = 0.4779. alpha = 0.142228 ...
     """
-    alphas, losses, largest, worst, floor = measured
+    alphas, losses, largest, worst, floor, utility = measured
     curve = fit_curve(alphas, losses, floor)
     limit = float(losses.min() + losses.max()) / 2 if worst is None else worst
     low = measured_limit(alphas, losses, limit)
-    found = optimal_alpha(curve, Utility(), alpha_U=largest, c3=limit, alpha_low=low)
+    found = optimal_alpha(curve, utility, alpha_U=largest, c3=limit, alpha_low=low)
     off = misfit(curve, alphas, losses)
     return (
         f"L_acc(alpha) = {curve.c4:.4g} exp(-{curve.c5:.4g} alpha) + {curve.c6:.4g}, which misses the measured losses "
@@ -193,8 +193,7 @@ def fit_curve(
 def _fit_with_floor(x: np.ndarray, y: np.ndarray, c6: float) -> Curve:
     """c4 and c5 by least squares. For each c5 the best c4 is <E, y - c6>/<E, E> with E = exp(-c5 x): one number is left
     to be searched for, on a grid and then between the grid's neighbours of its best point."""
-    if not (c6 >= 0 and math.isfinite(c6)):
-        raise InputError(f"c6 must be zero or a positive number, not {c6}")
+    number("c6", c6, zero=True)
     if len(np.unique(x)) < 2:
         raise InputError("c4 and c5 need at least two different alphas")
     above = y - c6
@@ -255,7 +254,7 @@ def measured_limit(alphas: Sequence[float] | np.ndarray, losses: Sequence[float]
     >>> round(measured_limit([0.1, 0.3, 1.0], [0.9, 0.5, 0.3], c3=0.7), 6)
     0.2
     """
-    _positive("c3", c3)
+    number("c3", c3)
     given, values = _points(alphas, losses)
     x, place = np.unique(given, return_inverse=True)
     y = np.bincount(place, weights=values) / np.bincount(place)
@@ -315,8 +314,8 @@ def optimal_alpha(
         ...
     tacit.errors.InputError: (28) has no minimum: ...
     """
-    _positive("alpha_U", alpha_U)
-    _positive("c3", c3)
+    number("alpha_U", alpha_U)
+    number("c3", c3)
     if alpha_low is None:
         alpha_low = _limit_of_curve(curve, c3)
     if alpha_low > alpha_U:
@@ -346,8 +345,3 @@ def _limit_of_curve(curve: Curve, c3: float) -> float:
             f"ask for a loss below c4 + c6 = {curve.c4 + curve.c6:.6g}"
         )
     return math.log(curve.c4 / (c3 - curve.c6)) / curve.c5
-
-
-def _positive(name: str, value: float) -> None:
-    if not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{name} must be positive and finite, not {value}")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tacit.composite.problem import Composite
-from tacit.errors import InputError
+from tacit.composite.composite import Composite
+from tacit.errors import InputError, number, whole
 
 
 class Optimum(NamedTuple):
@@ -63,10 +63,9 @@ def criterion_bound(
     0.26
     """
     for name, value in (("penalty", penalty), ("step", step)):
-        if not (value > 0 and math.isfinite(value)):
-            raise InputError(f"{name} must be positive and finite, not {value}")
-    if rounds < 1 or not (sigma >= 0 and math.isfinite(sigma)):
-        raise InputError(f"rounds must be 1 or more and sigma zero or more, not {rounds} and {sigma}")
+        number(name, value)
+    whole("rounds", rounds, 1)
+    number("sigma", sigma, zero=True)
     away = float(((start - best.x) ** 2).sum()) / step + float((best.w**2).sum()) / penalty
     eta = step if smoothness is None else 1 / smoothness
     return away / (2 * rounds) + eta * sigma**2 * len(best.x)
@@ -98,10 +97,9 @@ def paper_sigma(
     0.0490...
     """
     alpha = renyi_order(epsilon, delta, mu)
-    if not (slope > 0 and math.isfinite(slope)):
-        raise InputError(f"slope, the bound on the gradient of a record, must be positive and finite, not {slope}")
-    if rows < 1 or rounds < 1:
-        raise InputError(f"rows and rounds must be 1 or more, not {rows} and {rounds}")
+    number("slope", slope)
+    for name, value in (("rows", rows), ("rounds", rounds)):
+        whole(name, value, 1)
     moved = (2 if replace_one else 1) * slope / rows
     return moved * math.sqrt(alpha * rounds / (2 * epsilon * mu))
 
@@ -120,6 +118,5 @@ def suggested_rounds(
     """
     alpha = renyi_order(epsilon, delta, mu)
     for name, value in (("constant", constant), ("rows", rows), ("dimension", dimension), ("step", step)):
-        if not (value > 0 and math.isfinite(value)):
-            raise InputError(f"{name} must be a positive number, not {value}")
+        number(name, value)
     return max(1, round(constant * rows * math.sqrt(epsilon * mu) / math.sqrt(alpha * step * dimension)))

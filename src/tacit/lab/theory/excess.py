@@ -119,8 +119,8 @@ def perturbed_output(
     exact: bool = False,
     as_printed: bool = False,
 ) -> float:
-    """Lemma 20 (paper 004): Z(f* + e) - Z(f*), where f* minimises Z, or Z plus a linear term; c4 bounds L'', and tau
-    the second derivative of R:
+    """Lemma 20 (paper 004): Z(f* + e) - Z(f*), where f* minimises Z, which may have a linear term, as the objective of
+    a step has; c4 bounds L'', and tau the second derivative of R:
 
         (rho tau + C c4) d^2 ln(d/delta)^2 / (2 rate^2)
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.core.problem import Problem
-from tacit.errors import InputError
+from tacit.errors import InputError, number, whole
 
 __all__ = ["Descent", "augmented_lagrangian", "descent", "dual_error_bound", "kkt_residuals", "state_error_bound"]
 
@@ -80,10 +80,8 @@ def descent(rho: float, L: float, agents: int, gamma: float = 1.0) -> Descent:
 (15a) suffices
     """
     for name, value in (("rho", rho), ("L", L), ("gamma", gamma)):
-        if not (value > 0 and math.isfinite(value)):
-            raise InputError(f"{name} must be positive and finite, not {value}")
-    if agents < 1:
-        raise InputError(f"there must be at least one agent, not {agents}")
+        number(name, value)
+    whole("agents", agents, 1)
     above = smooth = math.inf
     if rho > L:
         above = max((2 * rho**2 + 4 * rho + 1) / (rho - L), 2 * (rho + 2) * agents)

@@ -65,6 +65,7 @@ def _noise(planned: Planned) -> str:
 
 
 def _rounds(planned: Planned) -> str:
+    """In the unit of the loss: the unknown constant goes with one over the root of the unit, and T with neither."""
     run, (epsilon, delta) = _pooled(planned), _total(planned)
     T = theory.suggested_rounds(
         constant=1.0,
@@ -72,7 +73,7 @@ def _rounds(planned: Planned) -> str:
         dimension=planned.facts.dimension,
         epsilon=epsilon,
         delta=delta,
-        step=1 / run.smoothness,
+        step=float(planned.facts.scale.mean()) / run.smoothness,
     )
     return f"it suggests {T:,} rounds times an unknown constant; this plan takes {run.rounds:,}"
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import GradientDescent, RandomAggregationADMM, RandomAggregationGD, RandomCoordinateDescent
-from tacit.algorithms.aggregation import stated_law
+from tacit.algorithms.aggregation import Protection
 from tacit.errors import InputError
 from tacit.lab.theory import descent
 from tacit.lab.theory.convergence import lipschitz
@@ -42,7 +42,8 @@ def _deviations(planned: Planned, step: np.ndarray, moved: np.ndarray) -> tuple[
     same = len(step) == 1 and not isinstance(method.budget, tuple) and isinstance(beta, int | float | None)
     for k in range(1 if same else planned.rounds):
         eta = step[min(k, len(step) - 1)][:, None]
-        law = stated_law(beta, method.budget, eta * moved, planned.facts.dimension, np.arange(agents), k)
+        how = Protection(None, beta, method.budget, 1.0, np.arange(agents), k)
+        law = how.law(eta * moved, planned.facts.dimension)
         normal = normal and isinstance(law, Normal)
         deviation = law.deviation if isinstance(law, Normal) else math.sqrt(2) / law.rate
         found.append(np.broadcast_to(deviation / eta, (agents, 1))[:, 0])

@@ -9,7 +9,7 @@ import numpy as np
 
 from tacit.data import read_csv
 from tacit.errors import InputError
-from tacit.lab.theory.design import Measured, designed
+from tacit.lab.theory.design import Measured, Utility, designed
 from tacit.lab.theory.paper_004 import DESIGN
 from tacit.lab.theory.theorems import Aim, Planned, statements, theorems
 from tacit.run.setting import Setting
@@ -25,7 +25,8 @@ def said_of(setting: Setting, asked: Theory) -> list[str]:
     if asked.design is not None:
         if DESIGN not in theorems(method):
             raise InputError(f"--design is for dvp and pvp, which problem (28) is about, not for {setting.name}")
-        points = measured(asked.design, asked.largest_alpha, asked.worst_loss, asked.floor)
+        alphas, losses = pairs(asked.design)
+        points = Measured(alphas, losses, asked.largest_alpha, asked.worst_loss, asked.floor, utility(asked.utility))
         said.append(designed(points))  # refuses losses to which no curve fits
     if not asked.theory:
         return said
@@ -34,12 +35,25 @@ def said_of(setting: Setting, asked: Theory) -> list[str]:
     return statements(Planned(method, setting.facts, setting.graph, setting.rounds, aim, total, points))  # with (28)
 
 
-def measured(file: Path, largest_alpha: float, worst_loss: float | None, floor: float | None) -> Measured:
-    """What problem (28) of paper 004 needs, from a CSV file with the columns alpha and loss."""
+def pairs(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The measured pairs, from a CSV file with the columns alpha and loss."""
     table = read_csv(file)
     table.require(["alpha", "loss"])
     try:
         alphas, losses = (np.array([float(cell) for cell in table.columns[name]]) for name in ("alpha", "loss"))
     except ValueError as error:
         raise InputError(f"{file} must hold numbers in the columns alpha and loss: {error}") from None
-    return Measured(alphas, losses, largest_alpha, worst_loss, floor)
+    return alphas, losses
+
+
+def utility(weights: str) -> Utility:
+    """From four numbers with commas between them.
+
+    >>> utility("0.02,6,9,1") == Utility()
+    True
+    """
+    try:
+        w1, w2, w3, w4 = map(float, weights.split(","))
+    except ValueError:
+        raise InputError(f"--utility is four numbers, such as 0.02,6,9,1; not {weights!r}") from None
+    return Utility(w1, w2, w3, w4)

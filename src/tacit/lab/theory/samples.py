@@ -39,10 +39,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from tacit.errors import InputError
+from tacit.errors import InputError, number, whole
 
 __all__ = ["consensus_admm", "dvp", "least_alpha", "mr_admm", "mr_admm_private", "pvp", "pvp_hidden", "pvp_output"]
 
@@ -90,14 +91,14 @@ def mr_admm_private(
     >>> mr_admm_private(alpha=5.0, **common) > mr_admm_private(alpha=10.0, **common)
     True
     """
-    F, gap, rate, C = _positive("f_ref", f_ref), _gap(tau, Delta), _positive("alpha", alpha), _one("C", C)
+    F, gap, rate, C = _positive("f_ref", f_ref), _gap(tau, Delta), _positive("alpha", alpha), number("C", C)
     least = least_alpha(f_ref=F, tau=tau, delta=delta, d=d, C=C, Delta=Delta, a=a)
     if np.any(rate <= least):
         raise InputError(
             f"no number of samples is enough at alpha = {float(rate.min()):.6g}: Theorem VI.2 needs alpha above "
             f"{least:.6g}; take a larger alpha, tau or C"
         )
-    N = _count("agents", agents)
+    N = whole("agents", agents, 1)
     noise = (1 + a) * N * d**2 * math.log(d / delta) ** 2 / (C * rate**2)
     return _worst(constant, C * N * _log_inverse(delta) / (N * C * gap**2 / (2 * F**2) - noise))
 
@@ -113,7 +114,7 @@ def least_alpha(
     1.211
     """
     F, gap = _positive("f_ref", f_ref), _gap(tau, Delta)
-    noise = math.sqrt(2 * (1 + _one("a", a))) * _log_ratio(d, delta) * _count("d", d) / _one("C", C)
+    noise = math.sqrt(2 * (1 + number("a", a))) * _log_ratio(d, delta) * whole("d", d, 1) / number("C", C)
     return float(np.max(noise * F / gap))
 
 
@@ -129,7 +130,7 @@ def consensus_admm(
     >>> round(consensus_admm(f_ref=2.0, alpha_acc=0.1, delta=math.exp(-1), C=1.0), 9)
     400.0
     """
-    F, acc, C = _positive("f_ref", f_ref), _one("alpha_acc", alpha_acc), _one("C", C)
+    F, acc, C = _positive("f_ref", f_ref), number("alpha_acc", alpha_acc), number("C", C)
     return _worst(constant, _learning(F, acc, delta, C, as_printed))
 
 
@@ -158,10 +159,10 @@ def dvp(
     >>> dvp(alpha=0.01, **rest) > dvp(alpha=0.1, **rest) > dvp(alpha=1.0, **rest)
     True
     """
-    F, acc, C = _positive("f_ref", f_ref), _gap(alpha_acc, Delta, "alpha_acc"), _one("C", C)
-    rate, d = _positive("alpha", alpha), _count("d", d)
+    F, acc, C = _positive("f_ref", f_ref), _gap(alpha_acc, Delta, "alpha_acc"), number("C", C)
+    rate, d = _positive("alpha", alpha), whole("d", d, 1)
     noise = F * d * _log_inverse(delta) if as_printed else C * F * d * _log_ratio(d, delta)
-    jacobian = C * _one("c1", c1) * F**2
+    jacobian = C * number("c1", c1) * F**2
     return _worst(constant, noise / (acc * rate), jacobian / (acc * rate), _learning(F, acc, delta, C, as_printed))
 
 
@@ -190,7 +191,7 @@ def pvp_hidden(
     >>> round(pvp_hidden(alpha=0.1, **rest) / pvp_hidden(alpha=1.0, **rest), 9)
     10.0
     """
-    F, acc, C = _positive("f_ref", f_ref), _one("alpha_acc", alpha_acc), _one("C", C)
+    F, acc, C = _positive("f_ref", f_ref), number("alpha_acc", alpha_acc), number("C", C)
     carried = _carried_noise(F, acc, delta, C, _positive("alpha", alpha), d, eta, degree, as_printed)
     return _worst(constant, carried, _learning(F, acc, delta, C, as_printed))
 
@@ -223,7 +224,7 @@ def pvp(
     >>> pvp(**rest) >= pvp_hidden(**rest)
     True
     """
-    F, acc, C = _positive("f_ref", f_ref), _gap(alpha_acc, Delta, "alpha_acc"), _one("C", C)
+    F, acc, C = _positive("f_ref", f_ref), _gap(alpha_acc, Delta, "alpha_acc"), number("C", C)
     rate, ln = _positive("alpha", alpha), _log_ratio(d, delta)
     carried = _carried_noise(F, acc, delta, C, rate, d, eta, degree, as_printed)
     learning = _learning(F, acc, delta, C, as_printed)
@@ -231,7 +232,7 @@ def pvp(
     curved = (C / acc) ** 1.5 * F**2 * d * ln / rate
     if as_printed:
         return _worst(constant, carried, learning, 4 * ln * own, 4 * carried / C, 4 * curved)
-    return _worst(constant, carried, learning, own, math.sqrt(_one("c4", c4)) * curved)
+    return _worst(constant, carried, learning, own, math.sqrt(number("c4", c4)) * curved)
 
 
 def pvp_output(
@@ -259,33 +260,9 @@ def pvp_output(
     >>> pvp_output(**rest, eta=1.0, degree=2) == max(dvp(**rest), pvp(**rest, eta=1.0, degree=2))
     True
     """
-    dual = dvp(
-        f_ref=f_ref,
-        alpha_acc=alpha_acc,
-        delta=delta,
-        C=C,
-        alpha=alpha,
-        d=d,
-        c1=c1,
-        Delta=Delta,
-        constant=constant,
-        as_printed=as_printed,
-    )
-    primal = pvp(
-        f_ref=f_ref,
-        alpha_acc=alpha_acc,
-        delta=delta,
-        C=C,
-        alpha=alpha,
-        d=d,
-        eta=eta,
-        degree=degree,
-        c4=c4,
-        Delta=Delta,
-        constant=constant,
-        as_printed=as_printed,
-    )
-    return max(dual, primal)
+    shared: dict[str, Any] = {"f_ref": f_ref, "alpha_acc": alpha_acc, "delta": delta, "C": C, "alpha": alpha, "d": d}
+    shared |= {"Delta": Delta, "constant": constant, "as_printed": as_printed}
+    return max(dvp(**shared, c1=c1), pvp(**shared, c4=c4, eta=eta, degree=degree))
 
 
 def _learning(F: np.ndarray, acc: float | np.ndarray, delta: float, C: float, as_printed: bool) -> np.ndarray:
@@ -303,13 +280,13 @@ def _carried_noise(
     N: int,
     as_printed: bool,
 ) -> np.ndarray:
-    d, N = _count("d", d), _count("degree", N)
+    d, N = whole("d", d, 1), whole("degree", N, 1)
     ln = _log_ratio(d, delta) if as_printed else _log_ratio(2 * d * N, delta)
-    return C * F**3 * _one("eta", eta) * N * d * ln / (acc**2 * rate)
+    return C * F**3 * number("eta", eta) * N * d * ln / (acc**2 * rate)
 
 
 def _worst(constant: float, *terms: np.ndarray) -> float:
-    return _one("constant", constant) * max(float(np.max(term)) for term in terms)
+    return number("constant", constant) * max(float(np.max(term)) for term in terms)
 
 
 def _positive(name: str, value: Series) -> np.ndarray:
@@ -321,20 +298,8 @@ def _positive(name: str, value: Series) -> np.ndarray:
     return given
 
 
-def _one(name: str, value: float) -> float:
-    if not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{name} must be positive and finite, not {value}")
-    return float(value)
-
-
-def _count(name: str, value: int) -> int:
-    if not (value >= 1 and value == int(value)):
-        raise InputError(f"{name} must be a whole number of at least 1, not {value}")
-    return int(value)
-
-
 def _gap(tau: float, Delta: Series, name: str = "tau") -> np.ndarray:
-    gap = _one(name, tau) - np.asarray(Delta, dtype=float)
+    gap = number(name, tau) - np.asarray(Delta, dtype=float)
     if gap.ndim > 1 or gap.size == 0:
         raise InputError(f"Delta is one number or one for each iteration, not of shape {gap.shape}")
     if not np.all(np.isfinite(gap)) or np.any(gap > tau):
@@ -355,4 +320,4 @@ def _log_inverse(delta: float) -> float:
 
 
 def _log_ratio(k: int, delta: float) -> float:
-    return math.log(_count("d", k)) + _log_inverse(delta)
+    return math.log(whole("d", k, 1)) + _log_inverse(delta)

@@ -8,7 +8,7 @@ the whole plan). What one agent releases costs its own records only, since a rec
 releases passes between agents: they spend side by side, and the network's total is the largest of theirs.
 
 **Forms.** An event states what n releases of it cost in every way in which an accountant adds costs up (`Forms` in
-`base`): as a pure epsilon, as Renyi divergences, as zCDP, and as a distribution of the privacy loss. A form that an
+`forms`): as a pure epsilon, as Renyi divergences, as zCDP, and as a distribution of the privacy loss. A form that an
 event does not state is infinite. So its class is all that there is to read about an event, and accountants only add up.
 
 **The set is closed** (`Event`). `known` refuses everything else, where a release is made and where one is counted.
@@ -20,10 +20,10 @@ from dataclasses import asdict, fields
 from typing import Any, get_args
 
 from tacit.errors import InputError
-from tacit.privacy.events.bounds import ZCDP, Free, Pure, Unprotected
 from tacit.privacy.events.gaussian import Gaussian, SampledGaussian, SharedGaussian
 from tacit.privacy.events.laplace import BlurredLaplace, Laplace, LaplaceVector
 from tacit.privacy.events.objective import ObjectiveGaussian, ObjectiveGaussianClasses
+from tacit.privacy.events.stated import ZCDP, Free, Pure, Unprotected
 
 __all__ = [
     "ZCDP",

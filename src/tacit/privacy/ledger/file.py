@@ -1,4 +1,5 @@
-"""The file of a ledger: SQLite tables that are only ever appended to, and checked whenever they are opened.
+"""The file of a ledger: SQLite tables (`tacit.privacy.ledger.tables`) that are only ever appended to, and checked
+whenever they are opened.
 
 `tacit.privacy.ledger` decides what the rows mean and may contain.
 """
@@ -15,60 +16,19 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tacit.database import NO_TEXT, cause, keep, reading, transaction
 from tacit.privacy.ledger.entries import RELEASED, Entry, Head, LedgerError, hashed, unreadable
+from tacit.privacy.ledger.tables import BEFORE, FORMAT, SCHEMA, SCHEMA_BEFORE, move_on, tables_of
 
-FORMAT = 3
-_BEFORE = 2  # a format that is moved on when it is opened
 PATIENCE = 30.0  # seconds to wait for another process that is writing
 _AGAIN = 0.001  # seconds between two attempts to move rows from the log into the file
 _ONE_NAME = 1.0  # seconds in which a ledger that another process makes loses the name of its draft
 _MOUNTS = Path("/proc/self/mountinfo")
-
-# Rows of entries, numbered 1, 2, 3, ...: `tacit.privacy.ledger.entries` says what they hold. The body is canonical
-# JSON, or the bytes that are sent. The secret salts whatever leaves the file. INSERT OR REPLACE deletes rows without
-# asking the trigger on DELETE: whatever it could replace is refused by the trigger on INSERT.
-# Files are compared with this text to the letter: after a change it is another FORMAT.
-_KINDS = "'cap', 'file', 'run', 'reserve', 'start', 'mark', 'payload'"
-_KINDS_BEFORE = "'cap', 'file', 'run', 'reserve', 'payload'"
-_META = """
-CREATE TABLE meta (
-    format INTEGER NOT NULL,
-    population TEXT NOT NULL,
-    created TEXT NOT NULL,
-    book TEXT NOT NULL,
-    secret BLOB NOT NULL,
-    cohorts TEXT NOT NULL
-);
-CREATE TRIGGER meta_insert BEFORE INSERT ON meta WHEN EXISTS (SELECT 1 FROM meta)
-    BEGIN SELECT RAISE(ABORT, 'a ledger has one population'); END;
-CREATE TRIGGER meta_update BEFORE UPDATE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER meta_delete BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-"""
-_ENTRIES = """
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY CHECK (number > 0),
-    kind TEXT NOT NULL CHECK (kind IN (KINDS)),
-    run TEXT NOT NULL,
-    tick INTEGER NOT NULL CHECK (typeof(tick) = 'integer'),
-    body BLOB NOT NULL CHECK (typeof(body) = 'blob'),
-    previous TEXT NOT NULL,
-    hash TEXT NOT NULL
-);
-CREATE UNIQUE INDEX once ON entries (run, tick, kind) WHERE kind NOT IN ('cap', 'file');
-CREATE TRIGGER entries_insert BEFORE INSERT ON entries
-    WHEN NEW.number != (SELECT ifnull(max(number), 0) + 1 FROM entries)
-    OR EXISTS (SELECT 1 FROM entries WHERE run = NEW.run AND tick = NEW.tick AND kind = NEW.kind
-        AND kind NOT IN ('cap', 'file'))
-    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-"""
-_SCHEMA = _META + _ENTRIES.replace("KINDS", _KINDS)
-_SCHEMA_BEFORE = _META + _ENTRIES.replace("KINDS", _KINDS_BEFORE)
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "gpfs", "beegfs", "pvfs2", "gfs2", "ocfs2"}
+_NETWORK |= {f"fuse.{name}" for name in ("sshfs", "glusterfs", "ceph", "s3fs", "gcsfuse", "rclone")}
 
 
 class LedgerFile:
@@ -85,8 +45,8 @@ class LedgerFile:
         self.path = path
         if not os.path.isfile(path):
             raise LedgerError(f"{path} does not exist, or is not a file; name a ledger that exists")
-        self._where = path.absolute()  # also if the process goes to another folder
-        uri = f"{self._where.as_uri()}?mode=rw"
+        self.where = path.absolute()  # also if the process goes to another folder
+        uri = f"{self.where.as_uri()}?mode=rw"
         try:
             self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
         except sqlite3.Error as error:
@@ -97,11 +57,16 @@ class LedgerFile:
                     f"{path} is mounted by itself, as in a container that is given one file: mount its folder, so that "
                     "all processes that use the ledger share the log beside it"
                 )
+            if found := _network(path):
+                raise LedgerError(
+                    f"{path} lies on a network file system ({found}): machines that share it do not see what the "
+                    "others spend. Move it, with the -wal beside it, to a disk of the one machine that uses it"
+                )
             self._place = self._one_place()
-            self.rows("PRAGMA journal_mode = WAL")
-            self.rows("PRAGMA synchronous = FULL")
+            with self._explaining():
+                keep(self.db)
             self.check()
-            if self._tables() != _tables_of(_SCHEMA):
+            if self._tables() != tables_of(SCHEMA):
                 self._move_on()
         except BaseException:
             self.db.close()
@@ -111,27 +76,30 @@ class LedgerFile:
         self.db.close()
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        """All access to the database, so that its errors become ours."""
-        try:
+        """What a statement gives."""
+        with self._explaining():
             return self.db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """All access to the database is inside, so that its errors become ours."""
+        try:
+            yield
         except sqlite3.Error as error:
             raise _explained(self.path, error) from None
-        except UnicodeDecodeError:  # SQLite's own message quotes what it found
-            advice = _ADVICE[sqlite3.SQLITE_CORRUPT]
-            raise LedgerError(f"{self.path} is damaged: its tables are not described by text; {advice}") from None
+        except UnicodeDecodeError:
+            raise LedgerError(f"{self.path} is damaged: {NO_TEXT}; {_ADVICE[sqlite3.SQLITE_CORRUPT]}") from None
 
     @contextmanager
     def writing(self, settle: bool = True) -> Iterator[None]:
         """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, it is
         on the disk. If it settles, the file itself has all rows: what leaves after that is paid for in every later copy
         of the file, also in one without the log beside it."""
-        self.rows("BEGIN IMMEDIATE")
         try:
-            yield
-            self.rows("COMMIT")
-        finally:
-            if self.db.in_transaction:  # something was raised before the commit, or by it
-                self.rows("ROLLBACK")
+            with transaction(self.db):
+                yield
+        except sqlite3.Error as error:
+            raise _explained(self.path, error) from None
         if settle:
             self._settle()  # also if nothing was new: an earlier process may have died between commit and this
         if self._one_place() != self._place:
@@ -155,7 +123,7 @@ class LedgerFile:
         end = time.monotonic() + _ONE_NAME
         while True:
             try:
-                found = os.stat(self._where)
+                found = os.stat(self.where)
             except OSError as error:
                 raise LedgerError(f"{self.path} is not there any more: {error.strerror}; nothing may leave") from None
             if found.st_nlink <= 1:
@@ -178,7 +146,7 @@ class LedgerFile:
                 busy, _, _ = self.db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
                 reason = "another process is reading"
             except sqlite3.Error as error:
-                busy, reason = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY, str(error)
+                busy, reason = cause(error) == sqlite3.SQLITE_BUSY, str(error)
                 if not busy:
                     break
             if not busy:
@@ -277,12 +245,12 @@ class LedgerFile:
         if "meta" not in tables:
             raise LedgerError(f"{self.path} is not a ledger; name another file")
         meta = self.rows("SELECT * FROM meta")
-        if len(meta) != 1 or meta[0][0] not in (_BEFORE, FORMAT):
+        if len(meta) != 1 or meta[0][0] not in (BEFORE, FORMAT):
             raise LedgerError(
                 f"{self.path} is not a ledger of format {FORMAT}; use the version of tacit that wrote it, or take over "
                 "what it has spent: tacit ledger new --from"
             )
-        if tables != _tables_of(_SCHEMA) and (meta[0][0] != _BEFORE or tables != _tables_of(_SCHEMA_BEFORE)):
+        if tables != tables_of(SCHEMA) and (meta[0][0] != BEFORE or tables != tables_of(SCHEMA_BEFORE)):
             raise LedgerError(f"{self.path} has lost the rules of a ledger (tables, triggers); do not spend from it")
         ((damage,),) = self.rows("PRAGMA integrity_check(1)")
         if damage != "ok":
@@ -323,26 +291,9 @@ class LedgerFile:
     def _move_on(self) -> None:
         """Gives a ledger of the format before the tables of this one. Its rows, their hashes and the `meta` row stay as
         they are: a head that somebody keeps still stands for the same rows."""
-        self.rows("BEGIN IMMEDIATE")
-        try:
-            if self._tables() != _tables_of(_SCHEMA):  # another process may have been faster
-                for name in self.rows("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'entries'"):
-                    self.rows(f"DROP TRIGGER {name[0]}")  # a name of ours: the tables were compared
-                self.rows("DROP INDEX once")
-                self.rows("ALTER TABLE entries RENAME TO before")
-                for statement in _statements(_ENTRIES.replace("KINDS", _KINDS)):
-                    self.rows(statement)
-                self.rows("DROP TRIGGER entries_insert")  # it looks at all rows for each: they have been checked
-                self.rows("INSERT INTO entries SELECT * FROM before ORDER BY number")
-                for statement in _statements(_ENTRIES):
-                    if "entries_insert" in statement:
-                        self.rows(statement)
-                self.rows("DROP TABLE before")
-            self.rows("COMMIT")
-        finally:
-            if self.db.in_transaction:
-                self.rows("ROLLBACK")
-        self._settle()
+        with self.writing():
+            if self._tables() != tables_of(SCHEMA):  # another process may have been faster
+                move_on(self.rows)
         self.check()
 
 
@@ -360,7 +311,7 @@ def create(path: Path, population: str, cohorts: str = "") -> bool:
             draft.touch(mode=0o600)
             with closing(sqlite3.connect(draft, isolation_level=None)) as db:
                 db.execute("PRAGMA journal_mode = WAL")
-                db.executescript(f"BEGIN; {_SCHEMA}")
+                db.executescript(f"BEGIN; {SCHEMA}")
                 meta = (FORMAT, population, now(), secrets.token_hex(16), secrets.token_bytes(32), cohorts)
                 db.execute("INSERT INTO meta VALUES (?, ?, ?, ?, ?, ?)", meta)
                 db.execute("COMMIT")
@@ -382,43 +333,38 @@ def create(path: Path, population: str, cohorts: str = "") -> bool:
 def last_charge(path: Path) -> int:
     """The number of the last row that changes what is spent, or the cap. Nothing is checked: for whoever asks often."""
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as db:
+        with reading(path, PATIENCE) as db:
             ((number,),) = db.execute("SELECT ifnull(max(number), 0) FROM entries WHERE kind IN ('cap', 'reserve')")
             return int(number)
     except sqlite3.Error as error:
         raise _explained(path, error) from None
 
 
-def _is_mount(path: Path) -> bool:
-    """Whether the file itself, and not its folder, is mounted; where that can be known."""
+def _mounts() -> list[list[str]]:
+    """What is mounted where, as the kernel says it; nothing where that cannot be known."""
     try:
-        mounts = _MOUNTS.read_text(errors="surrogateescape")
+        return [line.split(" ") for line in _MOUNTS.read_text(errors="surrogateescape").splitlines()]
     except OSError:
-        return False
+        return []
+
+
+def _is_mount(path: Path) -> bool:
+    """Whether the file itself, and not its folder, is mounted."""
     where = str(path.resolve()).replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
-    return any(line.split(" ")[4] == where.replace("\n", "\\012") for line in mounts.splitlines())
+    return any(fields[4] == where.replace("\n", "\\012") for fields in _mounts())
+
+
+def _network(path: Path) -> str | None:
+    """The network file system on which a file lies: SQLite's locks, and the memory that it shares, end at a machine."""
+    device = path.stat().st_dev
+    name = f"{os.major(device)}:{os.minor(device)}"
+    kinds = (fields[fields.index("-") + 1] for fields in _mounts() if fields[2] == name)
+    return next((kind for kind in kinds if kind in _NETWORK), None)
 
 
 def now() -> str:
     """The time of this machine's clock, in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-@lru_cache
-def _tables_of(schema: str) -> dict[str, str]:
-    with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(schema)
-        return dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
-
-
-def _statements(schema: str) -> Iterator[str]:
-    """The single statements of a schema: `executescript` would end the transaction."""
-    statement = ""
-    for line in schema.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement.strip().removesuffix(";")
-            statement = ""
 
 
 _ADVICE = {
@@ -433,5 +379,5 @@ _ADVICE = {
 
 
 def _explained(path: Path, error: sqlite3.Error) -> LedgerError:
-    advice = _ADVICE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)  # the low byte is the kind of error
+    advice = _ADVICE.get(cause(error))
     return LedgerError(f"{path}: {error}" + (f"; {advice}" if advice else ""))

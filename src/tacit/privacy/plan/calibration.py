@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,57 +23,18 @@ from tacit.simulation.spent import shared
 Method = TypeVar("Method", bound=Algorithm)
 
 _TINY_BUDGET = 1e-12  # so small that the noise adds nothing to the cost
+_APART = (
+    "what is paid apart from it, such as the curvature of the loss, costs more (noise on the output, "
+    'noise_on="output" of recycled ADMM, does not pay for that)'
+)
 
 
 class CannotKeep(InputError):  # noqa: N818 (a state of affairs, not a mistake)
     """No noise of the given law keeps the total."""
 
 
-@overload
-def calibrate(
-    make: Callable[[Gaussian], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Gaussian] = Gaussian,
-    before: Sequence[Event] = (),
-) -> Method: ...
-
-
-@overload
 def calibrate(
     make: Callable[[Any], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Pure] | type[Gaussian] = Gaussian,
-    before: Sequence[Event] = (),
-    shape: Sequence[float] | np.ndarray,
-) -> Method: ...
-
-
-@overload
-def calibrate(
-    make: Callable[[Pure], Method],
-    facts: Problem,
-    graph: Graph,
-    rounds: int,
-    *,
-    epsilon: float,
-    delta: float,
-    law: type[Pure],
-    before: Sequence[Event] = (),
-) -> Method: ...
-
-
-def calibrate(
-    make: Callable[..., Method],
     facts: Problem,
     graph: Graph,
     rounds: int,
@@ -111,7 +72,7 @@ def calibrate(
 
 
 def largest_budget(
-    make: Callable[..., Algorithm],
+    make: Callable[[Any], Algorithm],
     facts: Problem,
     graph: Graph,
     rounds: int,
@@ -128,18 +89,7 @@ def largest_budget(
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, not at {delta}")
 
-    if law not in (Pure, Gaussian):
-        raise InputError(f"the law of the noise is Pure or Gaussian, not {law!r}")
-
-    weights = None if shape is None else _shape(shape)
-
-    def one(p: float) -> Budget:
-        return Pure(p) if law is Pure else Gaussian(1 / p)
-
-    def budget(p: float) -> Budget | tuple[Budget, ...]:
-        return one(p) if weights is None else tuple(one(p / weight) for weight in weights)
-
-    planner = Planner(facts, graph, rounds)
+    budget, planner = _budgets(law, shape), Planner(facts, graph, rounds)
 
     def worst(p: float) -> Counter[Event]:
         # Agents that differ in size or degree may differ in cost: the network's total is the largest of theirs.
@@ -155,8 +105,8 @@ def largest_budget(
     least = worst(_TINY_BUDGET)
     if totals(least, delta).best > epsilon:
         raise CannotKeep(
-            f"no noise keeps the total at or below epsilon = {epsilon:g}: what is paid apart from it, such as the "
-            "curvature of the loss, costs more; raise l2, the penalty, the number of rows or epsilon"
+            f"no noise keeps the total at or below epsilon = {epsilon:g}: {_APART}; raise l2, the penalty, the number "
+            "of rows or epsilon"
         )
     near = None
     if law is Gaussian:  # as many Gaussian steps cost about as much: the search then takes half as many plans
@@ -169,10 +119,25 @@ def largest_budget(
         raise CannotKeep(str(refusal)) from None
     except NoRoom as refusal:
         raise CannotKeep(
-            f"no noise that doubles can carry keeps the total at or below epsilon = {epsilon:g}: what is paid apart "
-            f"from it, such as the curvature of the loss, costs more; or {refusal}"
+            f"no noise that doubles can carry keeps the total at or below epsilon = {epsilon:g}: {_APART}; or {refusal}"
         ) from None
     return best
+
+
+def _budgets(
+    law: type[Pure] | type[Gaussian], shape: Sequence[float] | np.ndarray | None
+) -> Callable[[float], Budget | tuple[Budget, ...]]:
+    """The budgets among which the largest is searched: a larger number costs more."""
+    if law not in (Pure, Gaussian):
+        raise InputError(f"the law of the noise is Pure or Gaussian, not {law!r}")
+
+    def one(p: float) -> Budget:
+        return Pure(p) if law is Pure else Gaussian(1 / p)
+
+    if shape is None:
+        return one
+    weights = _shape(shape)
+    return lambda p: tuple(one(p / weight) for weight in weights)
 
 
 def _shape(shape: Sequence[float] | np.ndarray) -> list[float]:

@@ -27,10 +27,11 @@ import numpy as np
 import scipy.sparse.linalg
 from threadpoolctl import threadpool_limits
 
+from tacit.core.constants import RADIUS
 from tacit.core.losses import Loss
-from tacit.core.problem import RADIUS, Problem
+from tacit.core.problem import Problem
 from tacit.core.solvers.block import RowStore
-from tacit.core.solvers.truncated_newton import descend, minimise
+from tacit.core.solvers.truncated_newton import NewtonStore
 from tacit.engines.ray import Ray
 from tacit.errors import EngineError, InputError
 
@@ -109,7 +110,7 @@ class Holder:
         return found.digest()
 
 
-class Records:
+class RecordsInParts:
     """Records in parts on a cluster."""
 
     def __init__(self, ray: Any, processes: int, parts: Sequence[Read]) -> None:
@@ -130,7 +131,7 @@ class Records:
 
     @classmethod
     @contextmanager
-    def opened(cls, engine: Ray, parts: Sequence[Read]) -> Iterator[Records]:
+    def opened(cls, engine: Ray, parts: Sequence[Read]) -> Iterator[RecordsInParts]:
         """Reads the parts in processes of the cluster, and ends these in the end."""
         with engine.connected() as ray:
             cores = int(ray.cluster_resources().get("CPU", 1))
@@ -219,12 +220,10 @@ class _Objective(NamedTuple):
         return total(self.store.ask("curved", f, v)) + self.rho * v
 
 
-class MappedStore(RowStore):
+class MappedStore(NewtonStore):
     """As `RowStore` for one agent, with its rows elsewhere."""
 
-    compiled = False
-
-    def __init__(self, records: Records, loss: Loss, scale: float) -> None:
+    def __init__(self, records: RecordsInParts, loss: Loss, scale: float) -> None:
         from ray import cloudpickle
 
         self._records, self._loss = records, loss
@@ -234,7 +233,7 @@ class MappedStore(RowStore):
         self.dimension = getattr(loss, "classes", 1) * self.features
 
     def ask(self, question: str, *arguments: np.ndarray, each: Sequence[Any] = ()) -> list[Any]:
-        """See `Records.ask`."""
+        """See `RecordsInParts.ask`."""
         return self._records.ask(self.used, question, *arguments, each=each)
 
     def values(self, ids: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -275,28 +274,11 @@ class MappedStore(RowStore):
     def contents(self) -> Iterator[np.ndarray]:
         yield from (np.frombuffer(found, dtype=np.uint8) for found in self.ask("digest"))
 
-    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
-        norms = np.empty(len(ids))
-        for k in range(len(ids)):
-            # To half of it, which leaves room for the rounding of a check.
-            f[k], norms[k] = minimise(_Objective(self, float(rho[k]), b[k]), f[k], float(aims[k]) / 2)
-        return norms
+    def objective(self, i: int, rho: float, b: np.ndarray) -> _Objective:
+        return _Objective(self, rho, b)
 
-    def descend(
-        self,
-        ids: np.ndarray,
-        rho: np.ndarray,
-        b: np.ndarray,
-        f: np.ndarray,
-        step: np.ndarray,
-        steps: np.ndarray,
-        limit: np.ndarray,
-    ) -> np.ndarray:
-        norms = np.empty(len(ids))
-        for k in range(len(ids)):
-            objective = _Objective(self, float(rho[k]), b[k])
-            f[k], norms[k] = descend(objective, -b[k] / rho[k], step[k], int(steps[k]), limit[k])
-        return norms
+    def minimise(self, ids: np.ndarray, rho: np.ndarray, b: np.ndarray, f: np.ndarray, aims: np.ndarray) -> np.ndarray:
+        return super().minimise(ids, rho, b, f, aims / 2)  # which leaves room for the rounding of a check
 
 
 def total(parts: Sequence[Any]) -> Any:

@@ -9,8 +9,8 @@ from tacit.core.losses import Squared
 from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.exchange import revealed, revealed_by_repeats
-from tacit.lab.attacks.records import row_errors
-from tacit.lab.attacks.summed import determined, from_sums, overheard_sums
+from tacit.lab.attacks.reconstruction import row_errors
+from tacit.lab.attacks.sums import determined, from_sums, overheard_sums
 from tacit.simulation.simulate import simulate
 
 PENALTY = 0.3

@@ -14,10 +14,10 @@ from typing import Any
 from tacit.errors import InputError
 from tacit.files import replacing
 from tacit.html import card, shortened, table
-from tacit.html.markup import Markup, tag
+from tacit.html.markup import Markup, joined, tag
 from tacit.html.pictures import Range, ranges
 from tacit.lab.comparison.paired import LEVEL, Difference, difference
-from tacit.lab.comparison.trials import MethodResult
+from tacit.lab.comparison.results import MethodResult
 from tacit.privacy.accounting import rounded_up
 
 _WIDTH = 80  # of a terminal
@@ -169,7 +169,7 @@ class Comparison:
         name = "gap to the minimum" if what == "gap" else f"test {what}"
         found = ranges(drawn, f"{name}: mean and range over seeds")
         start = found.index(">") + 1
-        return Markup(found[:start] + "".join(style) + found[start:])
+        return found[:start] + joined(style) + found[start:]
 
 
 def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
