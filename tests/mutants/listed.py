@@ -101,7 +101,7 @@ def mend() -> None:
         for k, row in enumerate(rows):
             (mutant,) = tomllib.loads(row)["mutant"]
             new = {mutant["file"]: _moved(mutant["file"], below, code, partial(_has_place, mutant["old"]))}
-            for path, test in (each.split("::") for each in mutant.get("tests", ())):
+            for path, _, test in (each.partition("::") for each in mutant.get("tests", ())):
                 new[path] = _moved(path, tests, files, partial(has_test, test=test))
             for before, after in new.items():
                 row = row.replace(f"'{before}", f"'{after}")
