@@ -82,6 +82,7 @@ class Talk(NamedTuple):
     proved: int = 0
     met: int = 0
     head: bool = False  # it shows that it knows the listener's ledger from an earlier run
+    heard: int = 0  # so many ticks of the listener
 
 
 class Late(NamedTuple):
@@ -200,6 +201,12 @@ class Memory:
         reasons += ["stopped" for each in state.others if each is not None and (each.ended or each.twin)]
         reasons += ["two of a number" for each in state.others if each is not None and len(each.processes) > 1]
         reasons += ["chain" for each in state.others if each is not None and self._misfit(state, each)]
+        for liar in self.tracked[1:]:
+            each = [*state.others, *(host.process for host in state.hosts)]
+            heard = [one.heard[liar] for one in each if one is not None and one.heard]
+            differ = any(one[: len(other)] != other[: len(one)] for one in heard for other in heard)
+            if differ and not any(one is not None and one.proved & self._bit(liar) for one in each):
+                return "a member has two faces, and nobody names it"
         done = all(host.done for host in state.hosts)
         done &= all(
             each is None or self._heard_all(each.spoken, each.heard, i) for i, each in enumerate(state.others, 1)
@@ -383,7 +390,7 @@ class Memory:
             return state
         if late.answer:
             return self._answered(state, late.asker, late.asked, late.host, late.tick, late.talk, late.chain)
-        if late.tick >= self._published(state, late.asked, late.host):
+        if late.asked in self.kinds or late.tick >= self._published(state, late.asked, late.host):
             return state
         return next(self._served(state, late.asker, late.asked, late.host, late.tick, late.talk))[0]
 
@@ -426,7 +433,8 @@ class Memory:
         needed = {(MARK, tick, version)}
         if self.remembers:
             needed |= {(MARK, t, v) for t, versions in enumerate(state.left) for v in versions}
-        if not needed <= marks or (PAID,) not in ledger or (EARLIER,) not in ledger:
+        known = self.remembers or any(j not in self.kinds for j in self.near[0])  # that there was an earlier run
+        if not needed <= marks or (PAID,) not in ledger or (known and (EARLIER,) not in ledger):
             state = state._replace(wrong="the ledger is below what has left")
         return state
 
@@ -438,6 +446,8 @@ class Memory:
         if not accepted or asker in self.kinds:
             return state
         if tick < 0:
+            if asker == 0 and talk.heard > len(state.hosts[h].said):
+                return state  # the neighbour may lie: this agent waits
             return self._met(state, asker, asked, h)
         if not chain or len(self._heard(state, asker, h)[asked]) != tick:
             return state
@@ -478,7 +488,7 @@ class Memory:
             return Talk(met=met)
         said = self._newest(other.known, i, listener, other.spoken)
         about = (other.processes, other.twin) if listener == 0 else ((), ())
-        return Talk((), *about, said, other.proved, other.met, True)
+        return Talk((), *about, said, other.proved, other.met, True, max(len(other.heard[listener]), other.spoken - 1))
 
     def _newest(
         self, known: tuple[tuple[Chain, ...], ...], i: int, listener: int, reached: int
