@@ -56,7 +56,7 @@ RULES = [
     "no tick has left in two versions, but for as many as the table says, and none in three;",
     "the ledger in use has a mark for all that has left; where it can be old, or doubled, for what leaves now;",
     "nobody pays twice, or before all have met;",
-    "nobody is accused that has said one version only, and no liar alone has a member left out that has two neighbours;",
+    "nobody is accused that has said one version only; no liar alone has a member left out that has two neighbours;",
     "a member with two faces is named, if honest members have heard both;",
     "members that finish in one run have heard the same totals;",
     "where only faults can still happen, each member is done, or somebody has stopped or is refused, and says why.",

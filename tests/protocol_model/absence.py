@@ -1,10 +1,9 @@
 """How members go on without one that is away, where they share their noise: absence, quorum, drop-out.
 
-Members are at a tick of a run; the run is named by the members that it leaves out. A total needs a row of every member of
-the run. Nothing is said here about the content of a row: it counts how many have left, and notes in which run each total
-was heard. Time is a fault: a neighbour can be quiet for too long only if it is down, has stopped, lies, or the
-link to it is cut. What a liar signs is false absence, about every neighbour that it has; and it shows again what others
-have signed and taken back.
+A run is named by the members that it leaves out. A total needs a row of every member of the run. Rows have no content
+here: they are counted, and for each total the run is noted in which it was heard. A neighbour can be quiet for too long
+only if it is down, has stopped or lies, or the link to it is cut. A liar states that every other neighbour is away, and
+shows again what others have stated and taken back.
 """
 
 from __future__ import annotations

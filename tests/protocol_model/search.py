@@ -1,7 +1,7 @@
-"""Explores all states of a small model of the protocol, breadth first, so that what is found first has a shortest trace.
+"""Explores all states of a model, breadth first: the trace to the first state that breaks a rule is a shortest one.
 
-It is written in Python, and not for spin, which Debian has: faults copy whole memories and put them back, which is one
-assignment of a tuple here and a page of Promela there. And the same explorer runs in the test suite, without a compiler.
+Python, and not Promela for spin, though Debian has spin: a disk that is copied and put back is one assignment of a tuple
+here, and fields one by one there. And the test suite needs no compiler for this.
 
 States are compared by their hashes of 64 bits, the least of those of all states that are equal but for the names of
 members. Two different states of a million share a hash with a probability of less than 1e-6.
