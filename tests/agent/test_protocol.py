@@ -1,4 +1,4 @@
-"""The model of the protocol (docs/explanation/protocol.md) keeps its rules, and the explorer finds rules that are wrong.
+"""The model of the protocol (docs/explanation/protocol.md) keeps its rules; the explorer finds rules that are wrong.
 `make protocol` explores all cases."""
 
 import importlib
