@@ -210,7 +210,6 @@ def test_whoever_gives_a_seed_gets_no_private_statement():
     assert "not private" not in fresh["statement"]
 
 
-
 # An estimator
 
 
