@@ -9,7 +9,7 @@ import math
 import pickle
 import re
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -352,6 +352,20 @@ def test_coalitions_and_the_worst_of_several(event):
     assert (event.shared is None) == (against(event, 4) == event) == (not found.shared)
     assert event.faced().shared is None
     assert event.dominating([event]) in (None, event)
+
+
+@every_event
+def test_the_worst_of_several_costs_at_least_what_each_of_them_costs(event):
+    """Of events that differ in one number, in either direction."""
+    numbers = [f.name for f in fields(event) if isinstance(getattr(event, f.name), float)]
+    for name, factor in itertools.product(numbers, (0.5, 0.97, 2.0)):
+        if name == "rate" and factor > 1:
+            continue
+        pair = [event, replace(event, **{name: factor * getattr(event, name)})]
+        for several in (pair, pair[::-1]):
+            if (found := event.dominating(several)) is not None:
+                costs = [accounting.epsilon(Counter({each: 3}), DELTA) for each in several]
+                assert accounting.epsilon(Counter({found: 3}), DELTA) >= max(costs) * (1 - 1e-9)
 
 
 @every_event
