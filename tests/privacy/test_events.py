@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.agent.certificate.claims import Part, _release_faults
+from tacit.agent.certificate.claims import RunClaims, _release_faults
 from tacit.agent.store import Store
 from tacit.composite import L1, FeatureGraph, Term
 from tacit.core.losses import HuberHinge
@@ -424,7 +424,7 @@ def test_a_report_claims_the_event_that_was_planned(event):
     def faults(claimed):
         released = [{"tick": 0, "sha256": "01" * 32, "event": json.loads(json.dumps(to_plain(claimed)))}]
         federation = SimpleNamespace(exchange="plain")
-        return _release_faults(Part("", federation, {0: event}, {"releases": released}, ""))
+        return _release_faults(RunClaims("", federation, {0: event}, {"releases": released}, ""))
 
     assert faults(event) == []
     assert all(faults(other) for other in EXAMPLES if other != event)

@@ -21,7 +21,7 @@ from tacit.privacy.accounting import epsilon, rounded_up
 from tacit.privacy.events import Free, Gaussian, Pure, SharedGaussian, Unprotected
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.plan.every_tick import NoNoise
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.spending import require_as_planned
 from tacit.run.training import train_privately
