@@ -41,7 +41,7 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import unprotected
 from tacit.run import recipes
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Trust
@@ -227,8 +227,8 @@ def loaded(folder: Path, kind: str) -> Any:
 
 
 def participant(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
-    from tacit.agent.books import Books
     from tacit.agent.identity import Identity
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.participant import Participant
     from tacit.agent.store import Store
 
@@ -547,10 +547,10 @@ def _accusing() -> None:
 
 
 def _another_total(tick: int) -> None:
-    from tacit.agent.totals_delivery import TOTAL, Totals
+    from tacit.agent.totals_delivery import TOTAL, TotalsDelivery
     from tacit.agent.transport.wire import packed
 
-    answer = Totals.answer
+    answer = TotalsDelivery.answer
 
     def other(self: Any, question: Any, message: bytes) -> bytes | None:
         raw, me = answer(self, question, message), self._participant.me
@@ -562,7 +562,7 @@ def _another_total(tick: int) -> None:
         run = self._participant.federation.run
         return packed(run, me, tick, words.astype("<u8").tobytes(), phase=TOTAL)
 
-    Totals.answer = other  # type: ignore[method-assign]
+    TotalsDelivery.answer = other  # type: ignore[method-assign]
 
 
 def _fatal(owner: Any, method: str, at: int) -> None:

@@ -100,7 +100,7 @@ def test_every_panel_shows_metrics_that_there_are(tmp_path):
     progress.traffic.refuse("a kind")
     progress.accused["birch"] = 3
     progress.heartbeat()
-    registry.register(prometheus._Agent(progress, tmp_path / "l", lambda: 0))
+    registry.register(prometheus._AgentMetrics(progress, tmp_path / "l", lambda: 0))
     there = set(re.findall(rb"^(tacit_\w+)", generate_latest(registry), flags=re.MULTILINE))
     panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
     shown = {name for each in panels for one in each["targets"] for name in re.findall(r"tacit_\w+", one["expr"])}

@@ -31,7 +31,7 @@ order:
 sent already. If one file of it is lost, damaged or old, the others show it. If all of them are, the ledger shows it: it
 has the mark of every tick that may have left, and the run is over unless the newest store is put back
 (`Participant.check`). What neighbours say is not needed for that. The folder of the identity notes which ledger has
-paid for a run (`tacit.agent.books`), so that no other ledger, which has no such marks, takes its place.
+paid for a run (`tacit.agent.ledger_heads`), so that no other ledger, which has no such marks, takes its place.
 
 **An old copy of the ledger** is shown by this file: every commit notes the ledger's head. So one of the two can be old,
 and it is noticed. If both are old copies of one moment, as in a machine that was put back as a whole, the neighbours
@@ -54,7 +54,7 @@ from tempfile import TemporaryDirectory
 
 from tacit.agent import journal, state_slots
 from tacit.agent.heard import MessageChain
-from tacit.agent.journal import Entry, Journal
+from tacit.agent.journal import Journal, JournalEntry
 from tacit.agent.state_slots import Arrays
 from tacit.errors import InputError, NotNow, Over
 from tacit.privacy.events import Event, from_plain, to_plain
@@ -63,7 +63,7 @@ from tacit.privacy.ledger import Head
 _RELEASE, _STATE = "release", "state"
 _TRIES = 20  # to copy a store that a process writes to
 _LONG = frozenset({_RELEASE})  # kinds of entries whose bodies stay on the disk
-Kept = dict[str, dict[str, Entry]]  # the entries by kinds and keys
+Kept = dict[str, dict[str, JournalEntry]]  # the entries by kinds and keys
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class Store:
     @contextmanager
     def _adding(self) -> Iterator[Callable[[str, str | int, bytes], None]]:
         """One transaction; afterwards its entries are known here, too."""
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         with self._journal.writing() as added:
             yield lambda kind, key, body: entries.append(added.add(kind, key, body))
         for entry in entries:
@@ -358,20 +358,20 @@ def copy(path: Path, target: Path) -> None:
     raise NotNow(f"{path} is written to faster than it can be copied: try again")
 
 
-def _slot(path: Path, entry: Entry) -> tuple[int, bytes]:
+def _slot(path: Path, entry: JournalEntry) -> tuple[int, bytes]:
     """Which slot an entry of a state names, and its content, checked."""
     note = json.loads(entry.body or b"")
     return note["slot"], state_slots.read(path, note["slot"], note["sha256"], f"the state after tick {entry.key}")
 
 
-def _by_kind(entries: Iterable[Entry]) -> Kept:
+def _by_kind(entries: Iterable[JournalEntry]) -> Kept:
     kept: Kept = defaultdict(dict)
     for entry in entries:
         _keep(kept, entry)
     return kept
 
 
-def _keep(kept: Kept, entry: Entry) -> None:
+def _keep(kept: Kept, entry: JournalEntry) -> None:
     if entry.kind == _STATE:  # of the states before, nothing is left but their digests
         kept[_STATE].clear()
     kept[entry.kind][entry.key] = entry
