@@ -61,7 +61,7 @@ import numpy as np
 from tacit.agent import journal
 from tacit.agent.heard import Chain
 from tacit.agent.journal import Entry, Journal
-from tacit.errors import InputError, NotNow, Over, TacitError
+from tacit.errors import InputError, NotNow, Over, TacitError, failed
 from tacit.files import sync_folder
 from tacit.privacy.events import Event, from_plain, to_plain
 from tacit.privacy.ledger import Head
@@ -323,7 +323,7 @@ class Store:
             if new:
                 sync_folder(path.parent)
         except OSError as error:
-            raise TacitError(f"{path}: {error.strerror or error}; nothing was sent") from None
+            raise failed(error, f"{path}: {error.strerror or error}; nothing was sent") from None
         return json.dumps({"slot": slot, "sha256": digest.hexdigest(), "ledger": ledger}).encode()
 
     def _read(self) -> tuple[int, Arrays, dict[str, Chain]] | None:
