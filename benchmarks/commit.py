@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.store import Store
 from tacit.privacy.events import Pure
 
@@ -30,7 +30,7 @@ def main(dimension: int) -> None:
             state = {f"array {k}": rng.standard_normal((1, dimension)) for k in range(ARRAYS)}
             message = rng.standard_normal(dimension).tobytes()
             began = time.perf_counter(), time.process_time()
-            store.commit(tick, state, message, Pure(0.1), {"y": Chain(tick, bytes(32))})
+            store.commit(tick, state, message, Pure(0.1), {"y": MessageChain(tick, bytes(32))})
             clock.append(time.perf_counter() - began[0])
             processor.append(time.process_time() - began[1])
     for what, times in (("clock", clock), ("processor", processor)):

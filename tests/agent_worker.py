@@ -433,7 +433,7 @@ def _silent() -> None:
 
 def _two_faced(first: int) -> None:
     from tacit.agent.conversation import Conversation
-    from tacit.agent.heard import Chain
+    from tacit.agent.heard import MessageChain
     from tacit.agent.transport.wire import bare
     from tacit.agent.transport.wire_pb2 import Message
 
@@ -450,7 +450,7 @@ def _two_faced(first: int) -> None:
                 said.payload = (np.frombuffer(said.payload) + 1e-3).tobytes()
             return bare(said)
 
-        chain = Chain()
+        chain = MessageChain()
         for tick in self.participant.store.digests():
             if tick <= question.tick:
                 chain = chain.then(tick, sha256(other(tick)).digest())

@@ -257,7 +257,7 @@ def _clock(days: float) -> list[float]:
 
 
 def _planted(life: Life) -> None:
-    from tacit.agent import store
+    from tacit.agent import state_slots, store
     from tacit.agent.store import Store
     from tacit.agent.transport.wire_pb2 import Message
     from tacit.privacy.ledger import Ledger
@@ -310,7 +310,7 @@ def _planted(life: Life) -> None:
 
         def unchecked(path: Path, entry: Any) -> tuple[int, bytes]:
             slot = json.loads(entry.body)["slot"]
-            return slot, store._slot_path(path, slot).read_bytes()
+            return slot, state_slots.path_of(path, slot).read_bytes()
 
         store._slot = unchecked
     elif life.plant == "a mark ignored":

@@ -26,7 +26,7 @@ from agent_worker import PROCESSES
 from frames import Line, NotYet, Refused, Serving
 from patience import all_ended
 from ports import free_ports
-from speaking import Speaker
+from speaking import Speaker, unpacked
 
 import tacit
 from tacit.core.release import Inbox
@@ -229,7 +229,7 @@ class Swallower:
         return found
 
     async def _release(self, t: int, asker: int) -> np.ndarray:
-        from tacit.agent.transport.wire import row_of, unpacked
+        from tacit.agent.transport.wire import row_of
 
         member, victim = self._members[asker], self.federation.names[ME]
         question = member.speaker.question(tick=t).SerializeToString()

@@ -86,6 +86,14 @@ BOOK_BUGS = [
         "privacy/test_bookkeeping.py::test_the_ledger_the_statement_and_the_budget_have_the_same_events",
     ),
     BookBug(
+        "an event not charged",
+        "counts of a few bits wrap around",
+        "privacy/accounting.py",
+        "return int(n)",
+        "return n",
+        "privacy/test_events.py::test_counts_of_a_few_bits_do_not_wrap_around",
+    ),
+    BookBug(
         "a noisy count not charged",
         "the ledger does not pay for the count",
         "run/setting.py",
@@ -270,6 +278,14 @@ BOOK_BUGS = [
         "if found is not None and found[0] != ledger.book:",
         "if found is not None and not ledger.book:",
         "agent/test_books.py::test_a_folder_knows_which_ledger_has_paid_for_a_run",
+    ),
+    BookBug(
+        "a mark ignored",
+        "a second copy of a ledger pays, too",
+        "agent/books.py",
+        "_require_contained(_own_head(db, ledger.population), ledger)",
+        "_own_head(db, ledger.population)",
+        "agent/test_books.py::test_a_folder_knows_its_own_ledgers",
     ),
     BookBug(
         "an incarnation ignored",

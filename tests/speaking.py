@@ -7,6 +7,14 @@ from hashlib import sha256
 from typing import Any
 
 
+def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Any:
+    """The message in these bytes. Refuses one that has another run, sender, tick or phase."""
+    from tacit.agent.transport.wire import answering, parsed
+    from tacit.agent.transport.wire_pb2 import Message
+
+    return answering(parsed(Message, raw), run, sender, tick, phase)
+
+
 class Quiet:
     """An agent that takes everything as it comes, for a `Peer` or a `Server` by itself."""
 
@@ -83,11 +91,11 @@ class Speaker:
 
     def said(self, tick: int) -> Any:
         """What it has signed up to this tick, where its neighbours hear all of it."""
-        from tacit.agent.heard import Chain
+        from tacit.agent.heard import MessageChain
         from tacit.agent.signed_words import _DOMAIN
         from tacit.agent.transport.wire_pb2 import Said
 
-        chain = Chain()
+        chain = MessageChain()
         for each in sorted(self._hashed):
             if each <= tick:
                 chain = chain.then(each, self._hashed[each])

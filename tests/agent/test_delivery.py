@@ -8,13 +8,14 @@ import agent_worker as worker
 import numpy as np
 import pytest
 from agent_worker import D
+from speaking import unpacked
 
 import tacit
 from tacit.agent.able import check_sums
 from tacit.agent.delivery import _USE, Rows, Sums
 from tacit.agent.federation import talk
 from tacit.agent.run_keys import signed_text
-from tacit.agent.transport.wire import BadMessage, unpacked
+from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.algorithms import IncrementalADMM
 from tacit.core.release import Inbox

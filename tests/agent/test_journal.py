@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import sqlite3
+import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -15,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.store import Store, check, status
 from tacit.errors import Over, TacitError
 from tacit.privacy.events import Pure
@@ -37,7 +38,7 @@ def opened(path):
 def spoken(store, tick):
     state = {"f": np.full((1, 40), tick + 0.5), "dual": np.arange(40.0).reshape(1, 40) * tick}
     message = random.Random(tick).randbytes(1200)
-    store.commit(tick, state, message, Pure(0.25), {"birch": Chain(tick, bytes(31) + bytes([tick]))})
+    store.commit(tick, state, message, Pure(0.25), {"birch": MessageChain(tick, bytes(31) + bytes([tick]))})
 
 
 def content(path):
@@ -67,10 +68,10 @@ def killed(tmp_path_factory):
     for tick in range(25):
         spoken(store, tick)
         if tick == 14:
-            store.heartbeat(BEATS[1][1], BEATS[1][0])
+            store.heartbeat(time.time(), BEATS[1][1], BEATS[1][0])
             store._journal._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.mark_finished("birch")
-    store.heartbeat(BEATS[2][1], BEATS[2][0])
+    store.heartbeat(time.time(), BEATS[2][1], BEATS[2][0])
     copied = tmp_path_factory.mktemp("copied")
     for part in FILES:
         shutil.copy(f"{path}{part}", copied)

@@ -18,8 +18,10 @@ from ports import free_ports
 
 import tacit
 from tacit.agent.loop import AgentLoop
+from tacit.agent.monitoring.status import Watched
 from tacit.agent.transport.sockets import Network
 from tacit.agent.transport.wire_pb2 import Question
+from tacit.cli import agent_status
 from tacit.errors import Over
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
@@ -167,9 +169,10 @@ class Switch(Intermediary):
         await Network().stop_listening(self._server)
 
 
-def two_copies(net, begun=True, one_ledger=False, fault=None, others=None):
-    """The same folder on two hosts, behind one address; from the start, or since tick 3. Gives their exit codes, their
-    logs, and the ticks of which both together have sent two versions."""
+def two_copies(net, begun=True, one_ledger=False, one_identity=False, fault=None, others=None):
+    """The same folder on two hosts, behind one address; from the start, or since tick 3. They may have one ledger, or
+    one folder of the identity. Gives their exit codes, their logs, and the ticks of which both together have sent two
+    versions."""
     first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
     copy = net.folder / "copy"
     with Switch(net.federation.members[BIRCH].address, first, second):
@@ -183,6 +186,10 @@ def two_copies(net, begun=True, one_ledger=False, fault=None, others=None):
             for path in copy.glob("birch.ledger*"):
                 path.unlink()
             (copy / "birch.ledger").symlink_to(net.folder / "birch.ledger")
+        if one_identity:
+            (net.folder / "books" / "birch").mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(copy / "books", ignore_errors=True)
+            (copy / "books").symlink_to(net.folder / "books")
         with net.together():
             net.start(BIRCH, life=1, slow=0.05, listen=first, fault=fault)
             door = net._loading.door
@@ -237,6 +244,17 @@ def test_of_two_copies_with_one_ledger_one_goes_on_at_most_whatever_neighbours_s
     assert not twice
 
 
+@pytest.mark.parametrize(
+    ("kind", "begun"), [("recycled", False), *(pytest.param(k, True, marks=SLOW) for k in ("recycled", "totals"))]
+)
+def test_of_two_copies_of_a_ledger_one_pays_for_a_run_whatever_neighbours_say(network, kind, begun):
+    """Store and ledger are in the image of a container that is started twice; both have one folder of the identity."""
+    codes, logs, twice = two_copies(network(kind), begun, one_identity=True, others=SILENT)
+    assert sorted(codes) == [0, 1]
+    assert "is not the ledger of 'birch' that was used here before, or an old copy of it" in logs[codes.index(1)]
+    assert not twice
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["recycled", "totals"])
 def test_of_two_processes_that_were_copied_in_memory_one_stops(network, kind):
@@ -267,9 +285,9 @@ def test_nobody_is_stopped_by_accusations_that_are_made_up(network, kind):
     assert "tacit.errors.Over" not in told
 
 
-def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network):
+def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network, capsys):
     """From tick 3 on elm says something else to alder, and signs it, too. Everybody knows within as many rounds as the
-    graph is wide, and stops; so does elm."""
+    graph is wide, and stops; so does elm. Logs, the page and `tacit agent status` say so."""
     net = network("recycled")
     net.start(ALDER, BIRCH, CEDAR, DOGWOOD)
     net.start(ELM, fault=("has two faces", 3))
@@ -278,6 +296,11 @@ def test_a_member_with_two_faces_is_named_while_the_run_goes_on(network):
     for i in range(4):
         assert "elm has signed two versions of what it said at tick" in net.log(i)
         assert 3 <= net.tick(i) <= 3 + wide + 1
+        found = Watched(NAMES[i], net.federation, net.path(i), None, lambda: []).look()["status"]
+        (tick,) = found["accused"].values()
+        assert found["accused"] == {"elm": tick}
+        agent_status._tell(found)
+        assert f"elm has signed two versions of what it said at tick {tick}" in capsys.readouterr().out
     assert "elm has signed" in net.log(ELM)
     assert {agent for (_, agent), count in net.versions().items() if count > 1} <= {str(ELM)}
 

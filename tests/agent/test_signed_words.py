@@ -12,7 +12,7 @@ from speaking import Speaker
 
 import tacit
 from tacit.agent import signed_words
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.identity import Identity
 from tacit.agent.signed_words import MOST, SAID_SIZE, Statements
 from tacit.agent.transport.wire import BadMessage, bare, packed_row
@@ -83,18 +83,18 @@ def test_words_that_are_not_signed_are_not_taken(net, member, speaker):
         row(net, BIRCH, 1) + added: "has not signed what it says at tick 1",
     }.items():
         with pytest.raises(BadMessage, match=complaint):
-            heard(alder, BIRCH, wrong, Chain())
+            heard(alder, BIRCH, wrong, MessageChain())
     forged = Message.FromString(spoken)
     forged.own.signature = bytes(70)
     with pytest.raises(BadMessage, match="birch has not signed what is shown as its words"):
-        heard(alder, BIRCH, forged.SerializeToString(), Chain())
-    heard(alder, BIRCH, spoken, Chain())
+        heard(alder, BIRCH, forged.SerializeToString(), MessageChain())
+    heard(alder, BIRCH, spoken, MessageChain())
 
 
 def test_two_neighbours_of_a_member_with_two_faces_prove_it(net, member, speaker):
     alder, cedar = member("alder"), member("cedar")
     faces = {alder: speaker("birch"), cedar: speaker("birch")}
-    chains = dict.fromkeys(faces, Chain())
+    chains = dict.fromkeys(faces, MessageChain())
     for tick in range(4):
         for listener, birch in faces.items():
             speak(listener, net, 0.0, first=tick)
@@ -117,7 +117,7 @@ def test_two_neighbours_of_a_member_with_two_faces_prove_it(net, member, speaker
 def test_a_chain_that_differs_once_differs_for_good(net, member, speaker):
     """Two ticks later, statements about the newest tick are enough."""
     alder, cedar = member("alder"), member("cedar")
-    chains = {alder: Chain(), cedar: Chain()}
+    chains = {alder: MessageChain(), cedar: MessageChain()}
     speak(alder, net, 0.0, 0.0, 0.0)
     birches = {alder: speaker("birch"), cedar: speaker("birch")}
     for tick in range(3):
@@ -186,9 +186,9 @@ def test_what_others_cannot_compute_is_salted(network, identities, kind):
     participant.store.commit(0, {}, raw, participant.events[0])
     alder.speak(0)
     digest = sha256(raw).digest()
-    assert alder.own(0).digest != Chain().then(0, digest).digest
+    assert alder.own(0).digest != MessageChain().then(0, digest).digest
     salted = sha256(participant.store.secret + digest).digest()
-    assert alder.own(0).digest == Chain().then(0, salted).digest
+    assert alder.own(0).digest == MessageChain().then(0, salted).digest
     assert Statements(participant).own(0).digest == alder.own(0).digest  # after a restart
 
 
@@ -243,7 +243,7 @@ def test_words_of_a_later_tick_do_not_hide_two_faces(net, member, speaker):
     for listener, value in ((alder, 0.0), (cedar, 1.0)):
         listener.take([ahead.said(4)])
         speak(listener, net, 0.0)
-        heard(listener, BIRCH, speaker("birch").spoken(row(net, BIRCH, 0, value)), Chain())
+        heard(listener, BIRCH, speaker("birch").spoken(row(net, BIRCH, 0, value)), MessageChain())
     assert [(each.member, each.tick) for each in alder.others(BIRCH)] == [(BIRCH, 4)]  # its own: all that is known
     cedar.take(alder.others(CEDAR))
     assert accused(cedar.contradictions) == {"birch": 0}

@@ -9,6 +9,7 @@ import agent_worker as worker
 import numpy as np
 import pytest
 from agent_worker import NAMES, D
+from speaking import unpacked
 
 import tacit
 from tacit.agent.federation import SUMS, TOTALS, Federation
@@ -16,7 +17,7 @@ from tacit.agent.guarantee import guaranteed, statement
 from tacit.agent.run_keys import signed_text
 from tacit.agent.totals_delivery import SHARE, SUM, TOTAL, USE, Totals
 from tacit.agent.transport.server import Signal
-from tacit.agent.transport.wire import BadMessage, unpacked
+from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.algorithms import RecycledADMM
 from tacit.core.release import Inbox

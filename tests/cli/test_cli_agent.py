@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ledger_format_2 import moved_back
 from patience import all_ended
 from patients import SCHEMA
 from ports import free_ports
@@ -262,6 +263,38 @@ def test_a_ledger_that_cannot_pay(hospitals, tacit):
     code, _, err = tacit(*start, "--ledger", "alder.ledger")
     assert code == 77
     assert "the run is refused: epsilon = 0 is spent, it would be" in err
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        ("a mark", r"the ledger shows that alder has sent messages in this run, but .* does not have tick 0 of them"),
+        ("format 2", "this run was begun with an older version of tacit, whose ledger does not show which ticks"),
+    ],
+)
+def test_an_open_run_that_the_store_does_not_know_ends_with_one_line(hospitals, tacit, known, says):
+    assert agreed(tacit, "--epsilon", 2, "--delta", 1e-5)[0] == 0
+    tacit("ledger", "new", "alder.ledger", "--data", "alder.csv", "--epsilon", 2, "--delta", 1e-5)
+    federation = Federation.load(Path("federation.toml"))
+    with Ledger("alder.ledger", cost=epsilon) as ledger:
+        ledger.reserve_run(federation.run, planned(federation, 0))
+        if known == "a mark":
+            ledger.mark(federation.run, 0, bytes(32), ledger.start(federation.run, bytes(16)))
+        else:
+            ledger.store(federation.run, 0, b"the first message")
+        spent = ledger.spent()
+    if known == "format 2":
+        moved_back(Path("alder.ledger"))
+    before = len(list(hospitals.rglob("*.store*")))
+    start = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv")
+    code, out, err = tacit(*start, "--ledger", "alder.ledger")
+    assert code == 78
+    assert re.search(says, err.splitlines()[-1])
+    assert "agree on a new run under another title" in err.splitlines()[-1]
+    assert "Traceback" not in out + err
+    with Ledger("alder.ledger", cost=epsilon) as ledger:
+        assert ledger.spent() == spent
+    assert known != "a mark" or len(list(hospitals.rglob("*.store*"))) == before  # no store hides one that is put back
 
 
 def test_a_restart_after_going_on_without_somebody(hospitals, tacit):

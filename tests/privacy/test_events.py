@@ -209,6 +209,30 @@ def test_an_event_is_spent_a_whole_number_of_times(n):
     for events in ({Gaussian(2.0): n}, {Gaussian(4.0): 3, shared: n}):
         with pytest.raises(InputError, match="a whole number of times"):
             accounting.epsilon(Counter(events), 1e-5)
+    other = SharedGaussian(2.0, members=5, colluders=2)  # to most coalitions both are one event
+    with pytest.raises(InputError, match="a whole number of times"):
+        coalitions.guarantee([Counter({other: 3, shared: n})], 1e-5, members=5)
+
+
+def test_counts_of_a_few_bits_do_not_wrap_around():
+    """100 + 100 is -56 in eight bits: two names of one event would cost nothing."""
+    few, events = np.int8(100), (Gaussian(4.0), SharedGaussian(2.0, members=5, colluders=1), Laplace(9.0, 3))
+    counted = Counter(dict.fromkeys(events, few))
+    right = Counter(dict.fromkeys(events, 100))
+    assert accounting.totals(counted, DELTA) == accounting.totals(right, DELTA)
+    assert filters.epsilon(counted, counted, Cap(1.0, DELTA)) == filters.epsilon(right, right, Cap(1.0, DELTA))
+    assert coalitions.guarantee([counted], DELTA, members=5) == coalitions.guarantee([right], DELTA, members=5)
+
+
+@pytest.mark.parametrize("event", [Gaussian(1.0), Unprotected()], ids=str)
+def test_an_event_has_nothing_but_its_parameters(event):
+    """What one event, made by hand or in a pickle, says of itself would count in place of what its class says."""
+    for name, value in {"free": True, "protected": True, "zcdp": lambda n=1: (0.0, 0.0), "note": ""}.items():
+        with pytest.raises(AttributeError):
+            object.__setattr__(event, name, value)
+    forged = type(event).__new__(type(event))
+    with pytest.raises((AttributeError, TypeError)):
+        forged.__dict__["free"] = True
 
 
 def test_every_row_has_its_event():

@@ -1,5 +1,6 @@
 """A ledger is one file under one name: SQLite keeps what was written last, and its locks, beside the name."""
 
+import copy
 import os
 import sys
 from pathlib import Path
@@ -52,6 +53,8 @@ def test_a_process_may_go_to_another_folder(path, tmp_path, monkeypatch):
     with Ledger("ledger", cost=cost) as ledger:
         (tmp_path / "folder").mkdir()
         monkeypatch.chdir("folder")
+        with Ledger.open("ledger", population="others", cost=cost), copy.copy(ledger) as copied:
+            assert copied.book == ledger.book  # a fit in another process pays from the ledger that it was given
         ledger.reserve(RUN, 0, ROUND)
         assert ledger.spent().total() == 1
 
@@ -93,12 +96,29 @@ def test_a_file_that_is_mounted_by_itself_is_refused(path, tmp_path, monkeypatch
     Ledger(spaced, cost=cost).close()
 
 
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "ext4", "overlay"])
+def test_a_ledger_on_a_network_file_system_is_refused(path, tmp_path, monkeypatch, kind):
+    """Two machines would each spend the whole cap: what SQLite shares between processes ends at a machine."""
+    mounts, device = tmp_path / "mountinfo", os.stat(path).st_dev
+    monkeypatch.setattr(ledger_file, "_MOUNTS", mounts)
+    line = "36 35 {}:{} / {} rw,noatime shared:7 master:1 - {} server:/vol rw\n"
+    here = (os.major(device), os.minor(device), path.parent, kind)
+    mounts.write_text(line.format(0, 0, "/elsewhere", "nfs4") + line.format(*here))
+    if kind in ("ext4", "overlay"):
+        Ledger(path, cost=cost).close()
+        return
+    with pytest.raises(LedgerError, match=rf"lies on a network file system \({kind}\).*a disk of the one machine"):
+        Ledger(path, cost=cost)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's own list")
 def test_the_list_of_mounts_is_read_as_the_kernel_writes_it():
     found = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     assert "/" in found
     assert ledger_file._is_mount(Path("/"))
     assert not ledger_file._is_mount(Path("/no such file"))
+    assert ledger_file._network(Path("/proc")) is None
+    assert {"proc"} == {line[line.index("-") + 1] for line in ledger_file._mounts() if line[4] == "/proc"}
 
 
 def test_a_new_ledger_has_one_name_at_once(tmp_path, monkeypatch):

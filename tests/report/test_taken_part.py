@@ -1,5 +1,6 @@
 """What an agent's report and its page show, from a store and a ledger alone."""
 
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -70,14 +71,14 @@ def test_what_is_watched(network, identities):
     }
     own = participant(net.folder, "going on, totals", 0, identities, SecureNoise())
     with closing(own.store):
-        own.store.heartbeat({"birch": None}, "waiting for birch")
+        own.store.heartbeat(time.time(), {"birch": None}, "waiting for birch")
         seen = watched.look()
         assert seen["status"]["doing"] == "waiting for birch"
         assert seen["status"]["seconds_since"] == {"birch": None}
         assert seen["ledger"] == {"spent": 0.0, "cap": {"epsilon": 10.0, "delta": 1e-5}}
         own.store.go_on(["dogwood"])
         with closing(own.without(["dogwood"]).store) as left:
-            left.heartbeat({"birch": 0.0}, "computing")
+            left.heartbeat(time.time(), {"birch": 0.0}, "computing")
         assert watched.look()["status"] | {"seconds_since": None} == {
             "member": "alder",
             "run": net.federation.without(["dogwood"]).run,

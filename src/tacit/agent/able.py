@@ -28,7 +28,7 @@ def check(spec: RunSpec) -> None:
             "members of a federation fit one model: take another method"
         )
     spec.method.schedule(spec.graph)  # refuses another number of agents, or too few edges
-    if spec.trust.dropouts and not carried(spec.method):
+    if spec.trust.dropouts and not traits(spec.method).carried:
         raise InputError(f"{type(spec.method).__name__} cannot go on without a member: leave out dropouts")
 
 
@@ -40,11 +40,6 @@ def all_speak(spec: RunSpec) -> bool:
 def needs_totals(method: Algorithm) -> bool:
     """Whether it needs sums over all members."""
     return traits(method).totals
-
-
-def carried(method: Algorithm) -> tuple[str, ...]:
-    """The fields of its state that a member that has missed a total needs of the others; none if it cannot go on."""
-    return traits(method).carried
 
 
 def check_sums(setting: Setting) -> None:

@@ -31,15 +31,14 @@ from __future__ import annotations
 import hmac
 import os
 import sqlite3
-import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tacit import database
-from tacit.agent.identity import Identity, fingerprint, signed_by
+from tacit.agent.identity import SIGNATURE_SIZE, Identity, fingerprint, signed_by
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Greeting, LedgerHead
 from tacit.database import NO_TEXT
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
 _DOMAIN = b"tacit: the head of my ledger"
 _SIZES = {"population": 32, "book": 16, "head": 32}  # bytes
-_SIGNATURE = 72  # bytes, at most
 HEAD_SIZE = 256  # bytes of a signed head in a greeting, at most
 _FILE = "ledgers.db"
 # Heads of one neighbour in one run that are kept. An honest ledger grows at every tick, and is shown in greetings: some
@@ -132,12 +130,7 @@ class Books:
 
     def require_current(self, ledger: Ledger) -> None:
         """Refuses another ledger for a population than the one that was used before, and an old copy of it."""
-        known = self._own(ledger.population)
-        if known is not None and not ledger.contains(known):
-            raise Over(
-                f"{ledger.path} is not the ledger of {ledger.population!r} that was used here before, or an old copy "
-                f"of it: that one had {known.rows:,} rows; put it back"
-            )
+        _require_contained(self._own(ledger.population), ledger)
 
     def require_payer(self, run: str, ledger: Ledger) -> None:
         """Refuses another ledger than the one that has paid for a run. It has the marks of what may have left; in a
@@ -151,13 +144,18 @@ class Books:
             )
 
     def note_payer(self, run: str, ledger: Ledger) -> None:
-        """Keeps which ledger has paid for a run. To be called before anything leaves."""
+        """Keeps which ledger has paid for a run. To be called before anything leaves. A second process, with another
+        ledger, may have been faster."""
         with self._open() as db:
             db.execute("INSERT OR IGNORE INTO paid VALUES (?, ?)", (run, ledger.book))
+        self.require_payer(run, ledger)
 
     def note_own(self, ledger: Ledger) -> None:
-        """Keeps the head of a ledger that is about to be spent from, or was."""
+        """Keeps the head of a ledger that is about to be spent from, or was. A second process, with a copy of the
+        ledger, may have been faster: then the copy is refused."""
         with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            _require_contained(_own_head(db, ledger.population), ledger)
             db.execute("INSERT OR REPLACE INTO own VALUES (?, ?, ?, ?)", (ledger.population, *ledger.head()))
 
     def of_run(self, certificate: str, run: str) -> dict[str, Signed]:
@@ -191,8 +189,7 @@ class Books:
 
     def _own(self, population: str) -> Head | None:
         with self._open() as db:
-            found = db.execute("SELECT book, rows, head FROM own WHERE population = ?", (population,)).fetchone()
-        return None if found is None else Head(*found)
+            return _own_head(db, population)
 
     def _read(self, where: str, *values: str) -> list[tuple[str, Signed]]:
         what = "what" if where.startswith("shown") else "''"
@@ -217,6 +214,19 @@ class Books:
             raise InputError(f"{self.path} is damaged: {NO_TEXT}") from None
 
 
+@dataclass
+class _Neighbour:
+    """What a neighbour has shown of its ledgers, and what of that is in the log."""
+
+    before: Mapping[str, Signed]  # the newest head of each of its populations, before this run
+    newest: Signed | None = None  # the longest that it showed in this run
+    at_meeting: Signed | None = None  # what it showed when all met
+    changes: int = 0  # how often it has shown something new
+    other_people: bool = False  # the log says that it pays from the ledger of another population
+    accused: bool = False  # the log says that it contradicts itself
+    forgiven: bool = False  # it has put the right ledger back: that counts once
+
+
 class Heads:
     """The heads of ledgers that an agent shows, and is shown, in one run.
 
@@ -228,16 +238,10 @@ class Heads:
     def __init__(self, participant: Participant) -> None:
         self._participant, self._books = participant, participant.books
         self._refused: str | None = None  # why this agent must not pay
-        names = participant.federation.names
-        self._before = {} if self._books is None else {name: self._remembered(name) for name in names}
-        self._shown: dict[str, Signed] = {}  # by neighbour: the longest that it showed in this run
-        self._first: dict[str, Signed] = {}  # by neighbour: what it showed when all met
+        names = () if self._books is None else participant.federation.names
+        self._known = {name: _Neighbour(self._remembered(name)) for name in names}
         self._met = participant.has_paid  # also in an earlier process
-        self._changes: Counter[str] = Counter()  # by neighbour: how often it has shown something new
-        self._began = time.monotonic()
-        self._told: set[str] = set()  # the neighbours whose change of population is in the log
-        self._accused: set[str] = set()  # the neighbours whose contradiction is in the log
-        self._forgiven: set[str] = set()  # the neighbours that have put the right ledger back: once
+        self._began = participant.clock.steady()
         self._checked: set[Head] = set()  # own heads that the ledger contains
 
     def own(self) -> LedgerHead | None:
@@ -250,7 +254,8 @@ class Heads:
 
     def seen(self, name: str) -> LedgerHead | None:
         """What this agent knew of the ledger that a neighbour pays from, for a greeting."""
-        found = self._before.get(name, {}).get(self._shown[name].population) if name in self._shown else None
+        known = self._known.get(name)
+        found = None if known is None or known.newest is None else known.before.get(known.newest.population)
         return None if found is None else _packed(found)
 
     def take(self, name: str, greeting: Greeting) -> str | None:
@@ -270,9 +275,10 @@ class Heads:
     def settle(self) -> None:
         """All have met: from now on, the newest heads are what is known."""
         self._met = True
-        self._first = dict(self._shown)
-        for name, signed in self._shown.items():
-            self._keep_newest(name, signed)
+        for name, known in self._known.items():
+            known.at_meeting = known.newest
+            if known.newest is not None:
+                self._keep_newest(name, known.newest)
 
     def _shown_back(self, name: str, signed: Signed) -> None:
         participant, ledger = self._participant, self._participant.ledger
@@ -292,18 +298,19 @@ class Heads:
             )
 
     def _note(self, name: str, signed: Signed) -> str | None:
-        last = self._shown.get(name)
+        neighbour = self._known[name]
+        last = neighbour.newest
         if last is not None and last.population != signed.population:
             raise BadMessage("it shows the ledger of a second population in one run")
         if last is not None and signed.head.book == last.head.book and signed.head.rows <= last.head.rows:
             return None  # no news: greetings may overtake each other
         if not signed.of(self._participant.federation.accepted(name)):
             raise BadMessage("it shows a ledger whose head it has not signed")
-        changes = self._changes[name] + 1
-        if changes > _MOST_CHANGES + _PER_SECOND * (time.monotonic() - self._began):
+        changes = neighbour.changes + 1
+        if changes > _MOST_CHANGES + _PER_SECOND * (self._participant.clock.steady() - self._began):
             raise BadMessage("it has shown another head of its ledger {} times in this run", changes)
-        self._changes[name] = changes
-        before = self._known(name, signed.population)
+        neighbour.changes = changes
+        before = self._judged_by(name, signed.population)
         wrong = None if before is None else contradiction(before.head, signed.head)
         assert self._books is not None
         shown = {"newest": signed}
@@ -311,29 +318,28 @@ class Heads:
             shown |= {"before": before, "after": signed}
         whose, run = self._participant.federation.certificate(name), self._participant.federation.run
         self._books.keep_shown(whose, run, shown)
-        self._shown[name] = signed
-        if wrong is None and not self._met and name in self._accused and name not in self._forgiven:
-            self._forgiven.add(name)
-            self._accused.discard(name)
+        neighbour.newest = signed
+        if wrong is None and not self._met and neighbour.accused and not neighbour.forgiven:
+            neighbour.accused, neighbour.forgiven = False, True
             self._books.forget_contradiction(whose, run)
             return f"{name} has put the right ledger back"
         if self._met:
             self._keep_newest(name, signed)
-        if self._before[name] and before is None and name not in self._told:
-            self._told.add(name)
+        if neighbour.before and before is None and not neighbour.other_people:
+            neighbour.other_people = True
             return f"{name} pays from the ledger of another population than before"
-        if wrong is None or name in self._accused:
+        if wrong is None or neighbour.accused:
             return None
-        self._accused.add(name)
+        neighbour.accused = True
         return f"{name} shows {wrong}; both are in the report"
 
-    def _known(self, name: str, population: str) -> Signed | None:
-        """By what a neighbour is judged: what it had shown before this run, or else what it showed when all met."""
-        return self._before[name].get(population, self._first.get(name))
+    def _judged_by(self, name: str, population: str) -> Signed | None:
+        """What a neighbour had shown before this run, or else what it showed when all met."""
+        return self._known[name].before.get(population, self._known[name].at_meeting)
 
     def _keep_newest(self, name: str, signed: Signed) -> None:
         """Not if it contradicts what was known: that stays, as evidence."""
-        before = self._known(name, signed.population)
+        before = self._judged_by(name, signed.population)
         if self._books is None or (before is not None and contradiction(before.head, signed.head) is not None):
             return
         for certificate in self._participant.federation.certificates(name):
@@ -353,6 +359,20 @@ class Heads:
         return found
 
 
+def _own_head(db: sqlite3.Connection, population: str) -> Head | None:
+    """The head that is kept of the ledger of a population."""
+    found = db.execute("SELECT book, rows, head FROM own WHERE population = ?", (population,)).fetchone()
+    return None if found is None else Head(*found)
+
+
+def _require_contained(known: Head | None, ledger: Ledger) -> None:
+    if known is not None and not ledger.contains(known):
+        raise Over(
+            f"{ledger.path} is not the ledger of {ledger.population!r} that was used here before, or an old copy of "
+            f"it: that one had {known.rows:,} rows; put it back"
+        )
+
+
 def population_tag(identity: Identity, population: str) -> str:
     """Names a population to others: always the same, and nobody else can find out which."""
     return hmac.digest(identity.population_key, population.encode(), "sha256").hex()
@@ -369,7 +389,7 @@ def _packed(signed: Signed) -> LedgerHead:
 
 
 def _unpacked(raw: LedgerHead) -> Signed:
-    if any(len(getattr(raw, name)) != size for name, size in _SIZES.items()) or len(raw.signature) > _SIGNATURE:
+    if any(len(getattr(raw, name)) != size for name, size in _SIZES.items()) or len(raw.signature) > SIGNATURE_SIZE:
         raise BadMessage("it shows a head of a ledger that is not one")
     if raw.rows >= 2**63:
         raise BadMessage("it shows a ledger with {} rows", raw.rows)

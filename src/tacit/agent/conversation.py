@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tacit.agent.books import Heads
 from tacit.agent.federation import TOTALS, difference
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.incarnation import Incarnations
 from tacit.agent.membership import dropout
 from tacit.agent.membership.meeting import Meeting
@@ -162,7 +162,7 @@ class Conversation:
     def words(self, name: str, message: Message) -> None:
         """Takes in what comes with a message of phase 0."""
         self.hashed[name] = sha256(bare(message)).digest()
-        chain = self.chains.get(name, Chain()).then(message.tick, self.hashed[name])
+        chain = self.chains.get(name, MessageChain()).then(message.tick, self.hashed[name])
         with self._stopping():
             self.statements.hear(self.participant.federation.names.index(name), message, chain)
         self._compare_totals(name, message)
@@ -186,14 +186,14 @@ class Conversation:
     def took_in(self, tick: int, hashed: Mapping[str, bytes]) -> None:
         """The state has taken in what was heard at this tick, which has these hashes."""
         self.chains = self.chains | {
-            name: self.chains.get(name, Chain()).then(tick, each) for name, each in hashed.items()
+            name: self.chains.get(name, MessageChain()).then(tick, each) for name, each in hashed.items()
         }
 
     def note_totals(self, tick: int) -> None:
         """Where all members hear one total at every tick, they compare those before this one."""
         if self.participant.federation.exchange == TOTALS:
             self._totals_before.pop(tick - 2, None)  # nobody is two ticks behind
-            self._totals_before[tick] = self.chains.get(TOTAL, Chain()).digest
+            self._totals_before[tick] = self.chains.get(TOTAL, MessageChain()).digest
 
     def _compare_totals(self, name: str, message: Message) -> None:
         """Says that a neighbour has heard other totals. It is no proof, so that nobody has to stop."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.agent.participant import Participant
 from tacit.agent.run_keys import RunKeys
-from tacit.agent.store import Arrays
+from tacit.agent.state_slots import Arrays
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.wire import BadMessage, packed, packed_row, row_of
 from tacit.agent.transport.wire_pb2 import Key, Message, Question

@@ -17,16 +17,16 @@ from hashlib import sha256
 from typing import NamedTuple
 
 
-class Chain(NamedTuple):
+class MessageChain(NamedTuple):
     """The messages of one neighbour, in the order of their ticks.
 
-    >>> Chain().then(0, bytes(32)).messages
+    >>> MessageChain().then(0, bytes(32)).messages
     1
     """
 
     messages: int = 0
     digest: bytes = bytes(32)
 
-    def then(self, tick: int, hashed: bytes) -> Chain:
+    def then(self, tick: int, hashed: bytes) -> MessageChain:
         """The chain with one more message, of which this is the SHA-256."""
-        return Chain(self.messages + 1, sha256(self.digest + tick.to_bytes(4, "big") + hashed).digest())
+        return MessageChain(self.messages + 1, sha256(self.digest + tick.to_bytes(4, "big") + hashed).digest())

@@ -27,6 +27,7 @@ from tacit.errors import InputError
 _CLOCKS_DIFFER = timedelta(hours=1)  # a certificate is valid that long before it was made
 POPULATION_KEY = "population.key"  # a file in the folder of an identity
 _SIGNING = ec.ECDSA(hashes.SHA256())
+SIGNATURE_SIZE = 72  # bytes, at most
 _UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
 
 

@@ -23,11 +23,11 @@ After an honest crash the next process has the next number, nobody answers for t
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tacit.agent.identity import SIGNATURE_SIZE
 from tacit.agent.transport import wire_pb2 as wire
 from tacit.agent.transport.wire import BadMessage
 from tacit.errors import NEW_RUN, Over
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 _DOMAIN, _TWIN = b"tacit: a process of mine", b"tacit: a process of mine that has seen another one"
 NONCE = 16  # bytes
-_SIGNATURE = 72  # bytes, at most
-STANDING_SIZE = 8 * (NONCE + _SIGNATURE + 32)  # bytes of a standing, at most: eight processes or signatures
+STANDING_SIZE = 8 * (NONCE + SIGNATURE_SIZE + 32)  # bytes of a standing, at most: eight processes or signatures
 _STARTS, _PER_SECOND = 100, 0.5  # processes of one neighbour in one run that are remembered
 
 
@@ -61,7 +60,7 @@ class Incarnations:
         self._known = {name: list(map(wire.Incarnation.FromString, found)) for name, found in kept.items()}
         self._twins: dict[str, wire.Twin] = {}  # by member; this one's among them, if it has seen a newer process
         self._starts = Counter[str]()  # by neighbour: since this process began
-        self._began = time.monotonic()
+        self._began = participant.clock.steady()
         # By neighbour: what goes to it, and what was taken in from it last, as long as nothing new is known.
         self._shown, self._taken = dict[str, wire.Standing](), dict[str, wire.Standing]()
 
@@ -153,7 +152,7 @@ class Incarnations:
 
     def _keep(self, name: str, processes: list[wire.Incarnation]) -> None:
         starts = self._starts[name] + 1  # each takes room on the disk; one that is refused asks again, and takes none
-        if starts > _STARTS + _PER_SECOND * (time.monotonic() - self._began):
+        if starts > _STARTS + _PER_SECOND * (self._participant.clock.steady() - self._began):
             raise BadMessage("it starts too often: {} times", starts)
         self._starts[name] = starts
         self._participant.store.keep_processes(name, [each.SerializeToString() for each in processes])
@@ -166,7 +165,7 @@ class Incarnations:
     def _require_signed(self, name: str, process: wire.Incarnation) -> None:
         federation = self._participant.federation
         process.DiscardUnknownFields()
-        sizes = len(process.nonce) == NONCE and 0 < len(process.signature) <= _SIGNATURE
+        sizes = len(process.nonce) == NONCE and 0 < len(process.signature) <= SIGNATURE_SIZE
         if not sizes or process.member != self._member(name) or not 0 < process.number < 2**31:
             raise BadMessage("it names no process of {}", name)
         if not federation.signed_live(name, _text(federation, process), process.signature):
@@ -179,7 +178,7 @@ class Incarnations:
         if twin.older.number > twin.newer.number or twin.older.nonce == twin.newer.nonce:
             raise BadMessage("what it shows are not two processes")
         signed_live = self._participant.federation.signed_live
-        if len(twin.signature) > _SIGNATURE or not signed_live(name, self._twin_text(twin), twin.signature):
+        if len(twin.signature) > SIGNATURE_SIZE or not signed_live(name, self._twin_text(twin), twin.signature):
             raise BadMessage("it shows two processes of {} that {} has not signed", name, name)
 
     def _twin_text(self, twin: wire.Twin) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -27,7 +26,7 @@ from tacit.agent.monitoring.logs import log
 from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
 from tacit.agent.robust_listening import Reading
-from tacit.agent.store import Arrays
+from tacit.agent.state_slots import Arrays
 from tacit.agent.totals_delivery import Totals
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Signal
@@ -141,14 +140,14 @@ class AgentLoop:
         """Computes, commits, marks in the ledger, and only then lets anybody ask."""
         participant = self.participant
         compute = partial(self.algorithm.speak, self._state, participant.problem, self._view, participant.noise, t)
-        begin = time.perf_counter()
+        begin = participant.clock.steady()
         try:
             # A thread lets this agent answer neighbours meanwhile, but starting it takes longer than a brief step.
             # Where an agent that does not answer is soon taken to be away, every step runs in a thread: nobody knows
             # beforehand that it will be brief.
             in_thread = self._compute_seconds > _BRIEF or participant.federation.go_on_after > 0
             self._state, release = await asyncio.to_thread(compute) if in_thread else compute()
-            self._compute_seconds = time.perf_counter() - begin
+            self._compute_seconds = participant.clock.steady() - begin
         except Exception as error:
             if participant.ledger is not None:
                 try:
@@ -261,11 +260,16 @@ class AgentLoop:
             dropout.check_count(self.participant, self.conversation.meeting.start)
         self.conversation.heads.require_current()
         self.conversation.heads.settle()
-        if self.participant.ledger is not None:
-            self.participant.ledger.reserve_run(*self.participant.paid, self.participant.about)
-            if self.participant.books is not None:
-                self.participant.books.note_payer(self.participant.paid[0], self.participant.ledger)
-                self.participant.books.note_own(self.participant.ledger)  # a copy from before is old
+        (run, events), ledger, books = self.participant.paid, self.participant.ledger, self.participant.books
+        if ledger is None:
+            return
+        if books is not None:  # members meet for days: meanwhile another process may have paid from another ledger
+            books.require_payer(run, ledger)
+            books.note_own(ledger)
+        ledger.reserve_run(run, events, self.participant.about)
+        if books is not None:
+            books.note_payer(run, ledger)
+            books.note_own(ledger)  # a copy from before is old
 
     async def _catch_up(self) -> None:
         """If a run goes on where another was left, and this agent has missed its last total: gets the state after it
@@ -340,9 +344,14 @@ class AgentLoop:
     async def heartbeat(self) -> None:
         """Says again and again that the process is alive: in the store, and to whoever looks from outside."""
         while True:
-            self.participant.store.heartbeat(self.liveness.contacts(), self.doing, self.progress.accused)
+            self.beat(self.doing)
             self.progress.heartbeat()
             await asyncio.sleep(HEARTBEAT)
+
+    def beat(self, doing: str) -> None:
+        """Writes down that the process is alive, and what it does."""
+        participant = self.participant
+        participant.store.heartbeat(participant.clock.wall(), self.liveness.contacts(), doing, self.progress.accused)
 
     async def watch_neighbour(self, j: int) -> None:
         """Notices if a neighbour is away."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.agent.able import check_sums
 from tacit.agent.books import Books
+from tacit.agent.clock import Clock
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import NONCE, signed
@@ -43,6 +44,7 @@ class Participant:
     records: Records | None = None  # what the ledger has to know about the data
     books: Books | None = None  # what is known of ledgers; None: heads are neither shown nor kept
     incarnation: Incarnation | None = None  # of this process, once it has started
+    clock: Clock = field(default_factory=Clock)
 
     @property
     def name(self) -> str:

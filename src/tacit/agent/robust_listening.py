@@ -17,7 +17,7 @@ from tacit.agent.federation import ROWS, TOTALS, Federation
 from tacit.agent.monitoring.logs import log
 from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
-from tacit.agent.store import Arrays
+from tacit.agent.state_slots import Arrays
 from tacit.agent.transport.refusals import Refusals
 from tacit.core.release import Inbox
 from tacit.core.schedule import Broadcast

@@ -132,7 +132,7 @@ async def _take_part(
             raise loop.liveness.away.result()
         loop.doing = "finished"
         progress.show(loop.doing, loop.rounds)
-        participant.store.heartbeat(loop.liveness.contacts(), loop.doing, progress.accused)
+        loop.beat(loop.doing)
     return model
 
 
@@ -141,5 +141,5 @@ async def _stop_if_ended(loop: AgentLoop, work: asyncio.Task[np.ndarray]) -> Non
     if loop.conversation.ended.done():
         work.cancel()
         await loop.conversation.tell()
-        loop.participant.store.heartbeat(loop.liveness.contacts(), "stopped", loop.progress.accused)
+        loop.beat("stopped")
         raise loop.conversation.ended.result()

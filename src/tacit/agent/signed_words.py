@@ -31,7 +31,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from tacit.agent.federation import ROWS
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
+from tacit.agent.identity import SIGNATURE_SIZE
 from tacit.agent.transport import wire_pb2 as wire
 from tacit.agent.transport.wire import BadMessage
 from tacit.core.schedule import Broadcast
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from tacit.agent.participant import Participant
 
 _DOMAIN = b"tacit: what I have said up to this tick"
-_SIGNATURE = 72  # bytes, at most
 MOST = 16  # statements about others in one message
 SAID_SIZE = 128  # bytes of one, at most
 _WINDOW = 64  # ticks of each member that are kept to be compared, at least
@@ -54,7 +54,7 @@ class Statements:
         self._participant, federation = participant, participant.federation
         broadcast = isinstance(federation.setting.algorithm.schedule(federation.graph), Broadcast)
         self._open = federation.exchange == ROWS and broadcast
-        self._chain, self._own = Chain(), dict[int, bytes]()  # the chain's digest at each tick
+        self._chain, self._own = MessageChain(), dict[int, bytes]()  # the chain's digest at each tick
         for tick, digest in participant.store.digests().items():
             self._extend(tick, digest)
         self._signed = lru_cache(maxsize=8)(self._sign)
@@ -84,7 +84,7 @@ class Statements:
         itself = [known[max(known)]] if (known := self._known.get(listener)) else []
         return itself + [self._known[i][newest[i]] for i in chosen]
 
-    def hear(self, sender: int, message: wire.Message, chain: Chain) -> None:
+    def hear(self, sender: int, message: wire.Message, chain: MessageChain) -> None:
         """Checks what comes with a message of phase 0. `chain` is what was heard from its sender, this included."""
         said, name = message.own, self._participant.federation.names[sender]
         if (said.member, said.tick) != (sender, message.tick):
@@ -99,7 +99,7 @@ class Statements:
         """Takes in what members have signed. `Over` if this agent has signed what it does not know."""
         members = self._participant.federation.members
         for said in statements:
-            if said.member >= len(members) or len(said.digest) != 32 or len(said.signature) > _SIGNATURE:
+            if said.member >= len(members) or len(said.digest) != 32 or len(said.signature) > SIGNATURE_SIZE:
                 raise BadMessage("a statement of a member that does not exist, or of another size")
             known = self._known.get(said.member, {})
             before = known.get(said.tick)
@@ -141,7 +141,7 @@ class Statements:
             if (one.member, one.tick) != (other.member, other.tick) or one.digest == other.digest:
                 raise BadMessage("what it shows is no contradiction")
             for said in (one, other):
-                if len(said.digest) != 32 or len(said.signature) > _SIGNATURE:
+                if len(said.digest) != 32 or len(said.signature) > SIGNATURE_SIZE:
                     raise BadMessage("a statement of a member that does not exist, or of another size")
                 self._require_signed(said)
             self._contradicted(each)

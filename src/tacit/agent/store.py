@@ -1,11 +1,9 @@
 """What an agent remembers over a crash: its part in one run.
 
 **The files.** `x.store` is a journal in SQLite: what the agent has said, at what cost, and what it knows about others,
-with a chain of digests (`tacit.agent.journal`). `x.store-head` is its head. The state is long and replaced at every
-tick, so it has two slots of its own, `x.store-state0` and `-state1`. A commit writes it to the slot that the last one
-did not use; the state's entry in the journal says which slot that is, and the SHA-256 of its content. All of it is
-checked when a store is opened, and everything that is read from the disk later is checked again. The heartbeat alone is
-no entry: of signs of life, the last counts.
+with a chain of digests (`tacit.agent.journal`). `x.store-head` is its head. The state has two slots of its own,
+`x.store-state0` and `-state1` (`tacit.agent.state_slots`). All of it is checked when a store is opened, and everything
+that is read from the disk later is checked again. The heartbeat alone is no entry: of signs of life, the last counts.
 
 **Commit before you send.** When the agent has spoken, one transaction writes its new state, the bytes that will leave
 and the event that they cost. Only then may neighbours ask for the bytes, and they always get the same ones. What the
@@ -47,22 +45,18 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
-from tacit.agent import journal
-from tacit.agent.heard import Chain
+from tacit.agent import journal, state_slots
+from tacit.agent.heard import MessageChain
 from tacit.agent.journal import Entry, Journal
-from tacit.errors import InputError, NotNow, Over, TacitError, failed
-from tacit.files import sync_folder
+from tacit.agent.state_slots import Arrays
+from tacit.errors import InputError, NotNow, Over
 from tacit.privacy.events import Event, from_plain, to_plain
 from tacit.privacy.ledger import Head
 
@@ -70,7 +64,6 @@ _RELEASE, _STATE = "release", "state"
 _TRIES = 20  # to copy a store that a process writes to
 _LONG = frozenset({_RELEASE})  # kinds of entries whose bodies stay on the disk
 Kept = dict[str, dict[str, Entry]]  # the entries by kinds and keys
-Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ class Store:
         state: Arrays,
         message: bytes,
         event: Event,
-        heard: Mapping[str, Chain] | None = None,
+        heard: Mapping[str, MessageChain] | None = None,
         ledger: Head | None = None,
     ) -> None:
         """The agent has spoken at this tick: once the ledger has marked it, too, the message may leave.
@@ -148,7 +141,7 @@ class Store:
             add("failure", tick, reason.encode())
 
     def finish(
-        self, rounds: int, state: Arrays, heard: Mapping[str, Chain] | None = None, ledger: Head | None = None
+        self, rounds: int, state: Arrays, heard: Mapping[str, MessageChain] | None = None, ledger: Head | None = None
     ) -> None:
         """The agent has heard everything that it needs."""
         note = self._written(state, heard or {}, ledger)
@@ -163,10 +156,10 @@ class Store:
         return number
 
     def heartbeat(
-        self, contacts: Mapping[str, float | None], doing: str, accused: Mapping[str, int] | None = None
+        self, now: float, contacts: Mapping[str, float | None], doing: str, accused: Mapping[str, int] | None = None
     ) -> None:
         """Writes down that the process is alive, for `tacit agent status`."""
-        said = {"beat": time.time(), "doing": doing, "peers": dict(contacts), "accused": dict(accused or {})}
+        said = {"beat": now, "doing": doing, "peers": dict(contacts), "accused": dict(accused or {})}
         self._journal.note(json.dumps(said).encode())
 
     def mark_finished(self, name: str) -> None:
@@ -244,7 +237,7 @@ class Store:
         found = self._read()
         return None if found is None else found[:2]
 
-    def heard(self) -> dict[str, Chain]:
+    def heard(self) -> dict[str, MessageChain]:
         """What the state has taken in from each neighbour."""
         found = self._read()
         return {} if found is None else found[2]
@@ -306,31 +299,18 @@ class Store:
         for entry in entries:
             _keep(self._kept, entry._replace(body=None) if entry.kind in _LONG else entry)
 
-    def _written(self, state: Arrays, heard: Mapping[str, Chain], ledger: Head | None) -> bytes:
+    def _written(self, state: Arrays, heard: Mapping[str, MessageChain], ledger: Head | None) -> bytes:
         """Writes the state to the slot that the last commit does not need; gives the body of its entry."""
         last = next((json.loads(body) for body in self._bodies(_STATE).values()), {"slot": 1})
-        slot, pieces, digest = 1 - last["slot"], _packed(state, heard), sha256()
-        path = _slot_path(self.path, slot)
-        try:
-            new = not path.exists()
-            with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb", buffering=0) as file:
-                for piece in pieces:
-                    digest.update(piece)
-                    while piece:
-                        piece = piece[file.write(piece) :]
-                file.truncate()
-                os.fsync(file.fileno())
-            if new:
-                sync_folder(path.parent)
-        except OSError as error:
-            raise failed(error, f"{path}: {error.strerror or error}; nothing was sent") from None
-        return json.dumps({"slot": slot, "sha256": digest.hexdigest(), "ledger": ledger}).encode()
+        slot = 1 - last["slot"]
+        digest = state_slots.write(self.path, slot, state, heard)
+        return json.dumps({"slot": slot, "sha256": digest, "ledger": ledger}).encode()
 
-    def _read(self) -> tuple[int, Arrays, dict[str, Chain]] | None:
+    def _read(self) -> tuple[int, Arrays, dict[str, MessageChain]] | None:
         """The last tick, and what was written to the slot with it, checked."""
         for tick, entry in self._kept[_STATE].items():
             _, raw = _slot(self.path, entry)
-            return int(tick), *_unpacked(raw)
+            return int(tick), *state_slots.unpacked(raw)
         return None
 
 
@@ -368,7 +348,7 @@ def copy(path: Path, target: Path) -> None:
         try:
             for entry in _by_kind(entries)[_STATE].values():
                 slot, raw = _slot(path, entry)
-                _slot_path(target, slot).write_bytes(raw)
+                state_slots.path_of(target, slot).write_bytes(raw)
             return
         except Over:  # damaged; or the process has used the slot for a later state since
             if journal.last_known(path) < entries[-1].number + 1:
@@ -381,18 +361,7 @@ def copy(path: Path, target: Path) -> None:
 def _slot(path: Path, entry: Entry) -> tuple[int, bytes]:
     """Which slot an entry of a state names, and its content, checked."""
     note = json.loads(entry.body or b"")
-    where = _slot_path(path, note["slot"])
-    try:
-        raw = where.read_bytes()
-    except OSError as error:
-        raise journal.damaged(where, error.strerror or str(error)) from None
-    if sha256(raw).hexdigest() != note["sha256"]:
-        raise journal.damaged(where, f"the state after tick {entry.key} does not fit its digest")
-    return note["slot"], raw
-
-
-def _slot_path(path: Path, slot: int) -> Path:
-    return path.with_name(f"{path.name}-state{slot}")
+    return note["slot"], state_slots.read(path, note["slot"], note["sha256"], f"the state after tick {entry.key}")
 
 
 def _by_kind(entries: Iterable[Entry]) -> Kept:
@@ -418,28 +387,3 @@ def _identity(kept: Kept) -> tuple[str, str, int] | None:
 
 def _event(body: bytes) -> Event:
     return from_plain(json.loads(body))
-
-
-def _packed(arrays: Arrays, heard: Mapping[str, Chain]) -> list[memoryview]:
-    """One line of JSON with the names and shapes of the arrays and what was heard, then the arrays' bytes: float64,
-    little endian."""
-    for name, array in arrays.items():
-        if array.dtype != float:
-            raise TacitError(f"{name} of the state has the type {array.dtype}; an agent can keep float64 only")
-    line = {
-        "arrays": [[name, list(array.shape)] for name, array in arrays.items()],
-        "heard": {name: [chain.messages, chain.digest.hex()] for name, chain in heard.items()},
-    }
-    bodies = [np.ascontiguousarray(array, dtype="<f8").reshape(-1) for array in arrays.values() if array.size]
-    return [memoryview(json.dumps(line).encode() + b"\n"), *(body.data.cast("B") for body in bodies)]
-
-
-def _unpacked(raw: bytes) -> tuple[Arrays, dict[str, Chain]]:
-    line, _, body = raw.partition(b"\n")
-    head = json.loads(line)
-    arrays, at = {}, 0
-    for name, shape in head["arrays"]:
-        count = int(np.prod(shape))
-        arrays[name] = np.frombuffer(body, "<f8", count, at).astype(float).reshape(shape)
-        at += 8 * count
-    return arrays, {name: Chain(messages, bytes.fromhex(digest)) for name, (messages, digest) in head["heard"].items()}

@@ -38,7 +38,7 @@ import numpy as np
 from tacit.agent.delivery import Heard, Own
 from tacit.agent.participant import Participant
 from tacit.agent.run_keys import RunKeys
-from tacit.agent.store import Arrays
+from tacit.agent.state_slots import Arrays
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Signal
 from tacit.agent.transport.wire import BadMessage, packed, packed_row, row_of

@@ -251,7 +251,6 @@ def _participant(
     kept = stack.enter_context(closing(Store(path, agreed.run, own.name, agreed.rounds, alone=True)))
     books = None if opened is None else Books(identity)
     if opened is not None and books is not None:
-        books.require_current(opened)
         books.note_own(opened)
     participant = Participant(
         agreed, me, own, records, kept, opened, SecureNoise(), records=charged, books=books

@@ -91,11 +91,16 @@ def charged(events: Mapping[Event, int]) -> Counter[Event]:
     """The events that cost something; those of shared noise as what they are for the largest coalition assumed."""
     found: Counter[Event] = Counter()
     for event, n in events.items():
-        if not (isinstance(n, Integral) and n >= 0):
-            raise InputError(f"an event is spent a whole number of times, 0 or more, not {n}")
-        if n and not known(event).free:
-            found[event.faced()] += n
+        if times(n) and not known(event).free:
+            found[event.faced()] += times(n)
     return found
+
+
+def times(n: int) -> int:
+    """How often an event is spent: a whole number, of a type that does not wrap around as those of NumPy do."""
+    if not (isinstance(n, Integral) and n >= 0):
+        raise InputError(f"an event is spent a whole number of times, 0 or more, not {n}")
+    return int(n)
 
 
 def epsilon(events: Counter[Event], delta: float) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tacit.core.alike import distinct
-from tacit.privacy.accounting import epsilon, rounded_up
+from tacit.privacy.accounting import epsilon, rounded_up, times
 from tacit.privacy.events import Event, against, known
 
 __all__ = ["Coalition", "Guarantee", "guarantee"]
@@ -111,7 +111,7 @@ def guarantee(
     def cost(each: Counter[Event], size: int) -> float:
         faced: Counter[Event] = Counter()
         for event, n in each.items():
-            faced[against(event, size, connectivity)] += n
+            faced[against(event, size, connectivity)] += times(n)
         key = frozenset(faced.items())
         if key not in costs:
             costs[key] = epsilon(faced, delta)

@@ -24,7 +24,7 @@ from tacit.agent.certificate.signed_report import verified
 from tacit.agent.certificate.trained_model import digest
 from tacit.agent.delivery import Rows
 from tacit.agent.federation import SUMS, TOTALS, Federation
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.identity import fingerprint
 from tacit.agent.loop import AgentLoop
 from tacit.agent.membership import revocation
@@ -427,7 +427,7 @@ def test_digests_of_what_was_heard_that_are_exchanged(private):
 
 def chain_of(federation, reports, listener, name, count):
     """Of the first `count` messages of a member that a listener hears, by what the member says that it released."""
-    said_at, chain = {each["tick"]: bytes.fromhex(each["sha256"]) for each in reports[name]["releases"]}, Chain()
+    said_at, chain = {each["tick"]: bytes.fromhex(each["sha256"]) for each in reports[name]["releases"]}, MessageChain()
     for tick in federation.hearings[listener, name][:count]:
         chain = chain.then(tick, said_at.get(tick, bytes(32)))
     return {"messages": count, "digest": chain.digest.hex()}

@@ -211,15 +211,14 @@ def test_a_neighbour_that_has_heard_all_and_dies_is_absent_if_it_is_needed(
     assert asyncio.run(noticed()) == absent
 
 
-def test_time_in_which_an_agent_does_not_run_says_nothing_about_others(network, identities, monkeypatch):
+def test_time_in_which_an_agent_does_not_run_says_nothing_about_others(network, identities):
     """alder's machine sleeps for an hour. Two of birch's neighbours say that birch is away."""
     net = network("going on")
     by = Witnesses(net.federation, identities)
-    clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now, time=lambda: clock.now)
-    monkeypatch.setattr(liveness, "time", clock)
+    clock = SimpleNamespace(now=1000.0, steady=lambda: clock.now, wall=lambda: clock.now)
 
     async def left():
-        agent = loop_of(participant_of(net, ALDER, identities), tick=10)
+        agent = loop_of(replace(participant_of(net, ALDER, identities), clock=clock), tick=10)
         agent.conversation.contact("birch")
 
         def awake(seconds):

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from frames import Line, NotYet, Refused, Serving, call, framed, tls
 from ports import free_ports
-from speaking import Quiet, Rehearsed, Speaker
+from speaking import Quiet, Rehearsed, Speaker, unpacked
 
 import tacit
 from tacit.agent.identity import Identity
@@ -29,7 +29,7 @@ from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Server, _Caller
 from tacit.agent.transport.sizes import largest_answer
 from tacit.agent.transport.streams import ASK, PROTOCOL
-from tacit.agent.transport.wire import BadMessage, packed_row, row_of, unpacked
+from tacit.agent.transport.wire import BadMessage, packed_row, row_of
 from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger

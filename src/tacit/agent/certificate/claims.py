@@ -39,7 +39,7 @@ from tacit.agent.documents import (
     under,
 )
 from tacit.agent.federation import ROWS, TOTALS, Federation
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.membership.absence import check_left
 from tacit.agent.participant import reserved
 from tacit.agent.robust_listening import named
@@ -218,7 +218,7 @@ def _heard_faults(part: Part, member: str) -> list[Fault]:
             what = f"claims that messages is {count}; by the schedule {member} hears {name} {most} times"
             found.append(Fault(f"{where}.messages", what))
         if count == 0:
-            found += differences(heard[name]["digest"], Chain().digest.hex(), f"{where}.digest", "of no message")
+            found += differences(heard[name]["digest"], MessageChain().digest.hex(), f"{where}.digest", "of no message")
         else:
             found += misfits(heard[name]["digest"], DIGEST, f"{where}.digest")
     return found

@@ -25,7 +25,7 @@ from tacit.agent.certificate.ledger_claims import Paid, book_faults, crossed_fau
 from tacit.agent.certificate.trained_model import model_faults
 from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, differences, misfits, printable, shown, under
 from tacit.agent.federation import ROWS, TOTALS, Federation
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.participant import reserved
 from tacit.errors import TacitError
 from tacit.privacy.accounting import rounded_up, totals
@@ -192,7 +192,7 @@ def _disagreement(parts: Mapping[str, list[Part]], listener: str, speaker: str) 
             continue
         listed = [(each["tick"], each["sha256"]) for each in said.plain["releases"]]
         hashed = {tick: bytes.fromhex(text) for tick, text in listed if DIGEST.fits(text)}
-        ticks, chain = own.hearings.get((listener, speaker), [])[: heard["messages"]], Chain()
+        ticks, chain = own.hearings.get((listener, speaker), [])[: heard["messages"]], MessageChain()
         for tick in ticks:
             if tick in hashed:
                 chain = chain.then(tick, hashed[tick])

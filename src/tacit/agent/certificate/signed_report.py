@@ -40,7 +40,7 @@ from tacit.agent.books import population_tag
 from tacit.agent.certificate.claims import FORMAT, checked, reserve
 from tacit.agent.certificate.trained_model import digest
 from tacit.agent.federation import ROWS, Federation
-from tacit.agent.heard import Chain
+from tacit.agent.heard import MessageChain
 from tacit.agent.participant import Participant
 from tacit.agent.robust_listening import listened
 from tacit.errors import InputError
@@ -124,7 +124,7 @@ def _heard(participant: Participant) -> dict[str, dict[str, Any]]:
     """How many messages of each neighbour were taken in, and their digest; nothing where rows are secret-shared."""
     federation, chains = participant.federation, participant.store.heard()
     near = [federation.names[j] for j in federation.graph.neighbours(participant.me)]
-    found = {name: chains.get(name, Chain()) for name in near if federation.exchange == ROWS}
+    found = {name: chains.get(name, MessageChain()) for name in near if federation.exchange == ROWS}
     return {name: {"messages": chain.messages, "digest": chain.digest.hex()} for name, chain in found.items()}
 
 

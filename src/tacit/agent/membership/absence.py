@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tacit.agent.federation import Federation
+from tacit.agent.identity import SIGNATURE_SIZE
 from tacit.agent.participant import Participant
 from tacit.agent.transport.wire import BadMessage, parsed
 from tacit.agent.transport.wire_pb2 import Absence
 
 _DOMAIN = b"tacit: no sign of life"
-_SIGNATURE = 72  # bytes, at most
 
 
 def most_absences(federation: Federation) -> int:
@@ -41,7 +41,7 @@ def check(agreed: Federation, statement: Absence) -> None:
     names, witness, absent, without = agreed.names, statement.witness, statement.absent, list(statement.without)
     if max(witness, absent, *without) >= len(names) or without != sorted(set(without)):
         raise BadMessage("a statement about members that do not exist")
-    if len(statement.signature) > _SIGNATURE:
+    if len(statement.signature) > SIGNATURE_SIZE:
         raise BadMessage("a statement whose signature is too long: {} bytes", len(statement.signature))
     if witness not in agreed.graph.neighbours(absent) or {witness, absent} & set(without):
         raise BadMessage("{} is not a neighbour of {} and cannot state that it is away", names[witness], names[absent])

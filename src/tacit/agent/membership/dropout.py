@@ -40,13 +40,13 @@ from typing import Any
 
 import numpy as np
 
-from tacit.agent.able import carried
 from tacit.agent.federation import TOTALS, Federation
 from tacit.agent.participant import Participant
-from tacit.agent.store import Arrays
+from tacit.agent.state_slots import Arrays
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Message
+from tacit.core.algorithm import traits
 from tacit.errors import Over
 
 STATE = 3  # phase of the question for the state
@@ -111,29 +111,24 @@ async def first_state(algorithm: Any, state: Any, peers: Iterable[Peer], start: 
 
 def packed_state(algorithm: Any, state: Any) -> bytes:
     """The part of the state that a member needs that has missed a total."""
-    rows = [getattr(state, name)[0] for name in carried(algorithm)]
+    rows = [getattr(state, name)[0] for name in traits(algorithm).carried]
     return np.concatenate(rows).astype("<f8").tobytes()
 
 
 def taken_state(algorithm: Any, state: Any, message: Message, reach: Mapping[str, float]) -> Any:
     """The member's state with what a neighbour has sent in it; refuses what no honest state can be: a neighbour may
     lie."""
-    dimension = state.f.shape[1]
-    size = state_bytes(len(carried(algorithm)), dimension)
+    names, dimension = traits(algorithm).carried, state.f.shape[1]
+    size = 8 * len(names) * dimension
     if len(message.payload) != size:
         raise BadMessage("its state has {} bytes, not {}", len(message.payload), size)
     rows = np.frombuffer(message.payload, "<f8").astype(float).reshape(-1, dimension)
     if not np.isfinite(rows).all():
         raise BadMessage("its state has numbers that are not finite")
-    found = dict(zip(carried(algorithm), rows[:, None], strict=True))
+    found = dict(zip(names, rows[:, None], strict=True))
     with np.errstate(over="ignore"):
         for name, row in found.items():
             if not (norm := np.linalg.norm(row)) <= reach[name] * (1 + _ROUNDING):
                 rule = "its state has a {} of norm {}, and after so many totals it is at most {}"
                 raise BadMessage(rule, name, f"{norm:.3g}", f"{reach[name]:.3g}")
     return state._replace(**found)
-
-
-def state_bytes(rows: int, dimension: int) -> int:
-    """The size of such a part."""
-    return 8 * rows * dimension

@@ -22,7 +22,6 @@ anybody. Such a gap says nothing about the neighbours: it counts as two heartbea
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
@@ -50,16 +49,16 @@ class Liveness:
     def __init__(self, participant: Participant, neighbours: Iterable[str], tick: int, begun: bool) -> None:
         self.absences = Absences(participant, tick, begun)
         self.away: asyncio.Future[MembersAway] = asyncio.get_running_loop().create_future()
-        self._federation, self._neighbours = participant.federation, tuple(neighbours)
+        self._federation, self._neighbours, self._clock = participant.federation, tuple(neighbours), participant.clock
         self._gaps = 0.0  # seconds in which this agent did not run, but for two heartbeats of each gap
-        self._beat = time.monotonic()  # when this agent was last seen to run
+        self._beat = self._clock.steady()  # when this agent was last seen to run
         self._started = self._now()
         self._contacts: dict[str, float] = {}  # by neighbour: when it last gave a sign of life, as `_now` counts
         self._seen: dict[str, float] = {}  # the same by the clock on the wall
 
     def contact(self, name: str) -> None:
         """There was a sign of life."""
-        self._contacts[name], self._seen[name] = self._now(), time.time()
+        self._contacts[name], self._seen[name] = self._now(), self._clock.wall()
         self.absences.withdraw(name)
 
     def contacts(self) -> dict[str, float | None]:
@@ -101,10 +100,10 @@ class Liveness:
 
     def _now(self) -> float:
         """A clock that stands still while this agent does not run."""
-        return min(time.monotonic(), self._beat + 2 * HEARTBEAT) - self._gaps
+        return min(self._clock.steady(), self._beat + 2 * HEARTBEAT) - self._gaps
 
     def _runs(self) -> None:
         """Notes that this agent runs. The watch of every neighbour calls it once in a heartbeat, or twice."""
-        now = time.monotonic()
+        now = self._clock.steady()
         self._gaps += max(0.0, now - self._beat - 2 * HEARTBEAT)
         self._beat = now

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tacit.agent.federation import Federation
+from tacit.agent.identity import SIGNATURE_SIZE
 from tacit.agent.membership.dropout import goes_on, reached
 from tacit.agent.monitoring.logs import log
 from tacit.agent.participant import Participant
@@ -24,7 +25,6 @@ from tacit.agent.transport.wire import BadMessage, parsed
 from tacit.agent.transport.wire_pb2 import Met
 
 _DOMAIN = b"tacit: has met all its neighbours"
-_SIGNATURE = 72  # bytes, at most
 
 
 class Meeting:
@@ -64,7 +64,7 @@ class Meeting:
         new: dict[int, Met] = {}
         for statement in statements:
             i = statement.member
-            if i >= len(members) or len(statement.signature) > _SIGNATURE:
+            if i >= len(members) or len(statement.signature) > SIGNATURE_SIZE:
                 raise BadMessage("a statement by a member that does not exist, or with a signature that is too long")
             heard, federation = statement.heard, self._participant.federation
             known = new.get(i) or self._known.get(i)

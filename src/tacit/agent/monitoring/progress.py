@@ -5,10 +5,11 @@ Nothing in here comes from records. Only the seconds may depend on them: on how 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+
+from tacit.agent.clock import Clock
 
 _KINDS = 100  # of refusals that are counted by name
 
@@ -30,11 +31,12 @@ class Progress:
     """One agent, through all runs in which it takes part. It is written by the agent's event loop; others may read it
     at any time. `beaten` is called with every heartbeat of that loop."""
 
-    def __init__(self, beaten: Callable[[Progress], None] = lambda progress: None) -> None:
+    def __init__(self, beaten: Callable[[Progress], None] = lambda progress: None, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         self.member, self.run = "", ""
         self.doing, self.tick, self.rounds = "starting", 0, 0
         self.waiting_for: tuple[str, ...] = ()
-        self.since = time.monotonic()  # it has been doing this
+        self.since = self.clock.steady()  # it has been doing this
         self.contacts: Callable[[], Mapping[str, float | None]] = dict  # by neighbour: when it was last heard from
         self.beat: float | None = None  # when the event loop was last seen to run; None before the agent answers
         self.commits = self.ticks = 0
@@ -52,7 +54,7 @@ class Progress:
     def show(self, doing: str, tick: int, waiting_for: Iterable[str] = ()) -> None:
         """What the agent does from now on, and at which tick."""
         if (doing, tick) != (self.doing, self.tick):
-            self.since = time.monotonic()
+            self.since = self.clock.steady()
         self.doing, self.tick, self.waiting_for = doing, tick, tuple(waiting_for)
 
     def heard(self, name: str) -> None:
@@ -61,21 +63,21 @@ class Progress:
 
     def heartbeat(self) -> None:
         """The agent answers, and its event loop runs."""
-        self.beat = time.monotonic()
+        self.beat = self.clock.steady()
         self._beaten(self)
 
     @contextmanager
     def ticking(self) -> Iterator[None]:
         """Inside this context the agent goes through one tick."""
-        began = time.monotonic()
+        began = self.clock.steady()
         yield
         self.ticks += 1
-        self.tick_seconds += time.monotonic() - began
+        self.tick_seconds += self.clock.steady() - began
 
     @property
     def seconds(self) -> float:
         """For how long the agent has been doing what it does."""
-        return time.monotonic() - self.since
+        return self.clock.steady() - self.since
 
     @property
     def place(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -78,7 +77,7 @@ def health(progress: Progress) -> tuple[bool, str]:
     """Whether an agent makes progress, or waits for others; and one line about it."""
     if progress.beat is None:
         return False, "starting: it does not answer its neighbours yet"
-    if (quiet := time.monotonic() - progress.beat) > _STALLED:
+    if (quiet := progress.clock.steady() - progress.beat) > _STALLED:
         return False, f"stalled: no heartbeat for {quiet:.0f} s; it was {progress.doing} in {progress.place}"
     return True, f"{progress.place}; {progress.doing} for {progress.seconds:.0f} s"
 
@@ -93,7 +92,7 @@ class _Agent(Collector):
         return []  # nothing is looked at before somebody asks
 
     def collect(self) -> Iterator[Metric]:
-        at, now = self._progress, time.time()
+        at, now = self._progress, self._progress.clock.wall()
         info = GaugeMetricFamily("tacit_agent", "The agent.", labels=["member", "run", "version"])
         info.add_metric([at.member, at.run[:16], __version__], 1)
         yield info
@@ -130,7 +129,7 @@ class _Agent(Collector):
             accused.add_metric([name], 1)
         yield accused
         if at.beat is not None:
-            age = time.monotonic() - at.beat
+            age = at.clock.steady() - at.beat
             yield GaugeMetricFamily("tacit_heartbeat_age_seconds", "Since the event loop was seen to run.", value=age)
         yield CounterMetricFamily("tacit_log_lines_lost", "Lines that could not be written.", value=self._lost())
         for name, value in self._budget().items():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tacit.agent.able import carried
 from tacit.agent.books import HEAD_SIZE
 from tacit.agent.federation import Federation
 from tacit.agent.incarnation import STANDING_SIZE
 from tacit.agent.membership.absence import most_absences
 from tacit.agent.signed_words import MOST, SAID_SIZE
 from tacit.agent.transport.wire import ENVELOPE
+from tacit.core.algorithm import traits
 
 _KEY_SIZE = 160  # bytes: more than a signed key, a sealed share or a statement can take
 
@@ -24,7 +24,7 @@ def largest_question(federation: Federation) -> int:
 
 def largest_answer(federation: Federation) -> int:
     """The most bytes that an answer can have, from the model's dimension and the number of members."""
-    rows = len(carried(federation.setting.algorithm)) or 1  # of a state: `tacit.agent.membership.dropout`
+    rows = len(traits(federation.setting.algorithm).carried) or 1  # of a state: `tacit.agent.membership.dropout`
     message = 8 * rows * federation.schema.model_dimension + ENVELOPE + _added(federation)
     return max(message, largest_question(federation))
 

@@ -57,11 +57,6 @@ def parsed(kind: type[Any], raw: bytes) -> Any:
         raise BadMessage(f"it sent bytes that are not a {kind.DESCRIPTOR.name}") from None
 
 
-def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> Message:
-    """The message in these bytes. Refuses one that has another run, sender, tick or phase."""
-    return answering(parsed(Message, raw), run, sender, tick, phase)
-
-
 def answering(message: Message, run: str, sender: int, tick: int, phase: int = 0) -> Message:
     """The message, if it is the one that was asked for."""
     if (message.run.hex(), message.sender, message.tick, message.phase) != (run, sender, tick, phase):

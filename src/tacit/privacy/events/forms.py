@@ -28,6 +28,8 @@ class Forms:
         cut     the same, and losses above a largest one, which has to be chosen, count as infinite
     """
 
+    __slots__ = ()  # so that no event, however it was made, has a form or a mark of its own beside its parameters
+
     free: ClassVar[bool] = False  # whether it costs nothing
     protected: ClassVar[bool] = True  # whether any form may be finite
     loss: ClassVar[Literal["normal", "grid", "cut"] | None] = None  # None: no distribution of it is known

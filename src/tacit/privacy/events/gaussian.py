@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tacit.privacy.events import Event
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Gaussian(Forms):
     """A vector leaves with independent noise N(0, sigma^2) on each entry, where its Euclidean distance between
     neighbours is at most Delta; `multiplier` is sigma/Delta."""
@@ -54,7 +54,7 @@ class Gaussian(Forms):
         return f"Gaussian noise {self.multiplier:.4g} times what a record can move"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SampledGaussian(Forms):
     """As `Gaussian`, of a vector made of a secret sample, which every record joins with probability `rate`,
     independently of the others. Given the rest of the sample, taking a record out moves the vector by at most
@@ -92,7 +92,7 @@ class SampledGaussian(Forms):
         return sampling.spread(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SharedGaussian(Forms):
     """A sum of `members` vectors leaves, one of each member, and nothing else of them. Every member has added its share
     of the noise to its own vector: independent noise N(0, s^2) on each entry. One member's vector moves by at most

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Laplace(Forms):
     """`coordinates` numbers leave, each with its own Laplace noise of density exp(-|z|/b)/(2b), where no number
     moves by more than Delta between neighbours; `multiplier` is b/Delta. (All numbers may move at once.)"""
@@ -49,7 +49,7 @@ class Laplace(Forms):
         return n * self.coordinates
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LaplaceVector(Forms):
     """As `Laplace`, where it is the Euclidean distance of all the numbers together that is at most Delta between
     neighbours. So the sum of what they move by is at most sqrt(coordinates) Delta."""
@@ -74,7 +74,7 @@ class LaplaceVector(Forms):
         return n * square(1 / self.multiplier) / 2, 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BlurredLaplace(Forms):
     """A number leaves with Laplace noise of density exp(-|z|/b)/(2b) and with a second random number, which is secret,
     independent and uniform on an interval that is known; without the two it moves by at most Delta between neighbours.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacit.privacy.events import Event
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ObjectiveGaussian(Forms):
     """The minimiser of a strongly convex objective with a Gaussian linear term leaves, under a Gaussian mask. m, the
     `multiplier`, is the noise over what a record moves the gradient by (the mask's share of 1/m^2 included), x, the
@@ -53,7 +53,7 @@ class ObjectiveGaussian(Forms):
         return Gaussian(self.multiplier).in_words()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ObjectiveGaussianClasses(Forms):
     """As `ObjectiveGaussian`, for records of K = `classes` classes under the multinomial loss. A record adds a matrix
     of rank K - 1 to the Hessian; x, the `curvature`, bounds its largest eigenvalue over the strong convexity. With

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Free(Forms):
     """What leaves costs nothing beyond what has been charged before; `reason` says why."""
 
@@ -39,14 +39,14 @@ class Free(Forms):
         return privacy_loss_distribution.identity(value_discretization_interval=interval)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unprotected(Forms):
     """A function of the data leaves as it is: no finite epsilon bounds what it reveals."""
 
     protected = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pure(Forms):
     """P(release in S | D) <= exp(epsilon) P(release in S | D') for every S and all neighbours D, D'.
 
@@ -90,7 +90,7 @@ class Pure(Forms):
         return f"epsilon {self.epsilon:.4g} each"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ZCDP(Forms):
     """The Renyi divergence of order a between neighbours is at most xi + rho a, for every a > 1 ((xi, rho)-zCDP)."""
 

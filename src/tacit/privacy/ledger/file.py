@@ -35,6 +35,8 @@ PATIENCE = 30.0  # seconds to wait for another process that is writing
 _AGAIN = 0.001  # seconds between two attempts to move rows from the log into the file
 _ONE_NAME = 1.0  # seconds in which a ledger that another process makes loses the name of its draft
 _MOUNTS = Path("/proc/self/mountinfo")
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "gpfs", "beegfs", "pvfs2", "gfs2", "ocfs2"}
+_NETWORK |= {f"fuse.{name}" for name in ("sshfs", "glusterfs", "ceph", "s3fs", "gcsfuse", "rclone")}
 
 
 class LedgerFile:
@@ -51,8 +53,8 @@ class LedgerFile:
         self.path = path
         if not os.path.isfile(path):
             raise LedgerError(f"{path} does not exist, or is not a file; name a ledger that exists")
-        self._where = path.absolute()  # also if the process goes to another folder
-        uri = f"{self._where.as_uri()}?mode=rw"
+        self.where = path.absolute()  # also if the process goes to another folder
+        uri = f"{self.where.as_uri()}?mode=rw"
         with _explaining(path):
             self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
         try:
@@ -60,6 +62,11 @@ class LedgerFile:
                 raise LedgerError(
                     f"{path} is mounted by itself, as in a container that is given one file: mount its folder, so that "
                     "all processes that use the ledger share the log beside it"
+                )
+            if found := _network(path):
+                raise LedgerError(
+                    f"{path} lies on a network file system ({found}): machines that share it do not see what the "
+                    "others spend. Move it, with the -wal beside it, to a disk of the one machine that uses it"
                 )
             self._place = self._one_place()
             with _explaining(self.path):
@@ -109,7 +116,7 @@ class LedgerFile:
         end = time.monotonic() + _ONE_NAME
         while True:
             try:
-                found = os.stat(self._where)
+                found = os.stat(self.where)
             except OSError as error:
                 raise LedgerError(f"{self.path} is not there any more: {error.strerror}; nothing may leave") from None
             if found.st_nlink <= 1:
@@ -323,14 +330,26 @@ def last_charge(path: Path) -> int:
         return int(number)
 
 
-def _is_mount(path: Path) -> bool:
-    """Whether the file itself, and not its folder, is mounted; where that can be known."""
+def _mounts() -> list[list[str]]:
+    """What is mounted where, as the kernel says it; nothing where that cannot be known."""
     try:
-        mounts = _MOUNTS.read_text(errors="surrogateescape")
+        return [line.split(" ") for line in _MOUNTS.read_text(errors="surrogateescape").splitlines()]
     except OSError:
-        return False
+        return []
+
+
+def _is_mount(path: Path) -> bool:
+    """Whether the file itself, and not its folder, is mounted."""
     where = str(path.resolve()).replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
-    return any(line.split(" ")[4] == where.replace("\n", "\\012") for line in mounts.splitlines())
+    return any(fields[4] == where.replace("\n", "\\012") for fields in _mounts())
+
+
+def _network(path: Path) -> str | None:
+    """The network file system on which a file lies: SQLite's locks, and the memory that it shares, end at a machine."""
+    device = path.stat().st_dev
+    name = f"{os.major(device)}:{os.minor(device)}"
+    kinds = (fields[fields.index("-") + 1] for fields in _mounts() if fields[2] == name)
+    return next((kind for kind in kinds if kind in _NETWORK), None)
 
 
 def now() -> str:

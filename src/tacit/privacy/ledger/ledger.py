@@ -147,7 +147,7 @@ class Ledger(History):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy, also in another process, is the same file, opened once more."""
-        return partial(Ledger, cost=self._account.cost), (self.path,)
+        return partial(Ledger, cost=self._account.cost), (self._file.where,)
 
     def set_cap(self, cap: Cap, *, who: str | None = None, why: str = "") -> None:
         """From now on all spending, past and future, stays within this cap. It is never below what is spent.
