@@ -116,16 +116,22 @@ _OF_THE_MACHINE = {
 }
 
 
+def of_the_machine(error: BaseException) -> bool:
+    """Whether an error may go away by itself, or with more room: nobody has made a mistake."""
+    if isinstance(error, OSError):
+        return error.errno in _OF_THE_MACHINE
+    return isinstance(error, MemoryError) or "can't start new thread" in str(error)
+
+
 def failed(error: OSError, text: str) -> TacitError:
-    """The error with this text: of the machine, if it may go away by itself or with more room; else of whoever named
-    the file or the address.
+    """The error with this text: of the machine, or of whoever named the file or the address.
 
     >>> failed(OSError(errno.ENOSPC, "No space left on device"), "x.store: no space").exit_code
     74
     >>> failed(OSError(errno.EACCES, "Permission denied"), "x.store: not allowed").exit_code
     2
     """
-    return (MachineError if error.errno in _OF_THE_MACHINE else InputError)(text)
+    return (MachineError if of_the_machine(error) else InputError)(text)
 
 
 def whole(name: str, value: Any, least: int) -> int:

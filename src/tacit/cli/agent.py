@@ -211,6 +211,7 @@ def _participant(
 
     `progress` hears who this is as soon as that is known, for the lines of the log about the rest."""
     from tacit.agent.books import Books
+    from tacit.agent.certificate import left_behind
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
     from tacit.agent.membership.revocation import namesakes, revoked
@@ -256,6 +257,8 @@ def _participant(
         agreed, me, own, records, kept, opened, SecureNoise(), records=charged, books=books
     ).present()
     _ = participant.problem  # checked
+    if not participant.finished:
+        left_behind.check(identity, agreed, own.name)
     return participant
 
 

@@ -5,7 +5,9 @@ If a member only claims that another is away, nobody leaves and nobody pays.
 
 import asyncio
 import base64
+import itertools
 import json
+import re
 import time
 from collections import Counter
 from contextlib import suppress
@@ -98,6 +100,40 @@ def test_a_member_dies_and_the_others_go_on(network):
     path.write_text(json.dumps(signed | {"signature": base64.b64encode(signature).decode()}))
     where = {fault.where for fault in net.certificate_faults(["dogwood"])}
     assert where == {f"reports.{name}.before.0.heard.birch.digest" for name in ("alder", "cedar", "elm")}
+
+
+def test_a_member_that_says_nonsense_is_left_out(network):
+    """dogwood is there and answers, but what it says at tick 3 is no number, and it has signed that."""
+    net = network("going on")
+    net.federation.without(["dogwood"])
+    with net.together():
+        net.start(ALDER, BIRCH, CEDAR, ELM, slow=0.1)
+        net.start(DOGWOOD, slow=0.1, fault=("says no number", 3))
+    assert [net.ended(i) for i in (ALDER, BIRCH, CEDAR, ELM)] == [0] * 4, net.log(CEDAR)
+    for i in (CEDAR, ELM):
+        assert "dogwood: number 0 of its row is not finite; asking again" in net.log(i)
+        assert re.search(r"dogwood has given no sign of life for 1\d s \(what it says is refused: numb", net.log(i))
+    assert "dogwood is away, signed by cedar, elm; this agent goes on without dogwood" in net.log(ALDER)
+    assert_as_simulated_without(net, DOGWOOD)
+
+
+def test_an_agent_that_waits_says_for_whom_and_why(network):
+    """birch is not there; elm is not there for alder's neighbour. Then they come."""
+    net = network("broadcast")
+    with net.together():
+        net.start(ALDER, CEDAR, DOGWOOD, fault=("soon says that it waits", 5))
+    address = net.federation.members[BIRCH].address
+    net.says(ALDER, f"s ({address}: Connection refused); this agent is waiting for birch, elm")
+    waits = r"birch has given no sign of life for (\d+) s"
+    net.wait(lambda: len(re.findall(waits, net.log(ALDER))) >= 2, 120, "alder does not say it again", ALDER)
+    seconds = [int(each) for each in re.findall(waits, net.log(ALDER))]
+    assert all(later >= 2 * sooner - 1 for sooner, later in itertools.pairwise(seconds))  # they are rounded
+    net.start(BIRCH)
+    net.says(ALDER, "birch gives signs of life again, after ")
+    net.says(CEDAR, "and all neighbours give signs of life; not yet: alder, birch, dogwood, elm")
+    net.start(ELM)
+    assert [net.ended(i) for i in range(5)] == [0] * 5
+    assert "tacit: goes on, after " in net.log(CEDAR)
 
 
 @pytest.mark.parametrize("kind", ["going on, token", "going on, private", "going on, secret-shared"])
