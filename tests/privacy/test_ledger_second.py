@@ -12,6 +12,7 @@ from ledger_worker import ROUND, RUN, cost, open_ledger
 
 from tacit.errors import MachineError
 from tacit.privacy.ledger import About, AnotherVersion, Cap, Ledger, LedgerError, Records
+from tacit.privacy.ledger.entries import LedgerUnavailable
 from tacit.privacy.ledger.second import VARIABLE, SecondPlace, rewritten
 
 DIGEST, NONCE = bytes(range(32)), bytes(16)
@@ -68,7 +69,7 @@ def refusal(folder, kind=LedgerError):
     with pytest.raises(LedgerError) as refused:
         open_ledger(folder)
     assert isinstance(refused.value, AnotherVersion) == (kind is AnotherVersion)
-    assert refused.value.exit_code == (78 if kind is AnotherVersion else 2)
+    assert refused.value.exit_code == kind.exit_code
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -210,7 +211,7 @@ def test_a_damaged_file_is_refused(ledger, heads, tmp_path, damage):
 
 def test_no_folder_no_start(ledger, heads, tmp_path):
     heads.rename(tmp_path / "pulled out")
-    assert f"{heads} is not there" in refusal(tmp_path)
+    assert f"{heads} is not there" in refusal(tmp_path, LedgerUnavailable)
     rows = ledger.head().rows
     with pytest.raises(MachineError, match=r"is not there.*costs nothing more"):
         ledger.mark(RUN, 0, DIGEST, 1)
