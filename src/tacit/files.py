@@ -47,6 +47,17 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
         raise failed(error, f"{path} cannot be read: {error.strerror or error}") from None
 
 
+def write_once(path: Path, text: str, option: str) -> None:
+    """Writes a text that a person may edit then, and refuses to replace another one; `option` names the file."""
+    if path.exists() and path.read_bytes() != text.encode():
+        raise InputError(
+            f"{path} is there already and says something else, perhaps by hand; name another file with {option}, or "
+            "move that one"
+        )
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
 def write_private(path: str | os.PathLike[str], text: str) -> None:
     """Writes a file that only its owner may read. An existing file is replaced only if all went well.
 

@@ -702,7 +702,7 @@ def test_an_unmarked_error_in_a_report_would_be_seen(run, monkeypatch):
     monkeypatch.setattr(data_of, "privately", leaking)
     monkeypatch.setattr(training.Model, "measured", lambda model, data: type("Measured", (), {"miss": data.y.sum()}))
     monkeypatch.setattr(train_module, "as_plain", lambda measured: {})
-    monkeypatch.setattr(train_module, "in_words", lambda *_, **__: [])
+    monkeypatch.setattr("tacit.report.metrics_in_words.in_words", lambda *_, **__: [])
     args = [*TRAIN, "--agents", 3, "--holdout", 0.9, "--report", "report.html"]
     found = leaks(run, args, {"flipped": {"died": "no"}})["flipped"]
     assert {"report.html", "report.html data: warnings.0"} <= found.keys()
