@@ -95,8 +95,9 @@ def run(
     ledger before the first message. After a crash, start the same command again: it continues where it stopped.
 
     SIGTERM and Ctrl-C end the agent within five seconds. Exit codes, for a supervisor: 0 done; 75 stopped, or waited
-    too long (start it again); 77 refused by the ledger; 78 this run is over for this member; 2 a mistake in the command
-    or in a file. After 2, 77 and 78 somebody has to look first.
+    too long (start it again); 74 the machine is in the way, such as a full disk or a port in use (start it again); 77
+    refused by the ledger; 78 this run is over for this member; 2 a mistake in the command or in a file. After 2, 77 and
+    78 somebody has to look first.
 
     With --page you can watch the agent in a browser on this machine: its round, its neighbours, the budget and the log.
     With --report it writes a page about the run at the end, for people who do not know the method.
