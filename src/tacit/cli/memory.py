@@ -1,4 +1,4 @@
-"""Enough memory for an agent, before anything is loaded: a library that gets none may end the process without a word."""
+"""Enough memory for an agent, before anything is loaded: a library that gets none may end a process without a word."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_an_agent_that_waits_says_for_whom_and_why(network):
     """birch is not there; elm is not there for alder's neighbour. Then they come."""
     net = network("broadcast")
     with net.together():
-        net.start(ALDER, CEDAR, DOGWOOD, fault=("soon says that it waits", 5))
+        net.start(ALDER, CEDAR, DOGWOOD, slow=0.5, fault=("soon says that it waits", 5))
     address = net.federation.members[BIRCH].address
     net.says(ALDER, f"s ({address}: Connection refused); this agent is waiting for birch, elm")
     waits = r"birch has given no sign of life for (\d+) s"
