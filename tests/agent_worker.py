@@ -558,10 +558,10 @@ def _accusing() -> None:
 
 
 def _another_total(tick: int) -> None:
-    from tacit.agent.totals_delivery import TOTAL, Totals
+    from tacit.agent.totals_delivery import TOTAL, TotalsDelivery
     from tacit.agent.transport.wire import packed
 
-    answer = Totals.answer
+    answer = TotalsDelivery.answer
 
     def other(self: Any, question: Any, message: bytes) -> bytes | None:
         raw, me = answer(self, question, message), self._participant.me
@@ -573,7 +573,7 @@ def _another_total(tick: int) -> None:
         run = self._participant.federation.run
         return packed(run, me, tick, words.astype("<u8").tobytes(), phase=TOTAL)
 
-    Totals.answer = other  # type: ignore[method-assign]
+    TotalsDelivery.answer = other  # type: ignore[method-assign]
 
 
 def _fatal(owner: Any, method: str, at: int) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tacit.run.request import Request
     from tacit.run.spec import RunSpec
     from tacit.run.trust import Trust
-    from tacit.simulation.run import Run
+    from tacit.simulation.result import Run
     from tacit.simulation.simulate import simulate
 
 __version__ = "0.2.0"
@@ -47,7 +47,7 @@ _MODULES = {
     "tacit.run.request": ("Request",),
     "tacit.run.spec": ("RunSpec",),
     "tacit.run.trust": ("Trust",),
-    "tacit.simulation.run": ("Run",),
+    "tacit.simulation.result": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
     "tacit.lab.comparison.comparison": ("Comparison",),
     "tacit.lab.comparison.methods": ("compare",),

@@ -716,3 +716,14 @@ def test_a_log_never_shows_the_first_line_of_a_file_without_a_header(tmp_path, t
     with pytest.raises(InputError, match=r"first line of part-2\.csv must name the columns") as caught:
         encoded_for_a_log(read_for_a_log(str(tmp_path / "part-2.csv")), schema)
     assert "47113" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cells", ["x,y\n47113abc,yes\n1,no\n", "x,y\n1,47113\n1,no\n", "x,y\n0.5,yes\n,47113\n"])
+def test_a_log_never_shows_a_value_that_does_not_fit(tmp_path, cells):
+    """But where it is, and which rule it breaks."""
+    schema = Schema(label=Classes("y", ("yes",), ("no",)), columns=(Number("x", (0, 1)),), row_norm=1.0)
+    (tmp_path / "records.csv").write_text(cells)
+    with pytest.raises(InputError) as caught:
+        encoded_for_a_log(read_for_a_log(str(tmp_path / "records.csv")), schema)
+    assert "47113" not in str(caught.value)
+    assert re.search(r"line \d|row", str(caught.value))

@@ -41,6 +41,19 @@ def test_what_is_heard_lies_within_the_radius(rows, radius):
     assert np.all(np.linalg.norm(total.sum(), axis=1) <= 2 * radius * (1 + 1e-12))
 
 
+@pytest.mark.parametrize("robust", [None, *ROBUST])
+@pytest.mark.parametrize("size", [3.0, 1e3, 1e300])
+def test_whatever_is_said_is_read_within_the_radius(robust, size):
+    """At every tick, with the model far from what is said or near it; and how far a row was moved is told."""
+    listening, rng = Listening(2.0, robust), np.random.default_rng(0)
+    for t in range(8):
+        said = rng.normal(size=(4, 3))
+        said[0] *= size / np.linalg.norm(said[0])
+        found = listening.read(Inbox(said, [0, 4]), rng.normal(size=(1, 3)) / 10, t)
+        assert np.all(np.linalg.norm(found.inbox.rows, axis=1) <= 2.0 * (1 + 1e-12))
+        assert found.moved[0] >= (size - 2.0) * (1 - 1e-12)
+
+
 @pytest.mark.parametrize("robust", ROBUST)
 def test_whoever_agrees_is_heard_as_it_is(robust):
     """Everybody says the same as the listener: then nothing is moved, whatever was said before."""

@@ -1,4 +1,4 @@
-"""Laws of bookkeeping that bugs of `tests/planted_book_bugs.py` break: what depends on a record is charged, and what is
+"""Laws of bookkeeping that mutants break (`tests/mutants`): what depends on a record is charged, and what is
 charged is what the ledger, the statement and the budget have."""
 
 import asyncio

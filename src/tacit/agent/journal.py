@@ -43,7 +43,7 @@ _TABLES = {"journal", "note"}
 _ELSEWHERE = OF_THE_MACHINE | {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """An entry as it was found or written. `body` is None if it is long and stays on the disk."""
 
     number: int
@@ -63,7 +63,7 @@ class Journal:
     def __init__(self, path: Path, long: frozenset[str], *, alone: bool = False) -> None:
         self.path = path
         lock = held(path) if alone else None  # before the entries are read: another process may be adding some
-        self.found: list[Entry] = []
+        self.found: list[JournalEntry] = []
         self._count, self._digest = 0, bytes(32)
         head = _head(path)
         if lock is not None and head is not None and head[0] < 0 and _beside(path, "-journal").exists():
@@ -138,7 +138,7 @@ class Journal:
         with self.writing():
             self._db.execute("INSERT OR REPLACE INTO note VALUES (1, ?, ?)", (sha256(body).digest(), body))
 
-    def body(self, entry: Entry) -> bytes:
+    def body(self, entry: JournalEntry) -> bytes:
         """The body of a long entry, checked."""
         try:
             found = self._db.execute("SELECT body FROM journal WHERE entry = ?", (entry.number,)).fetchone()
@@ -155,24 +155,24 @@ class _Added:
     def __init__(self, db: sqlite3.Connection, count: int, digest: bytes) -> None:
         self._db, self.count, self.digest = db, count, digest
 
-    def add(self, kind: str, key: str | int, body: bytes) -> Entry:
+    def add(self, kind: str, key: str | int, body: bytes) -> JournalEntry:
         """One more entry, chained to the last one."""
         hashed = sha256(body).digest()
         self.digest = _chained(self.digest, self.count, kind, str(key), hashed)
         row = (self.count, kind, str(key), hashed, self.digest, body)
         self._db.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", row)
         self.count += 1
-        return Entry(row[0], kind, str(key), hashed, body)
+        return JournalEntry(row[0], kind, str(key), hashed, body)
 
 
-def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[Entry], bytes]:
+def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[JournalEntry], bytes]:
     """All entries of a journal, which a process may be writing to, and the last digest. Nothing is written.
 
     Every digest is computed again. The long bodies, too, are read and compared with their hashes, unless `whole` is
     False: then only what is read is checked.
     """
     head = _head(path)  # before the entries: a process that writes adds an entry first
-    found: list[Entry] = []
+    found: list[JournalEntry] = []
     digest = beheld = bytes(32)
     with _reading(path) as db:
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -201,7 +201,7 @@ def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[
                 raise damaged(path, f"entry {len(found)} does not fit the chain of digests")
             if head is not None and number == head[0]:
                 beheld = digest
-            found.append(Entry(number, kind, key, hashed, None if kind in long else body))
+            found.append(JournalEntry(number, kind, key, hashed, None if kind in long else body))
     if head is None and found:
         raise damaged(path, f"{_head_path(path).name} is missing beside it")
     if head is not None and head[0] >= len(found):
@@ -215,7 +215,7 @@ def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[
     return found, digest
 
 
-def copy(path: Path, target: Path, long: frozenset[str]) -> list[Entry]:
+def copy(path: Path, target: Path, long: frozenset[str]) -> list[JournalEntry]:
     """Writes a copy of a journal, which a process may be writing to, with a head of its own; gives its entries."""
     head = _head(path)  # first, as in `read`
     try:

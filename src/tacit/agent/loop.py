@@ -27,7 +27,7 @@ from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
 from tacit.agent.robust_listening import Reading
 from tacit.agent.state_slots import Arrays
-from tacit.agent.totals_delivery import Totals
+from tacit.agent.totals_delivery import TotalsDelivery
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Signal
 from tacit.agent.transport.wire import BadMessage, packed, row_of
@@ -60,9 +60,9 @@ class AgentLoop:
         self.peers: dict[int, Peer] = {}
         self.doing = "starting"
         self.changed = Signal()
-        self.delivery: Rows | Sums | Totals
+        self.delivery: Rows | Sums | TotalsDelivery
         if federation.exchange == TOTALS:
-            self.delivery = Totals(participant, self.peers, self.changed)
+            self.delivery = TotalsDelivery(participant, self.peers, self.changed)
         else:
             self.delivery = (Sums if federation.exchange == SUMS else Rows)(participant, self.peers)
         self._reading = Reading(participant, self.progress)
@@ -375,7 +375,7 @@ class AgentLoop:
             return False
         if name not in self.participant.store.finished_neighbours():
             return True
-        if isinstance(self.delivery, Totals):  # of its message of a tick, a share comes first, the total last
+        if isinstance(self.delivery, TotalsDelivery):  # of its message of a tick, a share comes first, the total last
             return self._spoken < self.rounds
         return any(j in self.role(t).hears for t in range(self.conversation.heard[name], self.rounds))
 

@@ -55,7 +55,7 @@ from typing import Any
 
 from tacit.agent import journal, state_slots
 from tacit.agent.heard import MessageChain
-from tacit.agent.journal import Entry, Journal
+from tacit.agent.journal import Journal, JournalEntry
 from tacit.agent.state_slots import Arrays
 from tacit.errors import InputError, NotNow, Over
 from tacit.privacy.events import Event, from_plain, to_plain
@@ -64,7 +64,7 @@ from tacit.privacy.ledger import Head
 _RELEASE, _STATE = "release", "state"
 _TRIES = 20  # to copy a store that a process writes to
 _LONG = frozenset({_RELEASE})  # kinds of entries whose bodies stay on the disk
-Kept = dict[str, dict[str, Entry]]  # the entries by kinds and keys
+Kept = dict[str, dict[str, JournalEntry]]  # the entries by kinds and keys
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ class Store:
     @contextmanager
     def _adding(self) -> Iterator[Callable[[str, str | int, bytes], None]]:
         """One transaction; afterwards its entries are known here, too."""
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         with self._journal.writing() as added:
             yield lambda kind, key, body: entries.append(added.add(kind, key, body))
         for entry in entries:
@@ -383,20 +383,20 @@ def copy(path: Path, target: Path) -> None:
     raise NotNow(f"{path} is written to faster than it can be copied: try again")
 
 
-def _slot(path: Path, entry: Entry) -> tuple[int, bytes]:
+def _slot(path: Path, entry: JournalEntry) -> tuple[int, bytes]:
     """Which slot an entry of a state names, and its content, checked."""
     note = json.loads(entry.body or b"")
     return note["slot"], state_slots.read(path, note["slot"], note["sha256"], f"the state after tick {entry.key}")
 
 
-def _by_kind(entries: Iterable[Entry]) -> Kept:
+def _by_kind(entries: Iterable[JournalEntry]) -> Kept:
     kept: Kept = defaultdict(dict)
     for entry in entries:
         _keep(kept, entry)
     return kept
 
 
-def _keep(kept: Kept, entry: Entry) -> None:
+def _keep(kept: Kept, entry: JournalEntry) -> None:
     if entry.kind == _STATE:  # of the states before, nothing is left but their digests
         kept[_STATE].clear()
     kept[entry.kind][entry.key] = entry

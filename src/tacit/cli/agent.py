@@ -54,7 +54,7 @@ MetricsAt = Annotated[str | None, typer.Option("--metrics", help=_METRICS, metav
 
 
 @dataclass(frozen=True)
-class Watched:
+class Visibility:
     """How people and programs see what the agent does."""
 
     page: options.Page = None
@@ -64,7 +64,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Place:
+class RecordsPlace:
     """Where the records are read."""
 
     engine: Annotated[str, typer.Option(help=_ENGINE)] = "local"
@@ -77,8 +77,8 @@ def run(
     federation: options.FederationFile,
     identity: options.Home,
     data: Annotated[str, typer.Option(help=_DATA, show_default=False)],
-    watched: Watched,
-    place: Place,
+    watched: Visibility,
+    place: RecordsPlace,
     ledger: Annotated[Path | None, typer.Option(help="The ledger of these records, with its cap.")] = None,
     out: Annotated[Path, typer.Option(help="The model file; the report goes into the same folder.")] = Path(
         "model.json"

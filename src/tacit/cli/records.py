@@ -161,7 +161,7 @@ def _known(digest: str, rows: int, cohorts: tuple[str, ...] | None, ledger: Ledg
     return Records(digest, rows, cohorts)
 
 
-class Part(NamedTuple):
+class ReadFile(NamedTuple):
     """What the driver learns about a file of records that another process has read."""
 
     rows: int
@@ -171,13 +171,13 @@ class Part(NamedTuple):
     cohorts: tuple[str, ...] | None
 
 
-def _read_part(file: str, schema: Schema, cohorts: str | None) -> tuple[Any, Any, Part]:
+def _read_part(file: str, schema: Schema, cohorts: str | None) -> tuple[Any, Any, ReadFile]:
     from tacit.data.cohorts import cohorts_of, digest
 
     table = read_for_a_log(file)
     data = encoded_for_a_log(table, schema)
     found = cohorts_of(table, cohorts) if cohorts else None
-    return data.X, data.y, Part(len(table), data.clipped, data.unknown, digest(table), found)
+    return data.X, data.y, ReadFile(len(table), data.clipped, data.unknown, digest(table), found)
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def in_parts(
         raise InputError(f"no file is named {files}; quote the pattern, so that the shell leaves it to tacit")
     column = None if ledger is None else ledger.cohorts
     with RecordsInParts.opened(engine, [partial(_read_part, file, schema, column) for file in found]) as records:
-        parts: list[Part] = records.about
+        parts: list[ReadFile] = records.about
         clipped: Counter[str] = sum((Counter(part.clipped) for part in parts), Counter())
         unknown: Counter[str] = sum((Counter(part.unknown) for part in parts), Counter())
         rows = sum(part.rows for part in parts)

@@ -30,7 +30,7 @@ from tacit.run.share import NoisyShare, noisy_share, share_event
 from tacit.run.spec import RunSpec
 from tacit.run.spending import paid, require_as_planned, worst
 from tacit.run.trust import Reserve
-from tacit.simulation.run import Run
+from tacit.simulation.result import Run
 from tacit.simulation.simulate import simulate
 
 if TYPE_CHECKING:

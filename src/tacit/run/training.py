@@ -20,7 +20,7 @@ from tacit.run.metrics import Metrics, as_plain
 from tacit.run.model import Model
 from tacit.run.parts import name_of
 from tacit.run.setting import Setting
-from tacit.simulation.run import Run
+from tacit.simulation.result import Run
 
 if TYPE_CHECKING:
     from tacit.engines import Ray

@@ -579,6 +579,19 @@ def test_a_weight_of_99(private):
         assert [fault.where for fault in examined(private.certificate(), model).faults] == ["model.weights"]
 
 
+def test_nothing_is_claimed_of_a_certificate_with_a_fault(private):
+    """Neither that it is private, nor what it proves, nor what must be believed."""
+    sound, document = private.certificate(), private.certificate()
+    document["plan"]["alder"]["releases"] += 1
+    right, wrong = (verdict.as_plain(examined(each)) for each in (sound, document))
+    assert (right["valid"], right["private"], right["faults"]) == (True, True, [])
+    assert (wrong["valid"], wrong["private"], wrong["epsilon"]) == (False, False, None)
+    assert wrong["faults"]
+    for name in ("proved", "signed_by", "believed", "members"):
+        assert right[name]
+        assert wrong[name] == []
+
+
 def test_the_model_of_another_member(private):
     """It says that it is alder's, and has the weights of somebody else."""
     document = private.certificate()

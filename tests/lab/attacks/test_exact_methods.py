@@ -15,7 +15,6 @@ from tacit.errors import InputError
 from tacit.lab.attacks import Attacked, Gradients, gradients, leak, overhear
 from tacit.lab.attacks.membership import auc, labels, leverage, moments, second_moment
 from tacit.lab.attacks.reconstruction import of_logistic, of_squared, quadratic, row_errors
-from tacit.lab.attacks.stationarity import exposed
 
 N, D, L2 = 5, 6, 3e-5
 LOSSES = {"ridge": Squared(), "logistic": Logistic()}
@@ -81,6 +80,12 @@ def test_silence_is_left_out():
     attacked, graph = drawn(3, "ridge"), Graph.ring(N)
     assert min(len(each.points) for each in listened("coca", attacked, graph)) < 40
     assert {len(each.points) for each in listened("admm", attacked, graph)} == {40}
+
+
+def exposed(graph, coalition, victim):
+    """Whether agents that pool what they hear know the rows of the victim and of all its neighbours."""
+    known = set(coalition).union(*(graph.neighbours(i).tolist() for i in coalition))
+    return {victim, *graph.neighbours(victim).tolist()} <= known
 
 
 @pytest.mark.parametrize("name", ["admm", "coca", "dgd", "extra"])

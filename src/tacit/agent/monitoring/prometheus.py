@@ -42,7 +42,7 @@ class Metrics:
     ) -> None:
         host, port = address(where)
         registry = CollectorRegistry()
-        registry.register(_Agent(progress, ledger, lost))
+        registry.register(_AgentMetrics(progress, ledger, lost))
         self._progress, self._metrics = progress, make_wsgi_app(registry)
         self._local = is_local(where)
         kind = _ServerOfIPv6 if ":" in host else _Server
@@ -82,7 +82,7 @@ def health(progress: Progress) -> tuple[bool, str]:
     return True, f"{progress.place}; {progress.doing} for {progress.seconds:.0f} s"
 
 
-class _Agent(Collector):
+class _AgentMetrics(Collector):
     def __init__(self, progress: Progress, ledger: Path | None, lost: Callable[[], int]) -> None:
         self._progress, self._ledger, self._lost = progress, ledger, lost
         self._seen: tuple[int, dict[str, float]] = (-1, {})

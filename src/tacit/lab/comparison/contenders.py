@@ -71,7 +71,7 @@ class Contender:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Line):
+class OwnMethod(Line):
     """A contender as a line of a comparison on records."""
 
     contender: Contender
@@ -88,7 +88,7 @@ class Own(Line):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Named(Line):
+class ExactMethod(Line):
     """A method that exchanges exact values, with the settings of `tacit train`, on records."""
 
     name: str

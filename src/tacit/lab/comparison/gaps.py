@@ -73,7 +73,7 @@ def on_problem(
     todo = [(name, seed) for name in lines for seed in range(seeds)]
     whole = problem.pooled()
     least = float(whole.value(problem.optimum())[0])
-    work = _RunOne(lines, whole, least, delta)
+    work = _GapOfOne(lines, whole, least, delta)
     with Local(1).open() if workers is None else nullcontext(workers) as at:
         found = dict(zip(todo, at.map(work, todo, None if tell is None else partial(tell, "runs")), strict=True))
     return [
@@ -161,7 +161,7 @@ def _restated_line(setting: Setting, title: str, problem: Problem) -> _Line:
 
 
 @dataclass(frozen=True)
-class _RunOne:
+class _GapOfOne:
     lines: dict[str, _Line]
     whole: Problem
     least: float

@@ -1,4 +1,4 @@
-"""The file of a ledger: SQLite tables (`tacit.privacy.ledger.tables`) that are only ever appended to, and checked
+"""The file of a ledger: tables (`tacit.privacy.ledger.sqlite_tables`) that are only ever appended to, and checked
 whenever they are opened.
 
 `tacit.privacy.ledger` decides what the rows mean and may contain.
@@ -29,7 +29,7 @@ from tacit.privacy.ledger.entries import (
     hashed,
     unreadable,
 )
-from tacit.privacy.ledger.tables import BEFORE, FORMAT, SCHEMA, SCHEMA_BEFORE, move_on, tables_of
+from tacit.privacy.ledger.sqlite_tables import BEFORE, FORMAT, SCHEMA, SCHEMA_BEFORE, move_on, tables_of
 
 PATIENCE = 30.0  # seconds to wait for another process that is writing
 _AGAIN = 0.001  # seconds between two attempts to move rows from the log into the file
