@@ -103,7 +103,7 @@ def test_every_panel_and_every_alert_has_metrics_that_there_are(tmp_path):
     progress.traffic.refuse("a kind")
     progress.accused["birch"] = 3
     progress.heartbeat()
-    registry.register(prometheus._Agent(progress, tmp_path / "l", lambda: 0))
+    registry.register(prometheus._AgentMetrics(progress, tmp_path / "l", lambda: 0))
     there = set(re.findall(rb"^(tacit_\w+)", generate_latest(registry), flags=re.MULTILINE))
     alerts = re.findall(r"^        expr: (.*)$", (DEPLOY / "alerts.yml").read_text(), flags=re.MULTILINE)
     assert len(alerts) > 8
