@@ -147,9 +147,9 @@ def test_nothing_is_answered_before_it_is_committed_and_marked(network, identiti
 
     def asking(where, call):
         def called(*how):
-            found[f"before it is {where}"] = loop._committed(0)
+            found[f"before it is {where}"] = loop.committed(0)
             call(*how)
-            found[f"when it was {where}"] = loop._committed(0)
+            found[f"when it was {where}"] = loop.committed(0)
 
         return called
 
