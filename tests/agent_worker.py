@@ -41,7 +41,7 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import unprotected
 from tacit.run import recipes
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Trust
@@ -227,8 +227,8 @@ def loaded(folder: Path, kind: str) -> Any:
 
 
 def participant(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
-    from tacit.agent.books import Books
     from tacit.agent.identity import Identity
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.participant import Participant
     from tacit.agent.store import Store
 

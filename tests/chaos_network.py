@@ -37,7 +37,7 @@ from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import MachineError, Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust
 

@@ -18,7 +18,7 @@ from patience import all_ended
 from ports import free_ports
 
 import tacit
-from tacit.agent.books import population_tag, signed_text
+from tacit.agent.ledger_heads import population_tag, signed_text
 from tacit.agent.loop import AgentLoop
 from tacit.agent.monitoring.status import Watched
 from tacit.agent.transport.sockets import Network

@@ -39,7 +39,7 @@ from tacit.privacy.events import Gaussian
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES
 from tacit.run.spec import RunSpec

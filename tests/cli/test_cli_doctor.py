@@ -14,12 +14,12 @@ import pytest
 from patients import SCHEMA
 from ports import free_ports
 
-from tacit.agent.books import Books
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
+from tacit.agent.ledger_heads import Books
 from tacit.agent.participant import reserved
 from tacit.agent.store import Store
-from tacit.agent.transport.streams import PROTOCOL
+from tacit.agent.transport.tls_streams import PROTOCOL
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 

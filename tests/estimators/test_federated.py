@@ -20,7 +20,7 @@ import tacit
 from tacit.estimators import FederatedClassifier, FederatedRegressor
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.share import share_event
 from tacit.run.spending import worst

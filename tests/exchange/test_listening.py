@@ -18,8 +18,8 @@ from tacit.exchange import SecretSharedSums
 from tacit.exchange.listening import ROBUST, Listening
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.lab.comparison.trials import Trial, run_setting
+from tacit.run.budget import Budget
 from tacit.run.exact import RADIUS as EXACT_RADIUS
-from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Trust
 from tacit.simulation.hostile import KINDS, Hostile

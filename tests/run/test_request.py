@@ -14,7 +14,7 @@ from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Multiclass, Target
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, Pure
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.parts import METHODS
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request, specified

@@ -21,7 +21,7 @@ from tacit.privacy.accounting import epsilon, rounded_up
 from tacit.privacy.events import Free, Gaussian, SharedGaussian
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.plan.every_tick import NoNoise
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.training import train_privately
 from tacit.run.trust import LOCAL as TRUSTING

@@ -14,10 +14,10 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from tacit.agent.books import Heads
 from tacit.agent.federation import TOTALS, difference
 from tacit.agent.heard import MessageChain
 from tacit.agent.incarnation import Incarnations
+from tacit.agent.ledger_heads import Heads
 from tacit.agent.membership import dropout
 from tacit.agent.membership.meeting import Meeting
 from tacit.agent.monitoring.logs import log

@@ -38,7 +38,7 @@ class Identity:
     name: str
     key: bytes
     certificate: str
-    population_key: bytes = b""  # names populations to others (`tacit.agent.books`): it outlives a renewed key
+    population_key: bytes = b""  # names populations to others (`tacit.agent.ledger_heads`): it outlives a renewed key
 
     def __post_init__(self) -> None:
         if not self.population_key:

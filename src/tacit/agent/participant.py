@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.agent.able import check_sums
-from tacit.agent.books import Books
 from tacit.agent.clock import Clock
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import NONCE, signed
+from tacit.agent.ledger_heads import Books
 from tacit.agent.store import Store
 from tacit.agent.transport.wire_pb2 import Incarnation
 from tacit.core.problem import Problem

@@ -31,7 +31,7 @@ order:
 sent already. If one file of it is lost, damaged or old, the others show it. If all of them are, the ledger shows it: it
 has the mark of every tick that may have left, and the run is over unless the newest store is put back
 (`Participant.check`). What neighbours say is not needed for that. The folder of the identity notes which ledger has
-paid for a run (`tacit.agent.books`), so that no other ledger, which has no such marks, takes its place.
+paid for a run (`tacit.agent.ledger_heads`), so that no other ledger, which has no such marks, takes its place.
 
 **An old copy of the ledger** is shown by this file: every commit notes the ledger's head. So one of the two can be old,
 and it is noticed. If both are old copies of one moment, as in a machine that was put back as a whole, the neighbours

@@ -211,10 +211,10 @@ def _participant(
     """Reads and checks everything that the agent needs; what the cluster holds of it is let go with the stack.
 
     `progress` hears who this is as soon as that is known, for the lines of the log about the rest."""
-    from tacit.agent.books import Books
     from tacit.agent.certificate import left_behind
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.membership.revocation import namesakes, revoked
     from tacit.agent.monitoring.status import store_name
     from tacit.agent.participant import Participant

@@ -191,7 +191,7 @@ def _data(agreed: Federation, me: int, table: Table | None) -> Iterator[Check]:
 
 
 def _ledger(agreed: Federation, me: int, path: Path | None, home: Path, table: Table | None) -> Iterator[Check]:
-    from tacit.agent.books import Books
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.participant import reserved
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
@@ -294,7 +294,7 @@ def _peers(agreed: Federation, near: list[Member], home: Path) -> Iterator[Check
 def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     """Whether a neighbour, whose certificate is checked, goes on after it has seen the one in this folder."""
     from tacit.agent.identity import Identity
-    from tacit.agent.transport.streams import OTHER_VERSION, PROTOCOL, context
+    from tacit.agent.transport.tls_streams import OTHER_VERSION, PROTOCOL, context
 
     tls = context(Identity.load(home), agreed.accepted(member.name), called=False)
     host, port = host_and_port(member.address)

@@ -26,8 +26,8 @@ from tacit.data import Schema
 from tacit.data.columns import Classes, Label
 from tacit.errors import InputError, number, whole
 from tacit.run import exact, own
+from tacit.run.budget import Budget
 from tacit.run.label_losses import LOSSES, exact_loss
-from tacit.run.limits import Budget
 from tacit.run.model import fits
 from tacit.run.option import check_types, option
 from tacit.run.parts import METHODS, name_of

@@ -45,7 +45,7 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Cap
 from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.plan import plan
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 
 identities, network = agent_network.identities, agent_network.network  # fixtures

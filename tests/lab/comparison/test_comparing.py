@@ -16,11 +16,11 @@ from tacit.data import Category, Classes, Multiclass, Number, Schema
 from tacit.engines import Local
 from tacit.errors import InputError
 from tacit.extend import Broadcast, Gaussian, gradient_perturbed, needed
+from tacit.lab.comparison.compare import compare
 from tacit.lab.comparison.contenders import Contender
-from tacit.lab.comparison.methods import compare
 from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.trials import trial
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Reserve, Trust
 

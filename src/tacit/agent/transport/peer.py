@@ -13,7 +13,7 @@ from tacit.agent.monitoring.progress import Traffic
 from tacit.agent.transport.refusals import LONGEST, Refusals, kind_of
 from tacit.agent.transport.sizes import largest_answer
 from tacit.agent.transport.sockets import Network
-from tacit.agent.transport.streams import (
+from tacit.agent.transport.tls_streams import (
     ANSWER,
     ASK,
     DEADLINE,
