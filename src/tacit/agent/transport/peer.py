@@ -117,6 +117,7 @@ class Peer:
                     self._asks.contact(self.name)
                     return found
                 if became == NOT_YET:
+                    self._asks.refused.pop(self.name, None)  # it may have begun anew, and need its time
                     self._asks.contact(self.name)
                     await asyncio.sleep(_BACK_OFF[0])  # the neighbour may answer "not yet" at once
                     continue
