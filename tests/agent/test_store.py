@@ -160,7 +160,7 @@ def test_nothing_is_answered_before_it_is_committed_and_marked(network, identiti
         alder.store.commit = asking("committed", alder.store.commit)
         alder.ledger.mark = asking("marked", alder.ledger.mark)
         await loop._speak(0)
-        return loop.find(question)
+        return loop.conversation.find(question)
 
     loop, question = None, Question(run=bytes.fromhex(net.federation.run), sender=1, tick=0)
     assert asyncio.run(spoken()) is not None

@@ -114,6 +114,8 @@ class Peer:
                 self.trouble = _SILENT  # from now on
                 if became == ANSWER:
                     found = read(answer)
+                    if kind == ASK:  # greetings may be in order, and answers not
+                        self._asks.refused.pop(self.name, None)
                     self._asks.contact(self.name)
                     return found
                 if became == NOT_YET:
