@@ -19,7 +19,7 @@ from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
 from tacit.agent.participant import reserved
 from tacit.agent.store import Store
-from tacit.agent.transport.streams import PROTOCOL
+from tacit.agent.transport.tls import PROTOCOL
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 

@@ -294,7 +294,8 @@ def _peers(agreed: Federation, near: list[Member], home: Path) -> Iterator[Findi
 def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     """Whether a neighbour, whose certificate is checked, goes on after it has seen the one in this folder."""
     from tacit.agent.identity import Identity
-    from tacit.agent.transport.streams import OTHER_VERSION, PROTOCOL, context
+    from tacit.agent.transport.streams import OTHER_VERSION
+    from tacit.agent.transport.tls import PROTOCOL, context
 
     tls = context(Identity.load(home), agreed.accepted(member.name), called=False)
     host, port = host_and_port(member.address)

@@ -1,0 +1,285 @@
+"""What must hold: at every message that leaves, and when the world is over.
+
+The witness stands at the network: it sees every frame as it leaves a process. With TLS it sees nothing, and only what
+must hold in the end is checked.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter, defaultdict
+from contextlib import closing, suppress
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from world.lives import Life, parts
+from world.network import FRAME, End
+
+import tacit
+from tacit.agent.federation import ROWS, SUMS
+from tacit.agent.store import Store
+from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET
+from tacit.agent.transport.wire import bare
+from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
+from tacit.errors import TacitError
+from tacit.exchange import SecretSharedSums
+from tacit.privacy import filters
+from tacit.privacy.events import to_plain
+from tacit.privacy.ledger import Ledger
+from tacit.privacy.ledger.entries import canonical
+from tacit.privacy.noise import SeededNoise
+
+
+class Mouth:
+    """What one end of a connection writes, frame by frame."""
+
+    def __init__(self, witness: Witness, life: Life, end: End, asks: bool) -> None:
+        self._witness, self._life, self._end, self._asks = witness, life, end, asks
+        self._raw, self._shown = bytearray(), False
+        self.asked: tuple[int, Any] | None = None  # the last question that this end was asked, or asks
+
+    def passes(self, data: bytes) -> list[bytes]:
+        """The pieces that leave for these bytes."""
+        if self._life.ghost:
+            return []
+        raw = self._raw
+        raw += data
+        if not self._shown:  # the certificate
+            size = 4 + int.from_bytes(raw[:4], "big")
+            assert len(raw) >= size
+            self._shown = True
+            first = bytes(raw[:size])
+            del raw[:size]
+            return [first, *self.passes(b"")] if raw else [first]
+        found = []
+        while len(raw) >= FRAME.size:
+            size, kind = FRAME.unpack(raw[: FRAME.size])
+            if len(raw) < FRAME.size + size:
+                break
+            content = bytes(raw[FRAME.size : FRAME.size + size])
+            del raw[: FRAME.size + size]
+            found += [FRAME.pack(len(each), kind) + each for kind, each in self._frame(kind, content)]
+            if self._life.ghost:
+                break
+        return found
+
+    def _frame(self, kind: int, content: bytes) -> list[tuple[int, bytes]]:
+        witness, life, far = self._witness, self._life, self._end.far
+        liar = life.member.liar
+        if self._asks:
+            question = Question.FromString(content) if kind == ASK else None
+            if far.watch is not None:
+                far.watch.asked = kind, question
+            if liar is not None and kind == GREET:
+                content = liar.greeting(life, far.host, content)
+            if kind == GREET:
+                witness.greeted(life, content)
+        elif kind == ANSWER and self.asked is not None:
+            if liar is not None:
+                lied = liar.answer(life, far.host, *self.asked, content)
+                if lied is None:
+                    return [(NOT_YET, b"not yet")]
+                content = lied
+            if self.asked[0] == ASK:
+                life.reached("answering")
+                if life.ghost:
+                    return []
+                witness.left(life, far.host, self.asked[1], content)
+        witness.count(life, kind, content)
+        return [(kind, content)]
+
+
+class Witness:
+    """Sees all that leaves."""
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.versions: dict[tuple[Any, ...], dict[bytes, str]] = defaultdict(dict)  # -> digest -> host
+        self._marked: dict[Life, set[tuple[str, int, bytes]]] = defaultdict(set)
+        self.messages, self.frames, self.longest = 0, Counter[str](), 0
+        self.sent: dict[str, set[tuple[str, int]]] = defaultdict(set)  # by member: (run, tick) that left
+
+    def of(self, life: Life) -> Any:
+        return lambda end, asks: Mouth(self, life, end, asks)
+
+    def count(self, life: Life, kind: int, content: bytes) -> None:
+        self.frames[life.member.host] += 1
+        self.longest = max(self.longest, len(content))
+        self.world.traced(life, {GREET: "greets", ASK: "asks", LEAVE: "leaves"}.get(kind), "")
+
+    def greeted(self, life: Life, content: bytes) -> None:
+        """A greeting accuses nobody falsely: see the end."""
+
+    def left(self, life: Life, to: str, question: Question, content: bytes) -> None:
+        """A message leaves. It is in one version, and the ledger knows it."""
+        message = Message.FromString(content)
+        if not message.run or life.member.liar is not None:
+            return
+        self.messages += 1
+        run, tick, digest = message.run.hex(), message.tick, sha256(bare(message)).digest()
+        world = self.world
+        shared = world.federation.exchange != ROWS or message.phase
+        key = (life.name, run, tick, message.phase, message.sender, *([to] if shared else []))
+        world.traced(life, f"says {tick}.{message.phase} to", f"{to} {digest.hex()[:8]}")
+        known = self.versions[key]
+        if digest not in known:
+            known[digest] = life.member.host
+            if len(known) > 1:
+                world.two_versions(life, key, known)
+        if message.phase == 3:
+            return  # a state, which is made of totals
+        self.sent[life.name].add((run, tick))
+        seen = self._marked[life]
+        if (run, tick, digest) in seen:
+            return
+        seen.add((run, tick, digest))
+        if not self._is_marked(life, run, tick, digest, exact=world.federation.exchange == ROWS):
+            world.violated(f"{life.name} says tick {tick} to {to}, and its ledger has no mark of it")
+
+    def _is_marked(self, life: Life, run: str, tick: int, digest: bytes, *, exact: bool) -> bool:
+        path = life.disk.folder / f"{life.name}.ledger"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            bodies = [body for (body,) in db.execute("SELECT body FROM entries WHERE kind = 'mark'")]
+        if exact:
+            return digest in bodies
+        store = life.opened[-1] if run == self.world.federation.run else None
+        return bool(bodies) if store is None else store.digest(tick) in bodies
+
+
+def finally_true(world: Any) -> None:
+    """What must hold when the world is over."""
+    federation, complain = world.federation, world.violated
+    honest = [host for host in world.hosts if host.liar is None]
+    for host in world.hosts:
+        if host.liar is None and not host.copied and not host.old:
+            _paid(world, host)
+    lies = {host.name for host in world.hosts if host.liar is not None} | world.doubled
+    for life in world.lives:
+        if life.member.liar is not None:
+            continue
+        for name in life.progress.accused:
+            if name not in lies:
+                complain(f"{life.name} accuses {name}, which is honest, of two versions")
+    payers = [host for host in honest if _reserved(world, host, federation.run)]
+    if payers:
+        for host in honest:
+            if not (host.old or host.name in world.doubled) and not _has_met(world, host):
+                complain(f"{payers[0].name} has paid for a run that {host.name} has never begun")
+    for life in world.lives:
+        if life.code == 0 and life.model and life.finished is not None and not world.lied:
+            _model(world, life)
+
+
+def _paid(world: Any, host: Any) -> None:
+    from tacit.agent.participant import planned, reserved
+
+    with Ledger(host.folder / f"{host.name}.ledger", cost=filters.epsilon) as ledger:
+        ledger.verify()
+        entries = list(ledger.entries())
+        marks: dict[str, dict[int, bytes]] = {}
+        paid: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+        for entry in entries:
+            if entry.kind == "reserve":
+                paid[entry.run].append((entry.tick, entry.body))
+            if entry.kind == "mark":
+                marks.setdefault(entry.run, {})[entry.tick] = entry.body
+    for run, found in paid.items():
+        federation = world.runs().get(run)
+        if federation is None:
+            world.violated(f"{host.name} has paid for a run that nobody has agreed on")
+            continue
+        planning = reserved if federation.exchange not in (ROWS, SUMS) else planned
+        plan = planning(federation, federation.names.index(host.name))
+        if found != [(tick, canonical(to_plain(event))) for tick, event in plan.items()]:
+            world.violated(f"{host.name} has paid {len(found)} rows for a run that costs {len(plan)}")
+    if world.federation.exchange == ROWS:
+        for run, tick in world.witness.sent[host.name]:
+            if tick not in marks.get(run, {}):
+                world.violated(f"in the end the ledger of {host.name} has no mark of tick {tick}, which has left")
+
+
+def _reserved(world: Any, host: Any, run: str) -> bool:
+    path = host.folder / f"{host.name}.ledger"
+    with closing(sqlite3.connect(path)) as db:
+        return bool(db.execute("SELECT 1 FROM entries WHERE kind = 'reserve' AND run = ? LIMIT 1", (run,)).fetchone())
+
+
+def _has_met(world: Any, host: Any) -> bool:
+    with suppress(TacitError), closing(
+        Store(host.folder / f"{host.name}.store", world.federation.run, host.name, world.federation.rounds)
+    ) as store:
+        return host.place in store.met()
+    return True  # the store is damaged: nothing can be said
+
+
+class Remembered:
+    """The noise of the whole run, as each member has committed it: of each tick, that of the life that committed it."""
+
+    private, grid = False, 0.0
+
+    def __init__(self, world: Any, federation: Any) -> None:
+        self._world, self._federation, self._sources = world, federation, {}
+
+    def choose(self, rate: float, count: int, ids: np.ndarray, t: int) -> np.ndarray:
+        return np.concatenate([self._of(i, t).choose(rate, count, np.array([i]), t) for i in ids])
+
+    def _of(self, i: int, t: int) -> SeededNoise:
+        run = "" if self._federation.agreed is None else self._federation.run[:8]  # as stores are named
+        seed = self._world.drawn.get((run, self._federation.names[int(i)], t), 0)
+        return self._sources.setdefault(seed, SeededNoise(seed))
+
+    def draw(self, law: Any, scale: Any, dimension: int, ids: np.ndarray, t: int, *more: Any) -> np.ndarray:
+        rows = [self._of(i, t).draw(law, _row(scale, k), dimension, ids[k : k + 1], t, *more) for k, i in enumerate(ids)]
+        return np.concatenate(rows)
+
+    def perturb(self, law: Any, value: Any, factor: Any, scale: Any, ids: np.ndarray, t: int, grid: Any) -> np.ndarray:
+        rows = [
+            self._of(i, t).perturb(
+                law, value[k : k + 1], _row(factor, k), _row(scale, k), ids[k : k + 1], t, _row(grid, k)
+            )
+            for k, i in enumerate(ids)
+        ]
+        return np.concatenate(rows)
+
+    def add(self, law: Any, value: Any, scale: Any, ids: np.ndarray, t: int, onto: Any = None) -> np.ndarray:
+        rows = [
+            self._of(i, t).add(
+                law, value[k : k + 1], _row(scale, k), ids[k : k + 1], t, None if onto is None else onto[k : k + 1]
+            )
+            for k, i in enumerate(ids)
+        ]
+        return np.concatenate(rows)
+
+    def mask(self, law: Any, value: Any, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
+        rows = [self._of(i, t).mask(law, value[k : k + 1], _row(scale, k), ids[k : k + 1], t) for k, i in enumerate(ids)]
+        return np.concatenate(rows)
+
+
+def _row(value: Any, k: int) -> Any:
+    return value[k : k + 1] if isinstance(value, np.ndarray) and value.ndim and len(value) > 1 else value
+
+
+def undisturbed(world: Any, federation: Any) -> np.ndarray:
+    """The models of an undisturbed run with the same noise."""
+    if federation.run not in world.simulated:
+        setting = federation.setting
+        mine = [parts(len(world.federation.members))[world.federation.names.index(name)] for name in federation.names]
+        how = {"exchange": SecretSharedSums()} if federation.exchange == SUMS else {}
+        run = tacit.simulate(
+            *(setting.algorithm, setting.problem(mine), setting.graph),
+            **{"rounds": setting.rounds, "noise": Remembered(world, federation)} | how,
+        )
+        world.simulated[federation.run] = run.estimate
+    return world.simulated[federation.run]
+
+
+def _model(world: Any, life: Life) -> None:
+    federation = life.finished.federation
+    if federation.agreed is not None and federation.exchange not in (ROWS, SUMS):
+        return  # it went on where others were left: compared with each other, below
+    expected = undisturbed(world, federation)[federation.names.index(life.name)]
+    found = np.frombuffer(life.model)
+    if found.tobytes() != expected.tobytes():
+        world.violated(f"the model of {life.name} is {found}, and {expected} in an undisturbed run")
+
