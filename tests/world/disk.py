@@ -54,8 +54,9 @@ class Disk:
 
     def refused(self) -> bool:
         """Whether a write fails."""
-        self.full -= self.full > 0
-        return self.full > 0
+        refused = self.full > 0
+        self.full -= refused
+        return refused
 
     def opened(self, path: str, fd: int, flags: int) -> None:
         if Path(path).parent == self.folder:

@@ -62,6 +62,8 @@ class Mouth:
             found += [FRAME.pack(len(each), kind) + each for kind, each in self._frame(kind, content)]
             if self._life.ghost:
                 break
+            if kind == ANSWER:
+                self._life.world.loop.call_soon(self._life.reached, "answered", context=self._life.context)
         return found
 
     def _frame(self, kind: int, content: bytes) -> list[tuple[int, bytes]]:
@@ -152,8 +154,12 @@ def finally_true(world: Any) -> None:
     federation, complain = world.federation, world.violated
     honest = [host for host in world.hosts if host.liar is None]
     for host in world.hosts:
-        if host.liar is None and not host.copied and not host.old:
+        if host.liar is None and not host.old and host.name not in world.doubled:
             _paid(world, host)
+    for name, ticks in world.twice.items():
+        copies = sum(host.name == name for host in world.hosts) + sum(h.old == "both" for h in world.hosts)
+        if len(ticks) > copies - 1:
+            complain(f"{name}, of which there are {copies} copies, says two versions of {sorted(ticks)}")
     lies = {host.name for host in world.hosts if host.liar is not None} | world.doubled
     for life in world.lives:
         if life.member.liar is not None:
@@ -161,13 +167,17 @@ def finally_true(world: Any) -> None:
         for name in life.progress.accused:
             if name not in lies:
                 complain(f"{life.name} accuses {name}, which is honest, of two versions")
+        for line in life.log:
+            accused = [name for name in world.federation.names if line.startswith(f"{name}: there are two copies")]
+            if accused and accused[0] not in lies:
+                complain(f"{life.name} accuses {accused[0]}, which is honest: {line}")
     payers = [host for host in honest if _reserved(world, host, federation.run)]
     if payers:
         for host in honest:
             if not (host.old or host.name in world.doubled) and not _has_met(world, host):
                 complain(f"{payers[0].name} has paid for a run that {host.name} has never begun")
     for life in world.lives:
-        if life.code == 0 and life.model and life.finished is not None and not world.lied:
+        if life.code == 0 and life.model and life.finished is not None and not world.lied and life.member.liar is None:
             _model(world, life)
 
 
@@ -214,7 +224,7 @@ def _has_met(world: Any, host: Any) -> bool:
 
 
 class Remembered:
-    """The noise of the whole run, as each member has committed it: of each tick, that of the life that committed it."""
+    """The noise of the whole run, as each member has committed it: of each step, that of the life that committed it."""
 
     private, grid = False, 0.0
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import shutil
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,7 @@ from tacit.core.graph import Graph
 from tacit.data import Classes, Dataset, Number, Schema
 from tacit.errors import TacitError
 from tacit.privacy import filters
-from tacit.privacy.ledger import Cap, Ledger, LedgerError
+from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.noise import SeededNoise
 from tacit.run.limits import Budget
 from tacit.run.request import Request
@@ -53,7 +51,6 @@ KINDS = {  # what is asked for, and how members exchange it
     "sums": ("mr-admm", SUMS),
     "shared noise": ("shared-descent", TOTALS),
 }
-_NOISE = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -92,8 +89,6 @@ def agreed(shape: Shape) -> Federation:
     federation = agreement(
         shape.kind, members, Graph.from_edges(edges, n), request, SCHEMA, exchange=exchange, go_on_after=shape.goes_on
     )
-    from dataclasses import replace
-
     federation = replace(federation, spec=replace(federation.spec, rounds=shape.ticks))
     assert federation.plans  # computed once
     return federation
@@ -121,12 +116,25 @@ class Watch(Clock):
         return 1.8e9 + self.loop.time() + self.moved
 
 
+class Noise(SeededNoise):
+    """That of one life, which nobody else has. It notes for which steps it was drawn."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.steps: set[int] = set()
+
+    def _uniforms(self, ids: np.ndarray, t: int, tag: int, count: int) -> np.ndarray:
+        self.steps.add(t)
+        return super()._uniforms(ids, t, tag, count)
+
+
 class Life(Process):
     """One process of a member."""
 
     def __init__(self, world: Any, member: Host, folder: Path, number: int, noise: int) -> None:
         super().__init__()
         self.world, self.member, self.number, self.noise_seed = world, member, number, noise
+        self.noise = Noise(noise)
         self.rng = random.Random(f"{world.seed}/{member.host}/{number}")
         self.disk = Disk(folder, self.rng, self.reached, world.tracks)
         self.disk.committed = self._committed
@@ -151,29 +159,32 @@ class Life(Process):
             return
         self.point = point
         self.points[point] += 1
+        if not self.member.copied:
+            self.member.points[point] += 1
         self.world.reached(self, point)
 
     def _committed(self, store: str, tick: int) -> None:
-        """The noise of this life is that of a tick, also if nobody learns that it was committed."""
+        """What was drawn for this tick is the noise of its steps, also if nobody learns that it was committed."""
         run = store.removeprefix(self.name).removesuffix(".store").strip(".")
-        self.world.drawn[run, self.name, tick] = self.noise_seed
+        self.world.drawn |= {(run, self.name, step): self.noise_seed for step in self.noise.steps}
+        self.noise.steps.clear()
 
     async def live(self) -> None:
         """As `tacit agent run`."""
         try:
             model = await self._run()
-        except LedgerError as error:
-            self.code, self.why = error.exit_code, str(error)
         except TacitError as error:
             self.code, self.why = error.exit_code, str(error)
         except asyncio.CancelledError:
             self.code, self.why = 75, "cancelled"
         except Exception as error:
             self.code, self.why = 70, f"{type(error).__name__}: {error}"
-            self.world.violated(f"{self.name} ends with a traceback: {self.why}", error)
+            if not self.ghost:
+                self.world.violated(f"{self.name} ends with a traceback: {self.why}", error)
         else:
             self.code, self.model = 0, np.asarray(model).tobytes()
-        self.world.ended(self)
+        if not self.ghost:
+            self.world.ended(self)
 
     async def _run(self) -> Any:
         self.reached("starting")
@@ -185,9 +196,9 @@ class Life(Process):
         self.opened.append(ledger)
         store = Store(folder / f"{name}.store", federation.run, name, federation.rounds, alone=True)
         self.opened.append(store)
-        noise = SeededNoise(self.noise_seed)
+        books = Books(folder) if world.schedule.books else None
         participant = Participant(
-            *(federation, me, identity(name), data, store, ledger, noise), books=Books(folder), clock=self.clock
+            *(federation, me, identity(name), data, store, ledger, self.noise), books=books, clock=self.clock
         )
         return await take_part(
             participant,
@@ -239,17 +250,25 @@ class Host:
     place: int
     name: str
     folder: Path
+    clock: Watch
     copied: bool = False
     life: Life | None = None
     lives: int = 0
+    points: Counter[str] = field(default_factory=Counter)  # over all its lives
     over: bool = False  # it will not be started again
     done: bool = False  # it ended with 0
-    clock: Any = None
-    old: str = ""  # what was put back: "store", "ledger" or "both"
-    images: list[Path] = field(default_factory=list)
-    liar: Any = None
     why: str = ""  # why it has ended
-    ends: int = 0
+    old: str = ""  # what was put back: "store", "ledger" or "both"; or "a flipped bit"
+    newest: Path | None = None  # what the operator puts back then
+    kept: Path | None = None  # an old copy, to be put back later
+    liar: Any = None
+    ends: int = 0  # in failure
+    images: int = 0
+
+    def place_for(self, what: str) -> Path:
+        """Where the next image goes."""
+        self.images += 1
+        return self.folder.with_name(f"{self.name}.{self.host}.{self.images}.{what}")
 
 
 class Lines(logging.Handler):

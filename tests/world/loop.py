@@ -26,6 +26,7 @@ class Process:
         self.alive, self.frozen = True, False
         self.ready: deque[asyncio.Handle] = deque()
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        self.left, self.struck = 0, lambda: None  # so many callbacks until something happens to it; 0: nothing
         self.kept: list[Any] = []  # what a dead process holds: nothing of it may be finalised while the world runs
         self.slow: Callable[[], float] = lambda: 0.0  # seconds that its work in threads takes
         self.context = copy_context()
@@ -160,6 +161,14 @@ class WorldLoop(asyncio.base_events.BaseEventLoop):
         if not process.ready:
             runnable[place] = runnable[-1]
             runnable.pop()
+        if process.left:
+            process.left -= 1
+            if not process.left:
+                process.struck()
+                if not process.alive:
+                    process.kept.append(handle)
+                    self.kill(process)
+                    return
         if not handle._cancelled:
             handle._run()
             if not process.alive:  # it was killed in the middle of what it did

@@ -83,6 +83,8 @@ class End(asyncio.Transport):
         self._last, self._paused, self._stuck = 0.0, False, False
         self._read: deque[bytes | None] = deque()  # arrived, and not read
         self.watch: Any = None  # sees what is written here
+        # Of its own: agents end connections in the order of a set, which is another one every time.
+        self.rng = random.Random(web.rng.random())
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return (f"10.0.0.{self.far_host}", 1) if name == "peername" else default
@@ -102,7 +104,7 @@ class End(asyncio.Transport):
     def send(self, piece: bytes | None) -> None:
         """Something is on its way to this end."""
         web = self.web
-        when = max(self._last, web.loop.time() + web.latency(self.far_host, self.host))
+        when = max(self._last, web.loop.time() + web.latency(self.rng, self.far_host, self.host))
         self._last = when
         self.coming.append((when, piece))
         web.loop.call_at(when, self.arrive, context=self.owner.context if self.owner.alive else web.context)
@@ -160,7 +162,7 @@ class End(asyncio.Transport):
     def _lost(self) -> None:
         if not self.gone:
             self.gone = self.closing = True
-            self.web.ends.discard(self)
+            self.web.ends.pop(self, None)
             self.protocol.connection_lost(None)
 
 
@@ -172,7 +174,7 @@ class Web:
         self.loop, self.rng, self.context = loop, rng, loop._outside.context
         self.listening: dict[tuple[str, str], tuple[Process, Callable[[], Any]]] = {}  # by host and address
         self.routes: dict[tuple[str, str], str] = {}  # (who calls, at which address) -> host, if not the member's own
-        self.ends: set[End] = set()
+        self.ends: dict[End, None] = {}  # in the order in which they were made
         self.cut: set[tuple[str, str]] = set()
         self.stuck: list[End] = []
         self.slow: dict[str, float] = {}  # seconds more, by host
@@ -180,9 +182,9 @@ class Web:
         self._healed: list[asyncio.Future[None]] = []
         self.connections = 0
 
-    def latency(self, source: str, target: str) -> float:
+    def latency(self, rng: random.Random, source: str, target: str) -> float:
         more = self.slow.get(source, 0.0) + self.slow.get(target, 0.0)
-        slow = self.rng.random()
+        slow = rng.random()
         return 0.001 + 0.004 * slow + (0.2 if slow > 0.99 else 0.0) + more  # one in a hundred is lost, and sent again
 
     def down(self, host: str) -> bool:
@@ -206,7 +208,7 @@ class Web:
                 del self.listening[key]
         for end in [each for each in self.ends if each.owner is process]:
             end.closing = True
-            self.ends.discard(end)
+            self.ends.pop(end, None)
             if not self.down(end.host):
                 end.far.send(None)
             else:
@@ -214,7 +216,7 @@ class Web:
 
     def reset(self, host: str) -> int:
         """Ends all connections of a host, whatever is on its way."""
-        found = sorted((each for each in self.ends if each.host == host), key=lambda each: each.number)
+        found = [each for each in self.ends if each.host == host]
         for end in found:
             for each in (end, end.far):
                 each.coming.clear()
@@ -256,7 +258,7 @@ class Here(Network):
         target = web.routes.get((self._host, address), address.partition(":")[0].removeprefix("h"))
         while {(self._host, target), (target, self._host)} & web.cut or web.down(target):
             await web.settled()
-        await asyncio.sleep(web.latency(self._host, target))
+        await asyncio.sleep(web.latency(web.rng, self._host, target))
         if (found := web.listening.get((target, address))) is None:
             raise ConnectionRefusedError(address)
         owner, accepts = found
@@ -264,10 +266,9 @@ class Here(Network):
         near = End(web, self._owner, self._host, made(), target)
         far = End(web, owner, target, None, self._host)
         near.far, far.far = far, near
-        near.number, far.number = 2 * web.connections, 2 * web.connections + 1
         if not self._tls:
             near.watch, far.watch = self._watch(near, True), None
-        web.ends |= {near, far}
+        web.ends |= {near: None, far: None}
 
         def accepted() -> None:
             far.protocol = accepts()
