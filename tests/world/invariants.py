@@ -17,7 +17,7 @@ from world.lives import Life, parts
 from world.network import FRAME, End
 
 import tacit
-from tacit.agent.federation import ROWS, SUMS
+from tacit.agent.federation import ROWS, SUMS, TOTALS
 from tacit.agent.store import Store
 from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET
 from tacit.agent.transport.wire import bare
@@ -171,14 +171,43 @@ def finally_true(world: Any) -> None:
             accused = [name for name in world.federation.names if line.startswith(f"{name}: there are two copies")]
             if accused and accused[0] not in lies:
                 complain(f"{life.name} accuses {accused[0]}, which is honest: {line}")
+    liar = next((host.liar for host in world.hosts if host.liar is not None), None)
+    if liar is not None and (unnamed := liar.unnamed()):
+        complain(unnamed)
+    if liar is not None and liar.goes_on and not world.schedule.faults:
+        for life in world.lives:
+            if life.finished is not None and life.finished.federation.absent:
+                complain(f"{life.name} goes on without {life.finished.federation.absent}: one liar says so")
+    going_on = defaultdict(set)
+    for life in world.lives:
+        if life.code == 0 and life.finished is not None and not world.lied and world.federation.exchange == TOTALS:
+            going_on[life.finished.federation.run].add(life.model)
+    for models in going_on.values():
+        if len(models) > 1:
+            complain(f"members that have heard the same totals have {len(models)} models")
     payers = [host for host in honest if _reserved(world, host, federation.run)]
     if payers:
         for host in honest:
-            if not (host.old or host.name in world.doubled) and not _has_met(world, host):
+            if not (host.old or host.name in world.doubled | world.evicted) and not _has_met(world, host):
                 complain(f"{payers[0].name} has paid for a run that {host.name} has never begun")
     for life in world.lives:
         if life.code == 0 and life.model and life.finished is not None and not world.lied and life.member.liar is None:
             _model(world, life)
+
+
+def all_have_met(world: Any, life: Life) -> None:
+    """A member has paid: all members have signed that they have met the others."""
+    for host in world.hosts:
+        if host.old or host.copied or host.name in world.doubled or life.member.liar is not None:
+            continue
+        stores = [path for path in host.folder.glob("*.store") if path.exists()]
+        for path in stores:
+            with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+                if db.execute("SELECT 1 FROM journal WHERE kind = 'met'").fetchone():
+                    break
+        else:
+            if not (host.restored or host.name in world.evicted or life.finished is not None):
+                world.violated(f"{life.name} pays for a run that {host.name} has not begun")
 
 
 def _paid(world: Any, host: Any) -> None:

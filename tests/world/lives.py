@@ -263,6 +263,7 @@ class Host:
     kept: Path | None = None  # an old copy, to be put back later
     liar: Any = None
     ends: int = 0  # in failure
+    restored: bool = False  # its store was damaged, and was put back
     images: int = 0
 
     def place_for(self, what: str) -> Path:

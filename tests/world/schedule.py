@@ -57,8 +57,11 @@ FAULTS = (
     "store rolled back",
     "ledger rolled back",
     "both rolled back",
+    "gone for long",
 )
 LASTING = ("clone", "both rolled back")  # faults after which the run is over for the member
+MEMORY = ("store rolled back", "ledger rolled back", *LASTING)
+_GONE = 60.0  # seconds: the others have gone on by then, if the file lets them
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class World:
         self.hit: Counter[tuple[str, str]] = Counter()  # point and fault
         self.pending = list(schedule.faults)
         self.lied = False
+        self.evicted: set[str] = set()  # members without whom the others may go on
         names = self.federation.names
         self.hosts = [Host(str(i), i, name, folder / f"{name}.0", Watch(self.loop)) for i, name in enumerate(names)]
         for host in self.hosts:
@@ -151,6 +155,10 @@ class World:
         """Something may happen to a life here."""
         self.traced(life, "is at:", point)
         host = life.member
+        if point == "paid":
+            invariants.all_have_met(self, life)
+        if host.old in ("store", "ledger") and point in ("marked", "answering"):
+            self.violated(f"{life.name} goes on with an old copy of its {host.old}")
         if host.copied:
             return
         due = [f for f in self.pending if (f.member, f.point) == (host.place, point) and f.count <= host.points[point]]
@@ -170,6 +178,11 @@ class World:
         others = [str(h.place) for h in self.hosts if h.place != host.place]
         if what in ("kill", "power cut", "torn write"):
             self.crash(life, what, fault.seconds)
+        elif what == "gone for long":
+            if self.evicted or self.doubled:
+                return False
+            self.evicted.add(host.name)
+            self.crash(life, "kill", _GONE)
         elif what == "full disk":
             life.disk.full = 3
         elif what == "frozen":
@@ -266,7 +279,7 @@ class World:
         address = self.federation.members[host.place].address
         for j in self.rng.sample(near, self.rng.randrange(len(near) + 1)):
             self.web.routes[j, address] = twin.host
-        self.loop.later(self.rng.random(), self.start, twin)
+        self.loop.later(0.05 * self.rng.random(), self.start, twin)
         return True
 
     # Lives
@@ -296,13 +309,23 @@ class World:
         life.disk.closed()
         if life.code in (2, 78) and host.old not in ("", "both"):  # the operator puts the newest files back
             assert host.newest is not None
-            host.folder = host.place_for("restored")
+            old, host.folder = host.folder, host.place_for("restored")
             shutil.copytree(host.newest, host.folder)
+            if host.old == "a flipped bit":  # of the store alone
+                for path in [each for each in host.folder.iterdir() if ".store" not in each.name]:
+                    path.unlink()
+                for path in [p for p in old.iterdir() if ".store" not in p.name and not p.name.endswith("-shm")]:
+                    shutil.copy(path, host.folder)
+                host.restored = True
             host.old, host.newest = "", None
             self.loop.later(1.0, self.start, host)
             return
         host.over = life.code in (0, 77, 78, 70)
-        if host.over and life.code and host.name not in self.doubled and not self._told(life.why):
+        if host.over and life.code and host.liar is None and not (
+            host.name in self.doubled | self.evicted or self._told(life.why)
+        ):
+            if host.restored and "has sent messages in this run, but" in life.why:
+                return  # it had gone on with the flipped bit, which nobody had noticed yet
             self.violated(f"{life.name} ends with {life.code}: {life.why}")
         if not host.over:
             host.ends += 1
@@ -320,7 +343,7 @@ class World:
         for host in self.hosts:
             self.loop.later(self.rng.random(), self.start, host)
         for _ in range(4):
-            over = self.loop.run(lambda: all(host.over for host in self.hosts), self.loop.time() + _PEACE)
+            over = self.loop.run(self._over, self.loop.time() + _PEACE)
             if over or self._broken():
                 break
             for host in [each for each in self.hosts if each.done]:  # as the log tells the operator
@@ -336,11 +359,16 @@ class World:
         invariants.finally_true(self)
         return self
 
+    def _over(self) -> bool:
+        return all(host.over or host.name in self.evicted for host in self.hosts)
+
     def _broken(self) -> bool:
-        """Whether a member has stopped for good, so that the others wait for it."""
-        gone = {host.name for host in self.hosts if host.over and not host.done}
+        """Whether a member has stopped for good, so that the others wait for it; or a copy of one waits that has come
+        when the member had finished."""
         copies = [host for host in self.hosts if host.name in self.doubled]
-        return bool(gone) and all(host.over for host in copies)
+        if copies:
+            return all(host.over for host in copies) or any(host.done for host in copies)
+        return any(host.over and not host.done for host in self.hosts)
 
     def close(self) -> None:
         hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
