@@ -37,6 +37,7 @@ class Disk:
 
     def __init__(self, folder: Path, rng: random.Random, reached: Reached, tracks: bool) -> None:
         self.folder, self.rng, self._reached, self._tracks = folder, rng, reached, tracks
+        self.connections: list[sqlite3.Connection] = []
         self.full = 0  # writes that will fail
         self.fds: dict[int, tuple[int, int]] = {}
         self.synced: dict[str, bytes] = {}  # what a power cut leaves of files that SQLite does not write
@@ -61,7 +62,8 @@ class Disk:
     def opened(self, path: str, fd: int, flags: int) -> None:
         if Path(path).parent == self.folder:
             found = os.fstat(fd)
-            self.fds[fd] = found.st_dev, found.st_ino
+            if path.endswith("-head"):  # SQLite never has these
+                self.fds[fd] = found.st_dev, found.st_ino
             if "-state" in path and flags & os.O_WRONLY:
                 name = Path(path).name
                 self.before = name, (self.folder / name).read_bytes()
@@ -150,6 +152,9 @@ class Disk:
 
     def closed(self) -> None:
         """What the system closes when a process has ended."""
+        for db in self.connections:
+            db.close()
+        self.connections.clear()
         for fd, which in self.fds.items():
             with suppress(OSError):
                 found = os.fstat(fd)
@@ -218,6 +223,7 @@ def _connect(database: Any, *args: Any, **named: Any) -> Any:
         return _CONNECT(database, *args, **named)
     made = _CONNECT(database, *args, **named, factory=Connection)
     path = str(database).partition("?")[0]
+    disk.connections.append(made)
     made.disk, made.name = disk, path.rpartition("/")[2]
     made.kind = made.name.rpartition(".")[2] if not made.name.endswith(".db") else "books"
     return made

@@ -54,12 +54,15 @@ def _lying(seed: int, rng: random.Random) -> Schedule:
     name = list(LIARS)[seed // 8 % len(LIARS)]
     liar = LIARS[name]
     kind = rng.choice(liar.kinds)
-    shape = Shape(kind, rng.choice((4, 5)), "complete", 6 if kind != "tokens" else 9, 10.0 if liar.goes_on else 0.0)
+    ticks, graph = (9 if kind == "tokens" else 6), ("ring" if liar.goes_on else "complete")
+    shape = Shape(kind, rng.choice((4, 5)), graph, ticks, 10.0 if liar.goes_on else 0.0)
     place = rng.randrange(shape.members)
     faults = []
     if not liar.goes_on and rng.random() < 0.5:
         member = rng.choice([i for i in range(shape.members) if i != place])
-        faults.append(Fault(member, rng.choice(POINTS[6:13]), rng.randrange(1, 5), rng.choice(("kill", "power cut")), 1.0))
+        faults.append(
+            Fault(member, rng.choice(POINTS[6:13]), rng.randrange(1, 5), rng.choice(("kill", "power cut")), 1.0)
+        )
     return Schedule(seed, shape, tuple(faults), (place, name), books=liar.books)
 
 

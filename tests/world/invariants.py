@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
-from contextlib import closing, suppress
+from contextlib import closing
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from world.lives import Life, parts
-from world.network import FRAME, End
 
 import tacit
 from tacit.agent.federation import ROWS, SUMS, TOTALS
-from tacit.agent.store import Store
 from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET
 from tacit.agent.transport.wire import bare
-from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
-from tacit.errors import TacitError
+from tacit.agent.transport.wire_pb2 import Message, Question
 from tacit.exchange import SecretSharedSums
 from tacit.privacy import filters
 from tacit.privacy.events import to_plain
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.noise import SeededNoise
+from world.lives import Life, parts
+from world.network import FRAME, End
 
 
 class Mouth:
@@ -188,7 +186,7 @@ def finally_true(world: Any) -> None:
     payers = [host for host in honest if _reserved(world, host, federation.run)]
     if payers:
         for host in honest:
-            if not (host.old or host.name in world.doubled | world.evicted) and not _has_met(world, host):
+            if not (host.old or host.name in world.doubled | world.evicted) and not _has_met(host):
                 complain(f"{payers[0].name} has paid for a run that {host.name} has never begun")
     for life in world.lives:
         if life.code == 0 and life.model and life.finished is not None and not world.lied and life.member.liar is None:
@@ -200,14 +198,18 @@ def all_have_met(world: Any, life: Life) -> None:
     for host in world.hosts:
         if host.old or host.copied or host.name in world.doubled or life.member.liar is not None:
             continue
-        stores = [path for path in host.folder.glob("*.store") if path.exists()]
-        for path in stores:
-            with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-                if db.execute("SELECT 1 FROM journal WHERE kind = 'met'").fetchone():
-                    break
-        else:
-            if not (host.restored or host.name in world.evicted or life.finished is not None):
-                world.violated(f"{life.name} pays for a run that {host.name} has not begun")
+        met = [_any_met(path) for path in host.folder.glob("*.store")]
+        if not (any(met) or host.restored or host.name in world.evicted or life.finished is not None):
+            world.violated(f"{life.name} pays for a run that {host.name} has not begun")
+
+
+def _any_met(path: Any) -> bool:
+    """Whether a store has a signature that somebody has met its neighbours; also if it cannot be read now."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return db.execute("SELECT 1 FROM journal WHERE kind = 'met'").fetchone() is not None
+    except sqlite3.Error:  # its process is down, and left a log
+        return True
 
 
 def _paid(world: Any, host: Any) -> None:
@@ -244,12 +246,9 @@ def _reserved(world: Any, host: Any, run: str) -> bool:
         return bool(db.execute("SELECT 1 FROM entries WHERE kind = 'reserve' AND run = ? LIMIT 1", (run,)).fetchone())
 
 
-def _has_met(world: Any, host: Any) -> bool:
-    with suppress(TacitError), closing(
-        Store(host.folder / f"{host.name}.store", world.federation.run, host.name, world.federation.rounds)
-    ) as store:
-        return host.place in store.met()
-    return True  # the store is damaged: nothing can be said
+def _has_met(host: Any) -> bool:
+    """Whether a member has met its neighbours, in some run."""
+    return any(_any_met(path) for path in host.folder.glob("*.store"))
 
 
 class Remembered:
@@ -269,7 +268,9 @@ class Remembered:
         return self._sources.setdefault(seed, SeededNoise(seed))
 
     def draw(self, law: Any, scale: Any, dimension: int, ids: np.ndarray, t: int, *more: Any) -> np.ndarray:
-        rows = [self._of(i, t).draw(law, _row(scale, k), dimension, ids[k : k + 1], t, *more) for k, i in enumerate(ids)]
+        rows = [
+            self._of(i, t).draw(law, _row(scale, k), dimension, ids[k : k + 1], t, *more) for k, i in enumerate(ids)
+        ]
         return np.concatenate(rows)
 
     def perturb(self, law: Any, value: Any, factor: Any, scale: Any, ids: np.ndarray, t: int, grid: Any) -> np.ndarray:
@@ -291,7 +292,9 @@ class Remembered:
         return np.concatenate(rows)
 
     def mask(self, law: Any, value: Any, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
-        rows = [self._of(i, t).mask(law, value[k : k + 1], _row(scale, k), ids[k : k + 1], t) for k, i in enumerate(ids)]
+        rows = [
+            self._of(i, t).mask(law, value[k : k + 1], _row(scale, k), ids[k : k + 1], t) for k, i in enumerate(ids)
+        ]
         return np.concatenate(rows)
 
 
@@ -321,4 +324,3 @@ def _model(world: Any, life: Life) -> None:
     found = np.frombuffer(life.model)
     if found.tobytes() != expected.tobytes():
         world.violated(f"the model of {life.name} is {found}, and {expected} in an undisturbed run")
-

@@ -6,7 +6,6 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from world.lives import identity
 
 from tacit.agent.books import signed_text
 from tacit.agent.heard import MessageChain
@@ -27,6 +26,7 @@ from tacit.agent.transport.wire_pb2 import (
 )
 from tacit.exchange.tree import Tree
 from tacit.privacy.ledger import Head
+from world.lives import identity
 
 _FROM = 2  # the first tick of a lie
 
@@ -211,9 +211,9 @@ class LargeSum(Liar):
 
 
 class FalseAbsence(Liar):
-    """Signs that all its neighbours are away."""
+    """Signs that all its neighbours are away. In a ring, members believe it that do not hear them."""
 
-    goes_on, kinds = True, ("rows", "shared noise")
+    goes_on, kinds = True, ("rows",)
 
     def greets(self, life: Any, to: str, greeting: Any) -> None:
         agreed, me = self.world.federation, life.member.place
@@ -240,9 +240,11 @@ class Accuser(Liar):
         standing = Standing(known=[newer], twins=[Twin(older=older, newer=newer, signature=sign(b"forged"))])
         said = Said(member=other, tick=1, digest=bytes(32), signature=sign(b"forged"))
         again = Said(member=other, tick=1, digest=bytes([1]) * 32, signature=sign(b"forged"))
-        return standing, [said, Said(member=member, tick=1, digest=bytes(32), signature=sign(b"f"))], [
-            Contradiction(one=said, other=again)
-        ]
+        return (
+            standing,
+            [said, Said(member=member, tick=1, digest=bytes(32), signature=sign(b"f"))],
+            [Contradiction(one=said, other=again)],
+        )
 
     def greets(self, life: Any, to: str, greeting: Any) -> None:
         standing, said, contradictions = self._false(life, to)

@@ -14,11 +14,7 @@ from typing import Any
 import numpy as np
 from agent_worker import SCHEMA as _SCHEMA
 from conftest import make_parts
-from world.disk import Disk
-from world.loop import HERE, Process
-from world.network import Here
 
-import tacit
 from tacit.agent.books import Books
 from tacit.agent.clock import Clock
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agreement
@@ -36,6 +32,9 @@ from tacit.privacy.noise import SeededNoise
 from tacit.run.limits import Budget
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust
+from world.disk import Disk
+from world.loop import HERE, Process
+from world.network import Here
 
 D, PEOPLE = 3, 40
 TREES = ("alder", "birch", "cedar", "dogwood", "elm", "fir", "gorse", "hazel", "ivy", "juniper", "kapok", "larch")
@@ -53,6 +52,9 @@ KINDS = {  # what is asked for, and how members exchange it
 }
 
 
+KEPT: Path | None = None  # where a command keeps identities
+
+
 @dataclass(frozen=True)
 class Shape:
     """What kind of run it is."""
@@ -66,8 +68,13 @@ class Shape:
 
 @cache
 def identity(name: str) -> Identity:
-    """Made once: keys take time."""
-    return Identity.made(name, 1000)
+    """Made once: keys take time. A command keeps them, so that a seed gives the same names of runs tomorrow."""
+    if KEPT is None:
+        return Identity.made(name, 1000)
+    if not (KEPT / name).exists():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        Identity.made(name, 1000).write(KEPT / name)
+    return Identity.load(KEPT / name)
 
 
 @cache

@@ -15,11 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from world.loop import Process, WorldLoop
-
 from tacit.agent.identity import Identity
 from tacit.agent.transport.sockets import Network
 from tacit.agent.transport.tls import PROTOCOL
+from world.loop import Process, WorldLoop
 
 FRAME = struct.Struct(">IB")
 _GIVEN_UP = 40.0  # seconds: TCP_USER_TIMEOUT of `tacit.agent.transport.sockets`

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tacit.agent.monitoring.logs import log
 from world.disk import machine
 from world.lives import Lines, template
 from world.schedule import Schedule, World
-
-from tacit.agent.monitoring.logs import log
 
 _MEMORY = Path("/dev/shm")
 

@@ -321,8 +321,11 @@ class World:
             self.loop.later(1.0, self.start, host)
             return
         host.over = life.code in (0, 77, 78, 70)
-        if host.over and life.code and host.liar is None and not (
-            host.name in self.doubled | self.evicted or self._told(life.why)
+        if (
+            host.over
+            and life.code
+            and host.liar is None
+            and not (host.name in self.doubled | self.evicted or self._told(life.why))
         ):
             if host.restored and "has sent messages in this run, but" in life.why:
                 return  # it had gone on with the flipped bit, which nobody had noticed yet

@@ -47,6 +47,7 @@ _ELSEWHERE = {
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
     sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_PROTOCOL,
     sqlite3.SQLITE_READONLY,
 }
 
