@@ -168,8 +168,9 @@ def main() -> int:
     took, cpu = time.monotonic() - begin, time.process_time() - cpu
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.kinds.items()))
     members = ", ".join(f"{count:,} of {n}" for n, count in sorted(seen.members.items()))
+    seeds = f"{options.first} to {options.first + seen.schedules - 1}"
     text = (
-        f"{seen.schedules:,} schedules (seeds {options.first} to {options.first + seen.schedules - 1}) in {took:.0f} s, "
+        f"{seen.schedules:,} schedules (seeds {seeds}) in {took:.0f} s, "
         f"{cpu:.0f} s of one core: {len(seen.violations)} violations.\n\n- Runs: {kinds}.\n- Members: {members}.\n"
         f"- Messages that left, each looked at: {seen.messages:,}.\n- Faults: {sum(seen.hit.values()):,}. "
         f"Pairs of a point and a fault that came: {len(PAIRS) - len(seen.empty())} of {len(PAIRS)}.\n"

@@ -1,5 +1,5 @@
-"""Schedules from numbers, so that every pair of a point and a fault comes again and again; and how a schedule that fails
-is shortened."""
+"""Schedules from numbers: every pair of a point and a fault comes again and again. How a schedule that fails is
+shortened."""
 
 from __future__ import annotations
 

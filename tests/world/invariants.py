@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha256
 from typing import Any
@@ -267,35 +268,26 @@ class Remembered:
         seed = self._world.drawn.get((run, self._federation.names[int(i)], t), 0)
         return self._sources.setdefault(seed, SeededNoise(seed))
 
+    def _each(self, ids: np.ndarray, t: int, one: Callable[[SeededNoise, int, np.ndarray], np.ndarray]) -> np.ndarray:
+        return np.concatenate([one(self._of(i, t), k, ids[k : k + 1]) for k, i in enumerate(ids)])
+
     def draw(self, law: Any, scale: Any, dimension: int, ids: np.ndarray, t: int, *more: Any) -> np.ndarray:
-        rows = [
-            self._of(i, t).draw(law, _row(scale, k), dimension, ids[k : k + 1], t, *more) for k, i in enumerate(ids)
-        ]
-        return np.concatenate(rows)
+        return self._each(ids, t, lambda of, k, i: of.draw(law, _row(scale, k), dimension, i, t, *more))
 
     def perturb(self, law: Any, value: Any, factor: Any, scale: Any, ids: np.ndarray, t: int, grid: Any) -> np.ndarray:
-        rows = [
-            self._of(i, t).perturb(
-                law, value[k : k + 1], _row(factor, k), _row(scale, k), ids[k : k + 1], t, _row(grid, k)
-            )
-            for k, i in enumerate(ids)
-        ]
-        return np.concatenate(rows)
+        def one(of: SeededNoise, k: int, i: np.ndarray) -> np.ndarray:
+            return of.perturb(law, value[k : k + 1], _row(factor, k), _row(scale, k), i, t, _row(grid, k))
+
+        return self._each(ids, t, one)
 
     def add(self, law: Any, value: Any, scale: Any, ids: np.ndarray, t: int, onto: Any = None) -> np.ndarray:
-        rows = [
-            self._of(i, t).add(
-                law, value[k : k + 1], _row(scale, k), ids[k : k + 1], t, None if onto is None else onto[k : k + 1]
-            )
-            for k, i in enumerate(ids)
-        ]
-        return np.concatenate(rows)
+        def one(of: SeededNoise, k: int, i: np.ndarray) -> np.ndarray:
+            return of.add(law, value[k : k + 1], _row(scale, k), i, t, None if onto is None else onto[k : k + 1])
+
+        return self._each(ids, t, one)
 
     def mask(self, law: Any, value: Any, scale: Any, ids: np.ndarray, t: int) -> np.ndarray:
-        rows = [
-            self._of(i, t).mask(law, value[k : k + 1], _row(scale, k), ids[k : k + 1], t) for k, i in enumerate(ids)
-        ]
-        return np.concatenate(rows)
+        return self._each(ids, t, lambda of, k, i: of.mask(law, value[k : k + 1], _row(scale, k), i, t))
 
 
 def _row(value: Any, k: int) -> Any:

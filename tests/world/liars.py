@@ -176,7 +176,7 @@ class FalseTotal(Liar):
     changes_models, kinds = True, ("shared noise",)
 
     def says(self, life: Any, to: str, question: Any, message: Any) -> bool:
-        if message.phase == 2 and message.tick == _FROM and message.run:
+        if message.phase == 2 and message.tick >= _FROM and message.run:
             me = life.member.place
             if int(to) == Tree.of(self.world.federation.graph, message.tick).children(me)[0]:
                 words = np.frombuffer(message.payload, "<u8") + np.uint64(2**20)

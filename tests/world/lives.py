@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -235,15 +236,11 @@ class Life(Process):
     def dispose(self) -> None:
         """When the world is over."""
         for task in list(self.tasks):
-            try:
+            with suppress(BaseException):
                 task.get_coro().close()
-            except BaseException:
-                pass
         for each in self.opened:
-            try:
+            with suppress(Exception):
                 each.close()
-            except Exception:
-                pass
         self.disk.closed()
         self.kept.clear()
         self.ready.clear()

@@ -122,6 +122,10 @@ class WorldLoop(asyncio.base_events.BaseEventLoop):
         """Something that the world does."""
         self.call_later(seconds, what, *args, context=self._outside.context)
 
+    def close(self) -> None:
+        self._timers.clear()
+        super().close()
+
     # Running
 
     def _put(self, handle: asyncio.Handle) -> None:

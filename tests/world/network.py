@@ -1,6 +1,6 @@
 """A network in memory, and a plain channel in place of TLS.
 
-Connections carry bytes in order, as TCP does: a loss is a delay, and a reset ends a connection at both ends, also in the
+Connections carry bytes in order, as TCP does: a loss is a delay. A reset ends a connection at both ends, also in the
 middle of an answer. Between two hosts each direction can be cut off. What is sent meanwhile waits, until the direction
 is back or the connection is given up.
 """
@@ -25,7 +25,7 @@ _GIVEN_UP = 40.0  # seconds: TCP_USER_TIMEOUT of `tacit.agent.transport.sockets`
 
 
 class Channel:
-    """What stands in place of an `ssl.SSLContext`: each side shows its certificate first, and nobody proves anything."""
+    """In place of an `ssl.SSLContext`: each side shows its certificate first, and nobody proves anything."""
 
     def __init__(self, identity: Identity, trusted: Iterable[str]) -> None:
         self.own = ssl.PEM_cert_to_DER_cert(identity.certificate)

@@ -6,6 +6,7 @@ import random
 import shutil
 import sys
 import traceback
+import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -374,11 +375,13 @@ class World:
         return any(host.over and not host.done for host in self.hosts)
 
     def close(self) -> None:
+        """Everything that processes held is closed, now that nobody sees what that does."""
         hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
         try:
-            for life in self.lives:
-                life.dispose()
-            self.loop._timers.clear()
-            self.lives.clear()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # coroutines that were never begun
+                for life in self.lives:
+                    life.dispose()
+                self.loop.close()
         finally:
             sys.unraisablehook = hook
