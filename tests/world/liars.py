@@ -63,6 +63,10 @@ class Liar:
         """Changes a message; whether it leaves."""
         return True
 
+    def hears(self, me: int, kind: int | None, raw: bytes) -> bytes:
+        """What its own agent gets to hear."""
+        return raw
+
     def unnamed(self) -> str | None:
         """What is wrong if nobody has noticed, when the world is over."""
         return None
@@ -116,6 +120,17 @@ class TwoFaced(Liar):
         message.own.signature = identity(life.name).sign(text + chain.digest)
         self.told += 1
         return True
+
+    def hears(self, me: int, kind: int | None, raw: bytes) -> bytes:
+        """Without its own words: its agent, which does not know of the lie, would stop."""
+        if kind not in (GREET, ASK) or not raw:
+            return raw
+        heard = (Greeting if kind == GREET else Message).FromString(raw)
+        others = [each for each in heard.said if each.member != me]
+        del heard.said[:]
+        heard.said.extend(others)
+        heard.ClearField("contradictions")
+        return bytes(heard.SerializeToString())
 
     def _lies_to(self, to: str, me: int) -> bool:
         return to == str(min(self.world.federation.graph.neighbours(me)))

@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,11 +165,13 @@ class World:
             return
         due = [f for f in self.pending if (f.member, f.point) == (host.place, point) and f.count <= host.points[point]]
         for fault in due:
-            self.pending.remove(fault)
-            if self.happens(life, fault):
-                self.hit[point, fault.what] += 1
-            if life.ghost:
-                break
+            if not life.ghost:
+                self._strike(life, fault)
+
+    def _strike(self, life: Life, fault: Fault) -> None:
+        self.pending.remove(fault)
+        if self.happens(life, fault):
+            self.hit[fault.point, fault.what] += 1
 
     # What happens to them
 
@@ -294,7 +297,8 @@ class World:
         self.lives.append(life)
         for fault in self.pending:
             if fault.point == "an await" and fault.member == host.place and not host.copied:
-                life.left, life.struck = fault.count, lambda: life.reached("an await")
+                life.left, life.struck = fault.count, partial(self._strike, life, fault)
+                break
         self.traced(life, "starts", "")
         life.context.run(self.loop.create_task, life.live(), context=life.context)
 
