@@ -166,16 +166,20 @@ def main() -> int:
     begin, cpu = time.monotonic(), time.process_time()
     seen = many(options.first, options.schedules, options.minutes)
     took, cpu = time.monotonic() - begin, time.process_time() - cpu
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.kinds.items()))
-    members = ", ".join(f"{count:,} of {n}" for n, count in sorted(seen.members.items()))
-    seeds = f"{options.first} to {options.first + seen.schedules - 1}"
-    text = (
-        f"{seen.schedules:,} schedules (seeds {seeds}) in {took:.0f} s, "
-        f"{cpu:.0f} s of one core: {len(seen.violations)} violations.\n\n- Runs: {kinds}.\n- Members: {members}.\n"
-        f"- Messages that left, each looked at: {seen.messages:,}.\n- Faults: {sum(seen.hit.values()):,}. "
-        f"Pairs of a point and a fault that came: {len(PAIRS) - len(seen.empty())} of {len(PAIRS)}.\n"
-        f"- Liars: {', '.join(f'{name} {seen.lies[name]}' for name in LIARS)}.\n\n{seen.table()}"
-    )
+    facts = {
+        "seeds": f"{options.first} to {options.first + seen.schedules - 1}",
+        "schedules": f"{seen.schedules:,}",
+        "seconds, and of one core": f"{took:.0f}, {cpu:.0f}",
+        "violations": str(len(seen.violations)),
+        "runs": ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.kinds.items())),
+        "members": ", ".join(f"{count:,} of {n}" for n, count in sorted(seen.members.items())),
+        "messages that left, each looked at": f"{seen.messages:,}",
+        "faults": f"{seen.hit.total():,}",
+        "pairs of a point and a fault that came": f"{len(PAIRS) - len(seen.empty())} of {len(PAIRS)}",
+        "liars": ", ".join(f"{name} {seen.lies[name]}" for name in LIARS),
+    }
+    rows = ["| what | |", "| --- | --- |", *(f"| {what} | {found} |" for what, found in facts.items())]
+    text = "\n".join(rows) + f"\n\n{seen.table()}"
     print(text)
     if seen.empty() and seen.schedules >= 2000:
         print(f"not seen: {seen.empty()}")
