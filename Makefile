@@ -25,7 +25,7 @@ CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit adversary chaos world integrity fuzz reproduce lock sbom security clean
+.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit mutants adversary chaos world integrity fuzz reproduce lock sbom security clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -113,8 +113,11 @@ bench: $(BENCH)/.ready  ## speed beside the best peers and what the machine allo
 statistics: $(READY)  ## the laws of the noise, from a million draws of each: some minutes
 	TACIT_DRAWS=250000 $(BIN)/python -m pytest tests/privacy/test_noise.py tests/privacy/test_fast_noise.py
 
-audit: $(READY)   ## every private method against its claim, and every planted bug: half an hour; docs/evidence/audits.md keeps the result
+audit: $(READY)   ## every private method against its claim, and the bugs that audits must catch: half an hour; docs/evidence/audits.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/audit_runs.py
+
+mutants: $(READY) ## every bug of tests/mutants against the tests that must notice it: half an hour; docs/evidence/mutants.md keeps the result; BUGS="WORD ..." takes some
+	$(BIN)/python tests/mutants/run.py $(BUGS)
 
 adversary: $(READY)  ## neighbours that lie, at length: three quarters of an hour; docs/evidence/audits.md keeps the result
 	OMP_NUM_THREADS=1 $(BIN)/python tests/adversary_runs.py

@@ -27,7 +27,7 @@ from tacit.core.graph import Graph
 from tacit.data import Classes, Number, Schema
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust

@@ -92,16 +92,16 @@ def test_the_versions_of_files_are_those_that_the_code_writes():
     from tacit.agent import federation_toml
     from tacit.agent.certificate import claims, examination
     from tacit.data import schema
-    from tacit.privacy.ledger import tables
+    from tacit.privacy.ledger import sqlite_tables
     from tacit.run import model
-    from tacit.simulation import run
+    from tacit.simulation import result
 
     said = dict(re.findall(r"^\| (\w[\w ]*) \(\w+\) \|[^|]*\| (.*) \|$", STABLE, flags=re.MULTILINE))
     assert said == {
         "schema": f"{schema._VERSION}",
         "model": f"`{model._FORMAT}`, {model._VERSION}",
-        "saved run": f"{run._FORMAT}",
-        "ledger": f"{tables.FORMAT}",
+        "saved run": f"{result._FORMAT}",
+        "ledger": f"{sqlite_tables.FORMAT}",
         "federation file": f"{federation_toml.VERSION}",
         "report": f"`{claims.FORMAT}`",
         "certificate": f"`{examination.FORMAT}`, {examination.VERSION}",

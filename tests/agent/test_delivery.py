@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from hashlib import sha256
 
 import agent_network
 import agent_worker as worker
@@ -12,10 +13,11 @@ from speaking import unpacked
 
 import tacit
 from tacit.agent.able import check_sums
+from tacit.agent.certificate import signed_report
 from tacit.agent.delivery import _USE, Rows, Sums
 from tacit.agent.federation import talk
 from tacit.agent.run_keys import signed_text
-from tacit.agent.transport.wire import BadMessage
+from tacit.agent.transport.wire import BadMessage, packed_row
 from tacit.agent.transport.wire_pb2 import Key, Message, Question
 from tacit.algorithms import IncrementalADMM
 from tacit.core.release import Inbox
@@ -140,6 +142,18 @@ def test_no_row_leaves_as_it_is(agents):
     ask = Question(run=bytes.fromhex(agents.run), sender=ALDER, tick=0, phase=2)
     with pytest.raises(BadMessage, match="there is no question of phase 2 with 0 shares"):
         agents.answer(BIRCH, ask)
+
+
+@pytest.mark.parametrize("kind", ["recycled", "secret-shared", "totals"])
+def test_a_report_lists_digests_with_which_nobody_can_check_a_guess_of_a_hidden_row(network, identities, kind):
+    """Of open rows the digest is that of the message, so that neighbours can compare it."""
+    net = network(kind)
+    participant = worker.participant(net.folder, net.kind, ALDER, identities, tacit.SecureNoise())
+    message = packed_row(net.federation.run, ALDER, 0, np.ones(D))
+    participant.store.commit(0, {"f": np.ones((1, D))}, message, tacit.Gaussian(20.0))
+    (listed,) = signed_report._released(participant)["releases"]
+    assert (listed["sha256"] == sha256(message).hexdigest()) == (kind == "recycled")
+    assert len(bytes.fromhex(listed["sha256"])) == 32
 
 
 def test_a_listener_cannot_put_its_own_key_between_two_members(agents, network, identities):

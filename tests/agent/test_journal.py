@@ -127,6 +127,61 @@ def test_no_flipped_bit_is_silent(killed, tmp_path, capsys):
                 print(f"\n{part}: {what} {count}", end="")
 
 
+def test_a_flipped_bit_of_the_state_is_named(killed, tmp_path):
+    """Also in numbers that look as well as before. The slot of the state before is not read."""
+    path, found = restored(killed, tmp_path / "here"), {0: [], 1: []}
+    before = content(path)
+    for slot, said in found.items():
+        file = path.with_name(f"alder.store-state{slot}")
+        raw = file.read_bytes()
+        for at in np.linspace(len(raw) // 2, len(raw) - 1, 20, dtype=int).tolist():
+            file.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+            try:
+                said.append(content(path) == before)
+            except TacitError as error:
+                said.append(re.search(f"state{slot} is damaged: .* does not fit its digest", str(error))[0])
+        file.write_bytes(raw)
+    damaged = [f"state{slot} is damaged: the state after tick 24 does not fit its digest" for slot in (0, 1)]
+    assert found in ({0: [damaged[0]] * 20, 1: [True] * 20}, {0: [True] * 20, 1: [damaged[1]] * 20})
+
+
+def test_a_commit_that_ends_in_the_middle_leaves_the_state_before(tmp_path, monkeypatch):
+    """The state is written, and then nobody says so."""
+
+    def killed_now():
+        raise OSError("killed")
+
+    store = opened(tmp_path / "alder.store")
+    for tick in range(4):  # both slots have been used
+        spoken(store, tick)
+        with monkeypatch.context() as patched:
+            patched.setattr(store._journal, "writing", killed_now)
+            with pytest.raises(OSError, match="killed"):
+                spoken(store, tick + 1)
+        with closing(opened(tmp_path / "alder.store")) as again:
+            found, state = again.state()
+            assert (found, state["f"][0, 0]) == (tick, tick + 0.5)
+    store.close()
+
+
+def test_a_store_is_for_its_owner_and_its_run_alone(killed, tmp_path):
+    path = restored(killed, tmp_path / "here")
+    opened(path).close()
+    for other in ((RUN[::-1], "alder", 40), (RUN, "birch", 40), (RUN, "alder", 41)):
+        with pytest.raises(TacitError, match="is the store of alder in the run abababab"):
+            Store(path, *other)
+    umask = os.umask(0)
+    try:
+        with closing(Store(tmp_path / "new.store", RUN, "alder", 40, alone=True)) as store:
+            spoken(store, 0)
+            spoken(store, 1)
+            modes = {each.suffix: oct(each.stat().st_mode & 0o777) for each in tmp_path.glob("new.store*")}
+    finally:
+        os.umask(umask)
+    assert modes.keys() >= {".store", ".store-head", ".store-state0", ".store-state1"}
+    assert set(modes.values()) == {"0o600"}, modes
+
+
 @pytest.mark.parametrize("part", ["", "-wal", "-head", "-state0"])
 def test_a_file_that_is_lost_is_named(killed, tmp_path, part):
     path = restored(killed, tmp_path / "here")
@@ -169,6 +224,22 @@ def test_entries_cannot_be_dropped_renamed_or_exchanged(killed, tmp_path, change
         opened(path)
     with pytest.raises(Over, match=rf"^{re.escape(str(path))} is"):  # and not the copy that was read
         check(path)
+
+
+def test_an_entry_that_the_head_does_not_know_yet_is_chained_to_the_one_before(killed, tmp_path):
+    """After a crash between the entry and the head, nothing else vouches for it."""
+    path = restored(killed, tmp_path / "here")
+    head = (killed / "alder.store-head").read_bytes()
+    with closing(opened(path)) as store:
+        store.keep_key(3, b"a key of the last moment")
+    (path.parent / "alder.store-head").write_bytes(head)
+    with closing(opened(path)) as store:
+        assert store.keys()[3] == b"a key of the last moment"
+    (path.parent / "alder.store-head").write_bytes(head)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert db.execute("UPDATE journal SET key = '4' WHERE kind = 'key' AND key = '3'").rowcount == 1
+    with pytest.raises(Over, match="does not fit the chain of digests"):
+        opened(path)
 
 
 def test_a_description_of_the_tables_that_is_not_text_is_named(tmp_path):

@@ -1,8 +1,10 @@
 """Agents in real processes, on real sockets: the simulation's result, whatever happens on the way."""
 
 from collections import Counter
+from dataclasses import replace
 
 import agent_network
+import agent_worker as worker
 import numpy as np
 import pytest
 from agent_network import PARTS, assert_as_simulated, assert_consistent
@@ -10,6 +12,9 @@ from agent_worker import NAMES, OWN, SEED, SETTINGS
 
 import tacit
 from tacit.agent.store import status
+from tacit.errors import InputError
+from tacit.privacy import accounting
+from tacit.privacy.ledger import BudgetExceeded, Cap
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
 
@@ -47,3 +52,31 @@ def test_random_coordinates_by_their_recipe(network):
     spent = [status(net.folder / f"{name}.store").events for name in NAMES]
     assert list(map(Counter, spent)) == run.spent
     assert all(0 < sum(not event.free for event in events) < 100 for events in spent)
+
+
+def test_a_member_brings_the_rows_that_were_agreed_on(network, identities):
+    """As many as the file says; and in a private run none of a norm above 1, for which its noise is."""
+    net = network("recycled")
+    alder = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    assert alder.problem.agents == 1
+    X, y, rows = alder.data.X, alder.data.y, len(alder.data)
+    for places in (np.arange(rows - 1), np.append(np.arange(rows), 0)):
+        some = replace(alder.data, X=X[places], y=y[places], kept=places)
+        with pytest.raises(InputError, match=f"says that alder has {rows} rows; the data has {len(places)}"):
+            _ = replace(alder, data=some).problem
+    longer = X.copy()
+    longer[rows // 2] *= (1 + 1e-9) / np.linalg.norm(longer[rows // 2])
+    with pytest.raises(InputError, match="above the 1 that the privacy proof assumes"):
+        _ = replace(alder, data=replace(alder.data, X=longer)).problem
+
+
+def test_a_run_that_the_ledger_cannot_pay_for_is_refused_at_the_start(network, identities):
+    """Before anybody is met: others would pay for a run in which this member cannot take part."""
+    net = network("recycled")
+    alder = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+    spent = accounting.epsilon(Counter(alder.events.values()), 1e-5)
+    alder.ledger.set_cap(Cap(spent * 1.001, 1e-5), who="a test")
+    alder.check()
+    alder.ledger.set_cap(Cap(spent * 0.999, 1e-5), who="a test")
+    with pytest.raises(BudgetExceeded, match="the run is refused"):
+        alder.check()

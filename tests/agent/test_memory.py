@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 import agent_network
 import agent_worker as worker
@@ -17,10 +18,11 @@ from patience import all_ended
 from ports import free_ports
 
 import tacit
+from tacit.agent.ledger_heads import population_tag, signed_text
 from tacit.agent.loop import AgentLoop
 from tacit.agent.monitoring.status import Watched
 from tacit.agent.transport.sockets import Network
-from tacit.agent.transport.wire_pb2 import Question
+from tacit.agent.transport.wire_pb2 import Greeting, LedgerHead, Question
 from tacit.cli import agent_status
 from tacit.errors import Over
 from tacit.privacy import filters
@@ -407,3 +409,40 @@ def test_a_ledger_from_before_the_payment_is_known_to_be_old(network, identities
         pytest.raises(Over, match="or an old copy of it"),
     ):
         birch.books.require_current(before)
+
+
+def test_nothing_is_paid_once_a_neighbour_has_shown_a_newer_head_of_the_ledger(network, identities):
+    """Also if it is shown after this agent has met all, and before it pays."""
+    net = network("recycled")
+    birch = worker.participant(net.folder, net.kind, BIRCH, identities, tacit.SecureNoise()).started()
+    tag, head = population_tag(birch.identity, birch.ledger.population), birch.ledger.head()
+    longer = head._replace(rows=head.rows + 7, head="5e" * 32)
+    signature = birch.identity.sign(signed_text(tag, longer))
+    tag, book, last = map(bytes.fromhex, (tag, longer.book, longer.head))
+    seen = LedgerHead(population=tag, book=book, rows=longer.rows, head=last, signature=signature)
+
+    async def paying():
+        loop = AgentLoop(birch, lambda doing, done, rounds: None)
+        loop.conversation.heads.take("alder", Greeting(name="alder", seen=seen))
+        loop._pay()
+
+    with pytest.raises(Over, match=f"alder has seen {longer.rows} rows of the ledger"):
+        asyncio.run(paying())
+    assert not birch.ledger.reserved(net.federation.run)
+
+
+def test_no_other_ledger_than_the_one_that_has_paid_is_taken(network, identities):
+    """It has no marks of what has left. Also a ledger that is the newest of its own population."""
+    net = network("recycled")
+    birch, cedar = (
+        worker.participant(net.folder, net.kind, i, identities, tacit.SecureNoise()) for i in (BIRCH, CEDAR)
+    )
+
+    async def paid():
+        AgentLoop(birch.started(), lambda doing, done, rounds: None)._pay()
+
+    birch.check()
+    asyncio.run(paid())
+    birch.check()
+    with pytest.raises(Over, match=r"this run was paid for from another ledger than .*cedar\.ledger"):
+        replace(birch, ledger=cedar.ledger).check()

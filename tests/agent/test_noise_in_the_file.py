@@ -29,7 +29,7 @@ from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError, TacitError
 from tacit.privacy.events import Gaussian
 from tacit.run import recipes
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Trust
 
@@ -143,7 +143,7 @@ def test_every_field_of_the_run_is_in_its_name(own):
         ({"method": SharingADMM(A=np.ones((5, 2, 15)), c=np.zeros(2))}, "sharing-admm: its agents have variables"),
         ({"method": DualPerturbedADMM(penalty=0.5, alpha=[[1.0, 2.0]] * 6)}, "alpha is given for 2 agents"),
         ({"method": SummedGradientDescent(step=0.1)}, "shared-descent needs sums over all members"),
-        ({"loss": Multinomial(3)}, "the loss 'multinomial' does not fit the label 'ill'"),
+        ({"loss": Multinomial(3)}, "the loss 'multinomial' of the run does not fit the label 'ill'"),
         ({"schema": "0" * 64}, "planned for records of another schema"),
         ({"recipe": "my-recipe"}, "there is no recipe 'my-recipe' for this run"),
         ({"recipe": "dvp", "budget": None}, "there is no recipe 'dvp' for this run"),
@@ -160,9 +160,8 @@ def test_what_agents_cannot_run_says_why(own, changes, complaint):
 def test_noise_is_shared_by_as_many_as_the_members_trust(made):
     totals = made("totals")
     for trust in (Trust(2), Trust(0)):
-        other = replace(totals, spec=replace(totals.spec, trust=trust))
         with pytest.raises(InputError, match="the method shares its noise for colluders = 1 and dropouts = 0"):
-            _ = other.setting
+            replace(totals, spec=replace(totals.spec, trust=trust))
     lasso_of_all = SummedDPADMM(method=DPADMM(term=lasso(15, 0.1), step=0.1), deviation=9.0, colluders=1, dropouts=1)
     spec = replace(totals.spec, method=lasso_of_all, trust=Trust(1, 1), recipe="")
     with pytest.raises(InputError, match="SummedDPADMM cannot go on without a member: leave out dropouts"):

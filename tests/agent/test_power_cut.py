@@ -11,8 +11,9 @@ import pytest
 from ledger_worker import cost
 from power_cut import Disk
 
-from tacit.agent.identity import write_secret
+from tacit.agent.identity import Identity, write_secret
 from tacit.agent.store import Store
+from tacit.errors import InputError
 from tacit.files import write_private
 from tacit.privacy.events import Pure
 from tacit.privacy.ledger import Cap, Ledger
@@ -90,6 +91,16 @@ def test_a_secret_is_whole(place, after_a_cut):
     _, after = after_a_cut()
     assert (after / "key").read_bytes() == b"secret"
     assert (place / "key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o610, 0o604, 0o602, 0o601, 0o644, 0o660])
+def test_a_key_that_others_can_use_in_any_way_is_refused(tmp_path, mode):
+    made = Identity.new("alder", tmp_path)
+    key = tmp_path / "alder" / "key.pem"
+    assert Identity.load(tmp_path / "alder") == made
+    key.chmod(mode)
+    with pytest.raises(InputError, match="can be read by other users; run chmod 600"):
+        Identity.load(tmp_path / "alder")
 
 
 def test_the_disk_loses_what_was_not_synced(place, after_a_cut):

@@ -20,9 +20,10 @@ from agent_network import assert_as_simulated, assert_consistent
 
 import tacit
 from tacit.agent.loop import AgentLoop
-from tacit.errors import NotNow, Over, TacitError
+from tacit.agent.transport.wire_pb2 import Question
+from tacit.errors import MachineError, NotNow, Over, TacitError
 from tacit.privacy import filters
-from tacit.privacy.ledger import AnotherVersion, Ledger, LedgerError
+from tacit.privacy.ledger import AnotherVersion, Ledger
 
 KILLS = 8  # `make chaos` kills more often
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -137,6 +138,34 @@ def test_a_lost_store_is_noticed(network):
     assert net.ended(1) == 1
     assert "the ledger shows that birch has sent messages in this run" in net.log(1)
     assert not list(net.folder.glob("birch.store*"))  # a new one would hide the one that is put back
+
+
+def test_nothing_is_answered_before_it_is_committed_and_marked(network, identities):
+    """Whoever asks while a tick is committed, or marked, gets nothing of it; and then at once."""
+    net, found = network("recycled"), {}
+    alder = worker.participant(net.folder, net.kind, 0, identities, tacit.SecureNoise())
+
+    def asking(where, call):
+        def called(*how):
+            found[f"before it is {where}"] = loop.committed(0)
+            call(*how)
+            found[f"when it was {where}"] = loop.committed(0)
+
+        return called
+
+    async def spoken():
+        nonlocal loop
+        loop = AgentLoop(alder.started(), lambda doing, done, rounds: None)
+        loop._pay()
+        alder.store.commit = asking("committed", alder.store.commit)
+        alder.ledger.mark = asking("marked", alder.ledger.mark)
+        await loop._speak(0)
+        return loop.conversation.find(question)
+
+    loop, question = None, Question(run=bytes.fromhex(net.federation.run), sender=1, tick=0)
+    assert asyncio.run(spoken()) is not None
+    places = ("before it is committed", "when it was committed", "before it is marked", "when it was marked")
+    assert found == dict.fromkeys(places)
 
 
 def test_noise_that_came_to_nothing_is_not_drawn_again(network, identities):
@@ -272,7 +301,7 @@ def test_a_disk_that_is_full_at_a_commit_is_as_a_crash(network, identities):
 
     first.store.commit = full
     try:
-        with pytest.raises(TacitError, match=r"store-state0: File too large; nothing was sent"):
+        with pytest.raises(MachineError, match=r"store-state0: File too large; nothing was sent"):
             asyncio.run(spoken(first))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -301,7 +330,7 @@ def test_a_disk_that_is_full_at_a_mark_lets_nothing_leave_and_the_same_bytes_lea
 
     first.ledger.mark = full
     try:
-        with pytest.raises(LedgerError, match=r"alder\.ledger"):
+        with pytest.raises(MachineError, match=r"alder\.ledger"):
             asyncio.run(spoken())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -15,7 +15,7 @@ import tacit
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.guarantee import guaranteed, statement
 from tacit.agent.run_keys import signed_text
-from tacit.agent.totals_delivery import SHARE, SUM, TOTAL, USE, Totals
+from tacit.agent.totals_delivery import SHARE, SUM, TOTAL, USE, TotalsDelivery
 from tacit.agent.transport.server import Signal
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Key, Message, Question
@@ -68,7 +68,7 @@ class Agents:
 
     def delivery(self, i):
         peers = {j: Here(self, i, j) for j in self.graph.neighbours(i).tolist()}
-        return Totals(self.participants[i], peers, Signal())
+        return TotalsDelivery(self.participants[i], peers, Signal())
 
     def introduce(self, i):
         for j in self.graph.neighbours(i).tolist():

@@ -161,3 +161,15 @@ def test_samples_are_accounted_for():
     done = run(algorithm, 10, noise=tacit.SecureNoise())
     assert done.spent == tacit.plan(algorithm, tacit.Facts(sizes=[80], dimension=D), ALONE, 10).spent
     assert done.private
+
+
+@pytest.mark.parametrize("event", [SampledGaussian(0.7, 0.01), SampledGaussian(2.0, 0.3), SampledGaussian(1.0, 1.0)])
+def test_a_loss_distribution_covers_the_profile_to_its_last_point(event):
+    """And beyond it: what is left there counts as an infinite loss."""
+    for largest in (0.5, 2.0):
+        found = sampling.loss_distribution(event, 0.01, largest)
+        levels = np.array([0.0, 0.4, 0.99, 1.0, 1.5]) * largest
+        exact = sampling.profile(event, levels)
+        stated = np.array([found.get_delta_for_epsilon(level) for level in levels])
+        assert np.all(stated >= exact * (1 - 1e-9))
+        assert stated[3] <= exact[3] * 1.1

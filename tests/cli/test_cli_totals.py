@@ -3,11 +3,16 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import test_cli_agent
 from test_cli_agent import ROWS, with_free_ports
+
+from tacit.agent.federation import Federation
+from tacit.agent.participant import reserved
+from tacit.cli.ledger import _of_federation
 
 hospitals = test_cli_agent.hospitals  # fixture
 NEW = ["federation", "new", "--title", "spring", "--schema", "schema.toml", "--epsilon", "2", "--secret-shared"]
@@ -78,3 +83,14 @@ def test_noise_that_is_shared_needs_a_budget(hospitals, tacit):
     without = [word for word in NEW if word not in ("--epsilon", "2")]
     code, _, err = tacit(*without, "--colluders", "1")
     assert (code, "give epsilon, too" in " ".join(err.split())) == (2, True)
+
+
+def test_a_ledger_is_asked_for_the_tick_that_a_drop_out_leaves_in_doubt(hospitals, tacit):
+    """The plan has one release for each round; what a member pays for has one more for a member that may go away."""
+    args = [*NEW, "--colluders", "0", "--dropouts", "1", "--go-on-after", "30"]
+    code, _, err = tacit(*with_free_ports(args))
+    assert code == 0, err
+    federation = Federation.load(Path("federation.toml"))
+    asked = _of_federation(Path("federation.toml"), "alder")
+    assert asked.total() == federation.rounds + 1
+    assert asked == Counter(reserved(federation, 0).values())

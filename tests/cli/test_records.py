@@ -702,7 +702,7 @@ def test_an_unmarked_error_in_a_report_would_be_seen(run, monkeypatch):
     monkeypatch.setattr(data_of, "privately", leaking)
     monkeypatch.setattr(training.Model, "measured", lambda model, data: type("Measured", (), {"miss": data.y.sum()}))
     monkeypatch.setattr(train_module, "as_plain", lambda measured: {})
-    monkeypatch.setattr(train_module, "in_words", lambda *_, **__: [])
+    monkeypatch.setattr("tacit.report.metrics_in_words.in_words", lambda *_, **__: [])
     args = [*TRAIN, "--agents", 3, "--holdout", 0.9, "--report", "report.html"]
     found = leaks(run, args, {"flipped": {"died": "no"}})["flipped"]
     assert {"report.html", "report.html data: warnings.0"} <= found.keys()
@@ -716,3 +716,14 @@ def test_a_log_never_shows_the_first_line_of_a_file_without_a_header(tmp_path, t
     with pytest.raises(InputError, match=r"first line of part-2\.csv must name the columns") as caught:
         encoded_for_a_log(read_for_a_log(str(tmp_path / "part-2.csv")), schema)
     assert "47113" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cells", ["x,y\n47113abc,yes\n1,no\n", "x,y\n1,47113\n1,no\n", "x,y\n0.5,yes\n,47113\n"])
+def test_a_log_never_shows_a_value_that_does_not_fit(tmp_path, cells):
+    """But where it is, and which rule it breaks."""
+    schema = Schema(label=Classes("y", ("yes",), ("no",)), columns=(Number("x", (0, 1)),), row_norm=1.0)
+    (tmp_path / "records.csv").write_text(cells)
+    with pytest.raises(InputError) as caught:
+        encoded_for_a_log(read_for_a_log(str(tmp_path / "records.csv")), schema)
+    assert "47113" not in str(caught.value)
+    assert re.search(r"line \d|row", str(caught.value))

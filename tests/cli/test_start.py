@@ -1,9 +1,11 @@
 """A quick start: help and version import nothing heavy, and the list of commands says what each command says."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +64,20 @@ def test_training_imports_few_modules():
     found = ended.stdout.split()
     assert len(found) <= 110
     assert [m for m in found if m.startswith(LABORATORY)] == []
+
+
+@pytest.mark.parametrize("folder", ["cli", "lab/cli"])
+def test_no_function_of_a_command_has_many_parameters(folder):
+    """A group of options is one parameter (`tacit.cli.expand`)."""
+    found = {}
+    for file in (Path(tacit.__file__).parent / folder).glob("*.py"):
+        for each in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = each.args
+                every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+                found[f"{file.stem}.{each.name}"] = len([one for one in every if one is not None])
+    assert len(found) > 30
+    assert {name: n for name, n in found.items() if n > 14} == {}
 
 
 def test_gaussian_noise_is_planned_without_dp_accounting():

@@ -1,5 +1,6 @@
 """Local objectives and their exact minimisers."""
 
+import math
 import os
 import signal
 import time
@@ -15,6 +16,7 @@ from tacit.algorithms import RecycledADMM
 from tacit.algorithms.hyper import Geometric
 from tacit.core.losses import HuberHinge, Logistic, Squared
 from tacit.core.solvers.block import RowStore
+from tacit.errors import InputError
 
 
 def definition(part, f, loss, scale, l2):
@@ -402,3 +404,59 @@ def test_rows_with_indices_of_64_bits_are_the_same_rows():
     f = np.random.default_rng(1).normal(size=(one.agents, one.dimension))
     for ask in (lambda p: p.value(f), lambda p: p.gradient(f), lambda p: p.optimum()):
         assert ask(one).tobytes() == ask(other).tobytes()
+
+
+def test_rows_are_as_long_as_those_of_the_agents_that_were_taken():
+    """The norm of a row counts for its own agent, wherever that stands in a block."""
+    short, one_long = np.array([[0.6, 0.0], [0.0, 0.8]]), np.array([[0.0, 0.5], [3.0, 4.0]])
+    problem = tacit.Problem([(short, [1, -1]), (one_long, [1, -1]), (short, [1, 1])])
+    for places in ([0], [2], [2, 0]):
+        problem.take(places).require_row_norm(1.0)
+        problem.take(places).compact().require_row_norm(1.0)
+    for places in ([1], [0, 1], [2, 1, 0]):
+        with pytest.raises(InputError, match="agent 1 has a row of norm 5, above the 1 that"):
+            problem.take(places).require_row_norm(1.0)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.5), Logistic(weights=(1.0, 2.0))])
+@pytest.mark.parametrize("label", [0.0, 0.5, -0.999, 1.0 + 1e-9, -2.0, 5.0])
+def test_a_label_of_two_classes_is_one_of_them(loss, label):
+    """One of 5 would move a gradient by five times what is charged."""
+    with pytest.raises(InputError, match=r"agent 1: .* needs labels -1 and \+1"):
+        tacit.Problem([(np.ones((2, 1)), [1, -1]), (np.ones((2, 1)), [1, label])], loss=loss)
+
+
+def test_models_lie_within_a_radius_that_doubles_can_carry():
+    for radius in (2.0**40, 1e-6):
+        assert tacit.Problem([(np.ones((1, 1)), [1])], radius=radius).radius == radius
+    for radius in (2.0**40 * (1 + 2.0**-52), 1e300, math.inf, 0.0, -1.0, math.nan):
+        with pytest.raises(InputError, match="the radius of models"):
+            tacit.Problem([(np.ones((1, 1)), [1])], radius=radius)
+        with pytest.raises(InputError, match="the radius of models"):
+            tacit.Facts(sizes=[1], dimension=1, radius=radius)
+
+
+def test_the_norm_that_a_solver_states_is_that_of_the_point_that_leaves():
+    """Also where digits run out before the aim: then what is stated on the way says nothing of it."""
+    rng = np.random.default_rng(0)
+    for rows, d, size in ((6, 40, 1.0), (6, 40, 1e5), (30, 9, 1e5)):
+        X = rng.normal(size=(rows, d))
+        problem = tacit.Problem([(X / np.linalg.norm(X, axis=1, keepdims=True), rng.choice([-1.0, 1.0], size=rows))])
+        b, rho, f = size * rng.normal(size=(1, d)), np.array([0.3]), np.zeros((1, d))
+        norms = problem.store.minimise(np.arange(1), rho, b, f, np.array([1e-30]))
+        true = np.linalg.norm(problem.data_gradient(f) + 0.3 * f + b)
+        assert true > 0
+        assert norms[0] == pytest.approx(true, rel=0.5), (rows, d, size)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_inner_products_of_an_agents_rows_are_those_of_its_own(sparse):
+    """Of every agent with few rows, whatever rows stand before them."""
+    parts = make_parts(sizes=(7, 40, 3, 12), d=15, sparse=sparse)
+    store = tacit.Problem(parts).store
+    first, flat = store.grams
+    assert (first >= 0).tolist() == [True, False, True, True]
+    for (X, _), at in zip(parts, first, strict=True):
+        X = X.toarray() if sparse else X
+        if at >= 0:
+            np.testing.assert_allclose(flat[at : at + len(X) ** 2].reshape(len(X), -1), X @ X.T, atol=1e-14)

@@ -53,9 +53,10 @@ def test_every_row_carries_its_cost():
     assert all(isinstance(e, Free) and "post-processing" in e.reason for e in post_processed(ROWS).events)
 
 
-def test_what_is_not_finite_does_not_leave():
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_does_not_leave(bad):
     with pytest.raises(TacitError, match=r"row 2 .* diverged; nothing was sent"):
-        unprotected(np.array([[0.0], [1.0], [np.nan]]))
+        unprotected(np.array([[0.0], [1.0], [bad]]))
 
 
 def test_only_mechanisms_make_a_release():

@@ -19,6 +19,7 @@ from tacit.algorithms import (
 )
 from tacit.core.multinomial import Multinomial
 from tacit.core.problem import Problem
+from tacit.core.solvers import truncated_newton
 from tacit.errors import InputError, NotConverged
 from tacit.privacy.sensitivity import gradient_sensitivity
 
@@ -185,3 +186,39 @@ def test_labels_of_classes_that_do_not_exist_are_refused():
         Problem([(np.eye(2), [0, 4])], loss=Multinomial(4))
     with pytest.raises(InputError, match="labels of 4 classes are 0 to 3"):
         Problem([(np.eye(2), [0, 1.5])], loss=Multinomial(4))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_product_with_the_hessian_is_the_derivative_of_the_gradient(loss):
+    """Of several classes, and of one score: central differences along random directions."""
+    rng = np.random.default_rng(4)
+    for problem in (
+        Problem(parts_of(), loss=loss, scale=[1.0, 2.0, 0.5]),
+        Problem([(X, 2.0 * (y > 1) - 1) for X, y in parts_of()], scale=[1.0, 2.0, 0.5]),
+    ):
+        ids, (f, v) = np.arange(3), rng.normal(size=(2, 3, problem.dimension))
+        numeric = (problem.data_gradient(f + 1e-6 * v) - problem.data_gradient(f - 1e-6 * v)) / 2e-6
+        np.testing.assert_allclose(problem.store.curved(ids, f, v), numeric, rtol=1e-6, atol=1e-8)
+
+
+def test_a_step_of_newton_goes_down():
+    """A quartic with a narrow valley: a full step from far away goes up. No step is accepted that does not make the
+    value less or the gradient half as long."""
+    seen = []
+
+    class Valley:
+        def value(self, F):
+            return float(np.hypot(1, 30 * F).sum())
+
+        def gradient(self, F):
+            seen.append(F.copy())
+            return 900 * F / np.hypot(1, 30 * F), F
+
+        def curved(self, at, V):
+            return 900 * np.hypot(1, 30 * at) ** -3.0 * V
+
+    valley, start = Valley(), np.array([[0.9, -0.4]])
+    found, norm = truncated_newton.minimise(valley, start, 1e-9)
+    assert norm <= 1e-9
+    np.testing.assert_allclose(found, 0, atol=1e-9)
+    assert max(valley.value(each) for each in seen) > 10 * valley.value(start)  # there were such steps

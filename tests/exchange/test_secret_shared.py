@@ -5,6 +5,7 @@ import os
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from tacit.errors import Dropout, ExchangeError, InputError
 from tacit.exchange import Plain, SecretSharedSums, revealed
 from tacit.exchange import keys as keys_module
 from tacit.exchange.fixed_point import FixedPoint
-from tacit.exchange.keys import KEY_BYTES, SecureWords
+from tacit.exchange.keys import KEY_BYTES, Channel, RepeatableWords, SecureWords
 from tacit.exchange.secret_shared import SummedInbox, shared_sum
 from tacit.exchange.sharing import Group, Sharer
 from tacit.privacy.mechanisms import unprotected
@@ -286,6 +287,41 @@ def test_another_run_has_other_keys():
     sharing.shares(rows_of(3)[1], 0)
     with pytest.raises(ExchangeError, match="meant for another use"):
         sharing.receive(0, sealed[1])
+
+
+def test_no_sum_of_a_small_modulus_wraps_also_where_rounding_goes_up():
+    """Every number of members and many bounds, for a modulus of 2^8: the largest sum is below half of it."""
+    sums = []
+    for members, bound in itertools.product(range(1, 40), np.linspace(0.05, 70.0, 1500).tolist()):
+        try:
+            point = FixedPoint(bound, members, bits=8)
+        except InputError:
+            continue
+        sums.append(members * round(Fraction(bound) * 2**point.fraction_bits))
+    assert len(sums) > 10_000
+    assert max(sums) == 127
+
+
+def test_a_channel_has_a_key_of_its_own():
+    """Of another run, another purpose or another pair nothing can be opened: so a nonce may come again there."""
+    secret, other, run, purpose = (bytes([k]) * 32 for k in range(4))
+    first = Channel(secret, run, purpose)
+    sealed = first.seal(bytes(12), b"a seed", b"about")
+    assert first.open(bytes(12), sealed, b"about") == b"a seed"
+    for channel in (Channel(other, run, purpose), Channel(secret, run[1:], purpose), Channel(secret, run, purpose[1:])):
+        assert channel.seal(bytes(12), b"a seed", b"about") != sealed
+        with pytest.raises(ExchangeError, match="a sealed message was refused"):
+            channel.open(bytes(12), sealed, b"about")
+
+
+def test_seeds_that_are_made_of_a_secret_differ_in_every_byte_of_their_use():
+    """And are the same for the same use: two rows behind one seed would show their difference."""
+    about = bytes(range(96))
+    uses = [about, *(about[:k] + b"!" + about[k + 1 :] for k in range(96) if about[k] != 33), about[:-1], b""]
+    seeds = [RepeatableWords(b"secret").seed(use) for use in uses]
+    assert len(set(seeds)) == len(uses)
+    assert seeds == [RepeatableWords(b"secret").seed(use) for use in uses]
+    assert RepeatableWords(b"another").seed(about) not in seeds
 
 
 def test_a_tampered_or_strange_partial_sum_is_refused():

@@ -10,7 +10,7 @@ from conftest import make_parts
 import tacit
 from tacit.algorithms import ConsensusADMM, GradientDescent, SummedGradientDescent
 from tacit.core.graph import Graph
-from tacit.core.schedule import Broadcast
+from tacit.core.schedule import Broadcast, Turn
 from tacit.errors import Dropout, ExchangeError, InputError
 from tacit.exchange import IdealTotals, Plain, SecretSharedSums, SecretSharedTotals
 from tacit.exchange.fixed_point import FixedPoint
@@ -385,6 +385,19 @@ def test_methods_on_neighbours_get_no_totals(method, exchange):
     """On a ring, a total is not what they ask for."""
     with pytest.raises(InputError, match="totals are for methods"):
         tacit.simulate(method, tacit.Problem(make_parts(), l2=0.1), Graph.ring(5), rounds=1, exchange=exchange)
+
+
+@pytest.mark.parametrize("exchange", [IdealTotals(), SecretSharedTotals()])
+def test_a_total_is_one_of_all_members(exchange):
+    """Of some, it would have the noise of few; and who does not hear it goes another way."""
+    link, everybody = exchange.open(Graph.complete(4)), np.arange(4)
+    whole = Broadcast(Graph.complete(4)).turn(0)
+    assert link.deliver(unprotected(np.ones((4, 2))), whole, 0).sum().tolist() == [[4.0, 4.0]] * 4
+    none = np.zeros(1, dtype=int), np.zeros(0, dtype=int)
+    for speakers, listeners in ((everybody[:3], everybody), (everybody, everybody[1:]), (everybody[::-1], everybody)):
+        turn = Turn(speakers, listeners, *none)
+        with pytest.raises(InputError, match="all of them must speak and listen"):
+            link.deliver(unprotected(np.ones((len(speakers), 2))), turn, 1)
 
 
 @graphs

@@ -334,3 +334,19 @@ def test_refusals():
         with pytest.raises(tacit.InputError, match="an interval has a length"):
             blurred.amplification(width, shift)
     assert RandomCoordinateDescent(step=0.1) != exact
+
+
+@pytest.mark.parametrize("apart", [0.125, 0.25, 0.5])
+def test_uniform_numbers_on_a_grid_are_paid_for(apart):
+    """Uniform numbers have 36 bits after the point. On an interval of 2^36 times `apart` they lie so far apart that the
+    density of the sum has waves, the same between any two of them: cosh(x - apart/2), up to a factor. A shift shows in
+    these, though the interval is so long that it would hide everything else."""
+    shift, n = 0.1, 20_000
+    x = (np.arange(n) + 0.5) / n * apart
+    wave, moved = (np.cosh(np.mod(place, apart) - apart / 2) for place in (x, x - shift))
+    wave, moved = wave / wave.mean(), moved / moved.mean()
+    orders = np.array([1.5, 2.0, 10.0])
+    shown = [math.log((wave * (wave / moved) ** (a - 1)).mean()) / (a - 1) for a in orders]
+    stated = blurred.renyi_divergence(BlurredLaplace(1 / shift, apart * 2.0**36), orders)
+    assert np.all(np.array(shown) > 1e-7)
+    assert np.all(stated >= shown)

@@ -81,6 +81,20 @@ def test_the_member_that_pays_most_decides():
     assert both == guarantee([Counter({small: 10})], 1e-5, members=6)
 
 
+def test_mixed_assumptions_hold_together_against_the_least_coalition():
+    """Releases that assume 3 colluders, and others that assume 1 while 2 are away: together they hold against 1 while
+    2 are away, and every larger coalition pays for both as it knows them."""
+    few, many = SharedGaussian(4.0, members=7, colluders=1, dropouts=2), SharedGaussian(4.0, 7, 3)
+    for both in ([Counter({few: 3, many: 5})], [Counter({few: 3}), Counter({many: 5})]):
+        found = guarantee(both, 1e-5, members=7)
+        assert (found.colluders, found.dropouts) == (1, 2)
+        assert [t for t, _ in found.curve] == [0, 1, 2, 3, 4]
+    at_once = [{Gaussian(4.0 * (5 - t) ** 0.5): 3, Gaussian(4.0 * (7 - t) ** 0.5): 5} for t in range(5)]
+    together = guarantee([Counter({few: 3, many: 5})], 1e-5, members=7)
+    assert [e for _, e in together.curve] == [rounded_up(epsilon(Counter(spent), 1e-5)) for spent in at_once]
+    assert together.epsilon == pytest.approx(epsilon(Counter(at_once[1]), 1e-5), rel=1e-12)
+
+
 def test_nobody_is_assumed_to_collude():
     assert (
         "anybody who is no member; against 4"

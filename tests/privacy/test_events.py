@@ -9,7 +9,7 @@ import math
 import pickle
 import re
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.agent.certificate.claims import Part, _release_faults
+from tacit.agent.certificate.claims import RunClaims, _release_faults
 from tacit.agent.store import Store
 from tacit.composite import L1, FeatureGraph, Term
 from tacit.core.losses import HuberHinge
@@ -355,6 +355,20 @@ def test_coalitions_and_the_worst_of_several(event):
 
 
 @every_event
+def test_the_worst_of_several_costs_at_least_what_each_of_them_costs(event):
+    """Of events that differ in one number, in either direction."""
+    numbers = [f.name for f in fields(event) if isinstance(getattr(event, f.name), float)]
+    for name, factor in itertools.product(numbers, (0.5, 0.97, 2.0)):
+        if name == "rate" and factor > 1:
+            continue
+        pair = [event, replace(event, **{name: factor * getattr(event, name)})]
+        for several in (pair, pair[::-1]):
+            if (found := event.dominating(several)) is not None:
+                costs = [accounting.epsilon(Counter({each: 3}), DELTA) for each in several]
+                assert accounting.epsilon(Counter({found: 3}), DELTA) >= max(costs) * (1 - 1e-9)
+
+
+@every_event
 def test_every_event_is_written_and_read(event, tmp_path):
     """JSON, a copy for another process, a run's file, an agent's store."""
     plain = json.loads(json.dumps(to_plain(event), allow_nan=False))
@@ -410,7 +424,7 @@ def test_a_report_claims_the_event_that_was_planned(event):
     def faults(claimed):
         released = [{"tick": 0, "sha256": "01" * 32, "event": json.loads(json.dumps(to_plain(claimed)))}]
         federation = SimpleNamespace(exchange="plain")
-        return _release_faults(Part("", federation, {0: event}, {"releases": released}, ""))
+        return _release_faults(RunClaims("", federation, {0: event}, {"releases": released}, ""))
 
     assert faults(event) == []
     assert all(faults(other) for other in EXAMPLES if other != event)

@@ -156,3 +156,20 @@ def test_the_cap_is_not_set_below_what_the_filter_counts(real):
     assert ledger.cap() == Cap(1.0, 1e-6)
     ledger.set_cap(Cap(3.0, 1e-6))
     ledger.verify()
+
+
+@pytest.mark.parametrize("event", [SMALL, GAUSS])
+def test_as_many_runs_follow_as_the_forecast_says(real, event):
+    """Each after the one before has released something: fewer than if all were reserved now."""
+    ledger, _ = real
+    plan = dict.fromkeys(range(5), event)
+    at_once = ledger.remaining_rounds(list(plan.values()), 100)
+    ledger.reserve_run("0", plan)
+    told = ledger.how_many_more(Counter(plan.values()), 100)  # nothing has left yet
+    ledger.store("0", 0, b"payload")
+    for done in range(told):
+        ledger.reserve_run(f"run {done}", plan)
+        ledger.store(f"run {done}", 0, b"payload")
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve_run("one more", plan)
+    assert 0 < told < at_once

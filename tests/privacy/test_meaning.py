@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tacit.privacy.accounting import rounded_up
 from tacit.privacy.meaning import best_guess, in_words, percent
 
 
@@ -35,6 +36,11 @@ def test_it_is_never_rounded_down():
         share = best_guess(epsilon, 1e-6)
         shown = Fraction(percent(share).removesuffix("%")) / 100
         assert Fraction(share) * (1 - Fraction(1, 10**14)) <= shown < Fraction(share) + Fraction(1, 9999)
+
+
+def test_neither_is_an_epsilon():
+    for epsilon in np.geomspace(1e-5, 900, 500):
+        assert epsilon * (1 - 1e-14) <= rounded_up(epsilon) <= epsilon * (1 + 1.001e-3)
 
 
 def test_in_words():

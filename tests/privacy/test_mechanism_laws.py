@@ -156,6 +156,26 @@ def moment(problem, at, r):
     return value * np.where(i == j, 1.0, math.sqrt(2)), law, scale, events
 
 
+def test_the_noise_of_a_second_moment_is_that_of_all_its_entries():
+    """The Gaussian mechanism acts on all entries of the symmetric matrix: what stands off the diagonal is there twice,
+    so its noise is that of a mean of two."""
+
+    class One(Silent):
+        def add(self, law, value, scale, ids, t, onto=None):
+            return value + scale
+
+    problem = tacit.Problem([(np.array([[0.6, 0.0, 0.8], [0.0, 0.5, 0.1]]), [1, -1])])
+    plain, noisy = (
+        second_moment_perturbed(problem, noise, Gaussian(0.9), ids=np.arange(1), t=0).value[0]
+        for noise in (Silent(), One())
+    )
+    i, j = np.triu_indices(3)
+    diagonal, rest = (noisy - plain)[i == j], (noisy - plain)[i != j]
+    assert diagonal.min() > 0
+    np.testing.assert_allclose(rest, diagonal[0] / math.sqrt(2), rtol=1e-9)
+    np.testing.assert_allclose(plain, (problem.second_moment()[0])[i, j], atol=1e-12)
+
+
 LAWS = {"spherical": Spherical, "normal": Normal, "two-sided": TwoSided}
 MECHANISMS = (
     {f"step, {name}": step(law) for name, law in LAWS.items()}

@@ -143,6 +143,24 @@ def test_the_claim_for_descent_is_attained():
     np.testing.assert_allclose(exact, claimed, rtol=1e-6)
 
 
+def test_a_model_that_is_published_is_seen_by_all():
+    """In the end of a view stands the last token, for whom it may concern. For some pair that is more than is claimed
+    of an agent that does not get the model."""
+    graph, rounds = GRAPHS["ring"], 14
+    algorithm = TokenGradientDescent(step=1.0, budget=GAUSS)
+    holders, _ = way(algorithm, graph, rounds)
+    published = pairwise(algorithm, facts_of(graph), graph, rounds, DELTA, published=True)
+    alone = pairwise(algorithm, facts_of(graph), graph, rounds, DELTA)
+    more = 0.0
+    for i, j in itertools.permutations(range(graph.agents), 2):
+        for curvature in (np.zeros(graph.agents), np.ones(graph.agents)):
+            view = descent_view(holders, j, {j}, curvature, 1.0)  # as if j had the token in the end
+            exact = exact_epsilon(exact_mu(view, holders, i, {j}))
+            assert exact <= published[i, j] * (1 + 1e-6)
+            more = max(more, exact / alone[i, j]) if alone[i, j] else np.inf
+    assert more > 1.1
+
+
 def test_one_hop_too_many_is_caught(monkeypatch):
     """Planted: the token is taken to be seen after the observer's own noise."""
     seen = network._Tour.seen
@@ -261,6 +279,18 @@ def test_nothing_is_left_below_the_grid():
     tacit.simulate(method, problem, graph, rounds=12, noise=tacit.SecureNoise(), start=[0.3], overheard=hear)
     np.testing.assert_allclose(heard, np.round(heard), atol=1e-3)
     assert np.abs(heard).max() > 1e9
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_nothing_that_agents_remember_of_a_token_is_below_the_grid(exact):
+    """x_i lies on the grid, and so does S_i = x_i - y_i, on twice the grid: the next token is made of these."""
+    graph, grid = tacit.Graph.ring(3), tacit.SecureNoise().grid
+    problem = tacit.Problem([(np.array([[0.7, 0.1]]), [1.0])] * 3, loss=LOSS, l2=0.3)
+    algorithm = IncrementalADMM(penalty=1.0, exact=exact, budget=GAUSS)
+    state = tacit.simulate(algorithm, problem, graph, rounds=12, noise=tacit.SecureNoise()).state
+    for on in (state.x / grid, (state.x - state.y) / (2 * grid)):
+        assert np.abs(on).min() > 1
+        np.testing.assert_array_equal(on, np.round(on))
 
 
 @pytest.mark.parametrize("algorithm", [TokenGradientDescent(step=0.5, budget=GAUSS), WalkADMM(budget=GAUSS)])

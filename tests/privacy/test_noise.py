@@ -144,16 +144,20 @@ def test_refinement_keeps_the_bits_it_has():
         np.testing.assert_array_equal(small, large)
 
 
-def test_rounding_is_that_of_the_exact_sum():
-    """Against 200-digit arithmetic: round(value + Z) with Z from the very same bits."""
+@pytest.mark.parametrize("public", [0.0, 60000.0])
+def test_rounding_is_that_of_the_exact_sum(public):
+    """Against 200-digit arithmetic: round(public + value + Z) with Z from the very same bits. The public part does not
+    swallow digits of the value."""
+    bits = 36 if public else 30
     for seed in range(50):
         raw = np.random.default_rng(seed).bytes(24)
-        value = 1e3 * np.random.default_rng(seed + 99).normal(size=(1, 1))
-        found = SecureNoise(grid=2.0**-30, random_bytes=lambda n, raw=raw: raw).add("laplace", value, 0.3, IDS, 0)
+        value = (1e-3 if public else 1e3) * np.random.default_rng(seed + 99).normal(size=(1, 1))
+        source = SecureNoise(grid=2.0**-bits, random_bytes=lambda n, raw=raw: raw)
+        found = source.add("laplace", value, 0.3, IDS, 0, onto=np.full((1, 1), public))
         with mpmath.workdps(200):
             u, v = (mpmath.mpf(int.from_bytes(raw[k : k + 12], "big")) / 2**96 for k in (0, 12))
-            exact = mpmath.mpf(float(value[0, 0])) + mpmath.mpf(0.3) * (mpmath.log(v) - mpmath.log(u))
-            assert int(mpmath.floor(exact * 2**30 + mpmath.mpf(1) / 2)) == int(found[0, 0] * 2**30)
+            exact = public + mpmath.mpf(float(value[0, 0])) + mpmath.mpf(0.3) * (mpmath.log(v) - mpmath.log(u))
+            assert int(mpmath.floor(exact * 2**bits + mpmath.mpf(1) / 2)) == int(found[0, 0] * 2**bits)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -95,6 +95,15 @@ def test_calibration_meets_its_target_from_below(name, law):
     assert 2.0 * 0.99 <= plan(best, facts, GRAPH, 6).epsilon(1e-6) <= 2.0
 
 
+@pytest.mark.parametrize("law", [Pure, Gaussian])
+def test_a_calibrated_budget_has_ten_digits(law):
+    """Another machine may find other last bits, and must plan the same run."""
+    for epsilon in (2.0, 3.1, 4.7):
+        made = calibrate(METHODS["dvp"], FACTS, GRAPH, 5, epsilon=epsilon, delta=1e-5, law=law)
+        p = made.budget.epsilon if law is Pure else 1 / made.budget.multiplier
+        assert abs(p - float(f"{p:.10g}")) <= 4e-16 * p
+
+
 def test_calibration_by_the_agent_that_pays_most():
     """With noise of one alpha for all the agents' totals differ: the largest is what counts."""
     facts = Facts(sizes=[6100, 4000, 2300, 700, 1200], dimension=D, scale=SCALE, l2=RHO)

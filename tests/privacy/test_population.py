@@ -15,6 +15,7 @@ from scipy.stats import norm
 
 from tacit.data import read_csv
 from tacit.data.cohorts import cohorts_of, digest
+from tacit.data.table import Table
 from tacit.errors import InputError
 from tacit.privacy import filters
 from tacit.privacy.events import Gaussian, Laplace, Pure, SampledGaussian, to_plain
@@ -375,6 +376,34 @@ def test_cohorts_are_months_and_years_however_they_are_written(tmp_path):
         ),
     ],
 )
+def table(source="a.csv", **columns):
+    return Table({name: np.array(cells, dtype=object) for name, cells in columns.items()}, source)
+
+
+def test_years_beside_months_are_refused_in_one_file_and_in_one_ledger():
+    """A record of 2024 would not be charged for a run on 2024-03."""
+    for cells in (["2024", "2024-03"], ["2023", "2024-03-17", "2024"]):
+        with pytest.raises(InputError, match="the cohorts 2024 and 2024-03 overlap"):
+            cohorts_of(table(came=cells), "came")
+    assert cohorts_of(table(came=["2023", "2024-03"]), "came") == ("2023", "2024-03")
+
+
+def test_no_two_files_have_one_digest():
+    """Cells that are cut in another place, columns that change places or names, one record more."""
+    files = [
+        {"a": ["12", "3"], "b": ["4", "5"]},
+        {"a": ["1", "23"], "b": ["4", "5"]},
+        {"a": ["12", "34"], "b": ["", "5"]},
+        {"b": ["4", "5"], "a": ["12", "3"]},
+        {"a": ["12", "3"], "c": ["4", "5"]},
+        {"a": ["12", "3", ""], "b": ["4", "5", ""]},
+        {"a": ["3", "12"], "b": ["5", "4"]},
+    ]
+    tables = [table(**each) for each in files]
+    assert len(set(map(digest, tables))) == len(tables)
+    assert digest(tables[0]) == digest(table("b.csv", **files[0]))
+
+
 def test_a_file_without_cohorts_is_refused(tmp_path, cells, column, refusal):
     with pytest.raises(InputError, match=refusal):
         cohorts_of(table_of(tmp_path, cells), column)

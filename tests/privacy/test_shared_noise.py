@@ -239,6 +239,16 @@ MEMBERS, COLLUDERS, DIMENSION = 5, 2, 400
 _REPEATS = 8  # 3200 numbers for each of three members
 
 
+def test_shares_lie_on_the_grid_of_the_proof_alone():
+    """On another grid a sum of shares is rounded more than once."""
+    problem = tacit.Problem([(np.array([[1.0]]), [1.0])], loss=HuberHinge(0.5))
+    where = {"members": 3, "colluders": 1, "dropouts": 0, "ids": np.arange(1), "t": 0}
+    gradient_share(problem, SecureNoise(grid=SHARE_GRID), 1.0, np.zeros((1, 1)), **where)
+    for grid in (SHARE_GRID * 2, SHARE_GRID / 2):
+        with pytest.raises(tacit.TacitError, match="shares of noise lie on the grid"):
+            gradient_share(problem, SecureNoise(grid=grid), 1.0, np.zeros((1, 1)), **where)
+
+
 def variance_is(values, deviation):
     """Whether normal numbers may have this deviation: chi-squared, two-sided; a false alarm in a million tests."""
     found = float((values**2).sum() / deviation**2)

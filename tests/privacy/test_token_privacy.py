@@ -35,7 +35,7 @@ def visits(method, ticks=TICKS, graph=GRAPH):
 
 METHODS = {
     "cycle": lambda budget: IncrementalADMM(penalty=1.0, budget=budget),
-    "first-order": lambda budget: IncrementalADMM(penalty=1.0, exact=False, budget=budget),
+    "first-order": lambda budget: IncrementalADMM(penalty=0.5, exact=False, budget=budget),
     "walk": lambda budget: WalkADMM(penalty=1.0, budget=budget),
     "walk with choice": lambda budget: WalkADMM(penalty=1.0, order=RandomWalk(3, choice=2), budget=budget),
 }

@@ -191,6 +191,12 @@ def test_no_bound_is_not_the_usual_bound(bound):
         ({"kind": "term", "columns": 2, "rows": [[[0]]], "g": {"kind": "l1", "strength": 1.0}}, "lists of pairs"),
         ({"kind": "term", "columns": 10**12, "rows": [], "g": {"kind": "l1", "strength": 1.0}}, "a term has 1 to"),
         ({"kind": "term", "rows": []}, "term needs columns, g"),
+        ({"kind": "term", "columns": 1, "rows": [[[0, 1e308]]], "g": {"kind": "l1", "strength": 1.0}}, "its square is"),
+        (
+            {"kind": "dp-accadmm", "term": {"kind": "lasso", "dimension": 2, "strength": 1.0}, "restart": []},
+            "true or f",
+        ),
+        ({"kind": "squared", "offset": 0.0}, "squared has no 'offset': it has no parameters"),
         ({"kind": "lasso", "dimension": 10**12, "strength": 1.0}, "a term has 1 to"),
         ({"kind": "lasso", "dimension": 3, "strength": "much"}, "strength of lasso is not a text"),
         ({"kind": "generalised-lasso", "shape": [10**6, 10**6], "strength": 1.0}, "a term has 1 to"),

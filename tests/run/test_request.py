@@ -9,10 +9,13 @@ import pytest
 
 import tacit
 from tacit.core.graph import Graph
+from tacit.core.losses import HuberHinge
+from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Multiclass, Target
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, Pure
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
+from tacit.run.parts import METHODS
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request, specified
 from tacit.run.setting import Setting
@@ -65,7 +68,7 @@ def test_numbers_that_are_not_those_of_the_recipe_are_noticed():
     spec = resolved(budget=TOTAL, method="gradient-descent").spec
     method = dataclasses.replace(spec.method.method, step=2 * spec.method.method.step)
     changed = dataclasses.replace(spec, method=dataclasses.replace(spec.method, method=method))
-    with pytest.raises(InputError, match="not those of the recipe 'gradient-descent' for these rows"):
+    with pytest.raises(InputError, match=f"not those of the recipe 'gradient-descent' for --rows {SIZES[0]},"):
         specified(changed, TWO, SIZES, 4)
     free = specified(dataclasses.replace(changed, recipe=""), TWO, SIZES, 4)
     assert free.name == "gradient-descent"
@@ -228,6 +231,28 @@ def test_one_holder_of_all_records_gets_gradient_descent():
         resolved(budget=TOTAL, sizes=[900], graph=Graph.ring(1), method="pvp")
 
 
+WARDS = Multiclass("ward", classes=("a", "b", "c"))
+
+
+@pytest.mark.parametrize("name", ["ra-admm", "ra-gd", "token-gd"])
+def test_several_classes_need_a_proof_whoever_chose_the_settings(name):
+    """By a recipe, with settings of one's own, from a file, and with noise of one's own that states a cost."""
+    graph, words = Graph.complete(4), "its privacy proof does not cover a label of 3 classes; take one of: dvp, pvp"
+    settled = Request(TOTAL, method=name, penalty=5.0, rounds=3)
+    spec = settled.resolved(TWO, [300] * 4, 9, graph).spec
+    run = dataclasses.replace(spec, loss=Multinomial(3))
+    for asked in (
+        Request(TOTAL, method=name),
+        settled,
+        Request(spec=run),
+        Request(spec=dataclasses.replace(run, budget=None)),
+    ):
+        with pytest.raises(InputError, match=words):
+            asked.resolved(WARDS, [300] * 4, 9, graph)
+    with pytest.raises(InputError, match=words):  # before any record is read
+        settled.check_label(WARDS)
+
+
 @pytest.mark.parametrize("label", [TWO, Multiclass("ward", classes=("a", "b", "c")), Target("age", bounds=(0, 100))])
 def test_every_kind_of_label(label):
     private, exactly = resolved(label, budget=TOTAL), resolved(label)
@@ -253,6 +278,16 @@ def test_every_kind_of_label(label):
         (lambda: Budget(1.0, 0.5, 3), "why delta is right is a text, not 3"),
         (lambda: Budget(1.0, Fraction(1, 10**400)), "delta must lie between 0 and 1"),
         (lambda: Request(method="dvp", own=("alpha=1",), penalty=True), "penalty must be a positive number, not True"),
+        (lambda: Request(1.0), "budget is a Budget, not 1.0"),
+        (lambda: Request(TOTAL, "clipping"), "trust is a Trust, not 'clipping'"),
+        (lambda: Request(spec="run.toml"), "spec is a RunSpec, not 'run.toml'"),
+        (lambda: Trust(robust=["clipping"]), r"robust is a str, not \['clipping'\]"),
+        (lambda: RunSpec(METHODS["admm"](), 3, HuberHinge(1.0), "ring"), "graph is a Graph, not 'ring'"),
+        (lambda: RunSpec(METHODS["admm"](), 3, "huber", Graph.ring(3)), "loss is a Loss, not 'huber'"),
+        (
+            lambda: RunSpec(METHODS["admm"], 3, HuberHinge(1.0), Graph.ring(3)),
+            "an instance of an algorithm, not <class",
+        ),
     ],
 )
 def test_what_has_another_type_is_refused_in_a_line(asked, words):

@@ -18,7 +18,7 @@ import numpy as np
 import tacit
 from tacit.agent.federation import ROWS, SUMS, TOTALS
 from tacit.agent.transport.sizes import largest_answer, largest_question
-from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET
+from tacit.agent.transport.tls_streams import ANSWER, ASK, GREET, LEAVE, NOT_YET
 from tacit.agent.transport.wire import bare
 from tacit.agent.transport.wire_pb2 import Message, Question
 from tacit.exchange import SecretSharedSums

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.agent.books import signed_text
 from tacit.agent.heard import MessageChain
+from tacit.agent.ledger_heads import signed_text
 from tacit.agent.membership.absence import _signed as signed_absence
 from tacit.agent.signed_words import _DOMAIN
-from tacit.agent.transport.streams import ASK, GREET
+from tacit.agent.transport.tls_streams import ASK, GREET
 from tacit.agent.transport.wire import bare
 from tacit.agent.transport.wire_pb2 import (
     Absence,

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from agent_worker import SCHEMA as _SCHEMA
 from conftest import make_parts
+from tacit.run.limits import Budget
 
-from tacit.agent.books import Books
 from tacit.agent.clock import Clock
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agreement
 from tacit.agent.identity import Identity
+from tacit.agent.ledger_heads import Books
 from tacit.agent.monitoring.progress import Progress
 from tacit.agent.participant import Participant
 from tacit.agent.run import take_part
@@ -30,7 +31,6 @@ from tacit.errors import TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.noise import SeededNoise
-from tacit.run.limits import Budget
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust
 from world.disk import Disk

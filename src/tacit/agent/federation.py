@@ -29,7 +29,6 @@ from tacit.agent.identity import (
     signed_by,
 )
 from tacit.agent.membership.renewal import Chain, Renewal
-from tacit.algorithms import summed
 from tacit.core.constants import check_radius
 from tacit.core.graph import Graph
 from tacit.data import Schema
@@ -38,11 +37,10 @@ from tacit.data.text import read_text
 from tacit.errors import InputError, NotConnected
 from tacit.exchange.total_bounds import TotalBounds
 from tacit.privacy.events import MOST_ROUNDS, Event
-from tacit.run.model import fits
 from tacit.run.parts import name_of
 from tacit.run.recipes import RECIPES
-from tacit.run.request import Request
-from tacit.run.setting import Setting, check_listening
+from tacit.run.request import Request, check_records
+from tacit.run.setting import Setting, check_trust
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Reserve
 
@@ -134,22 +132,16 @@ class Federation:
         """Refuses a run that is not about these records, or that agents cannot run."""
         spec = self.spec
         check_radius(spec.radius)
-        if not fits(spec.loss, self.schema.label):
-            raise InputError(f"the loss {name_of(spec.loss)!r} does not fit the label {self.schema.label.column!r}")
-        if spec.schema not in ("", self.schema.digest):
-            raise InputError("the run was planned for records of another schema: plan it again, or take that schema")
-        if spec.recipe and (spec.recipe not in RECIPES or spec.budget is None):
-            raise InputError(f"there is no recipe {spec.recipe!r} for this run: delete the line recipe = ...")
+        check_records(spec, self.schema.label, self.schema.digest)
         if spec.budget is not None:
             require_public(self.schema)
         able.check(spec)
         if spec.trust.robust is not None and self.exchange != ROWS:
             raise InputError(f"robust listening compares rows, but {self.exchange} hide them: choose one of the two")
-        check_listening(spec)
+        check_trust(spec)
 
     def _check_totals(self) -> None:
-        """Refuses sums over all members for a method that needs rows, and rows for one that needs these sums; and a
-        reserve that the graph does not allow."""
+        """Refuses sums over all members for a method that needs rows, and rows for one that needs these sums."""
         needed = able.needs_totals(self.spec.method)
         if needed != (self.exchange == TOTALS):
             name = name_of(self.spec.method)
@@ -160,9 +152,6 @@ class Federation:
             )
         if not needed:
             return
-        if self.reserve is not None:
-            self.reserve.shares(len(self.members))  # refuses a reserve that leaves nobody
-            summed.check_graph(self.graph, *self.reserve)  # refuses a graph that so many members can cut in two
         if self.agreed is None and bool(self.go_on_after) != bool(self.dropouts):
             raise InputError(
                 "go_on_after needs dropouts: how many members may be away, so that their noise is not counted on"

@@ -28,8 +28,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tacit.database import NO_TEXT, cause, keep, reading, transaction
-from tacit.errors import InputError, NotNow, Over, TacitError
+from tacit import database
+from tacit.database import NO_TEXT, OF_THE_MACHINE, cause, keep, reading, transaction
+from tacit.errors import NotNow, Over, TacitError, failed
 
 _SCHEMA = (
     # The body comes last: reading the rest of a row does not touch the pages of a long one.
@@ -38,21 +39,11 @@ _SCHEMA = (
     "CREATE TABLE note (only INTEGER PRIMARY KEY, hashed BLOB NOT NULL, body BLOB NOT NULL)",
 )
 _TABLES = {"journal", "note"}
-# Errors of the machine, not of the file: it may be in order.
-_ELSEWHERE = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_READONLY,
-}
+# Errors that say nothing about the file: it may be in order.
+_ELSEWHERE = OF_THE_MACHINE | {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """An entry as it was found or written. `body` is None if it is long and stays on the disk."""
 
     number: int
@@ -72,7 +63,7 @@ class Journal:
     def __init__(self, path: Path, long: frozenset[str], *, alone: bool = False) -> None:
         self.path = path
         lock = held(path) if alone else None  # before the entries are read: another process may be adding some
-        self.found: list[Entry] = []
+        self.found: list[JournalEntry] = []
         self._count, self._digest = 0, bytes(32)
         head = _head(path)
         if lock is not None and head is not None and head[0] < 0 and _beside(path, "-journal").exists():
@@ -107,8 +98,10 @@ class Journal:
                     if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                         for statement in _SCHEMA:
                             self._db.execute(statement)
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(f"{path} cannot be used as the store of an agent: {error}") from None
+        except OSError as error:
+            raise failed(error, f"{path} cannot be used as the store of an agent: {error}") from None
+        except sqlite3.Error as error:
+            raise database.failed(error, f"{path} cannot be used as the store of an agent: {error}") from None
 
     def close(self) -> None:
         self._db.close()
@@ -132,20 +125,20 @@ class Journal:
         except sqlite3.Error as error:
             if cause(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise damaged(self.path, str(error)) from None
-            raise TacitError(f"{self.path}: {error}; nothing was sent") from None
+            raise database.failed(error, f"{self.path}: {error}; nothing was sent") from None
         if added.count > self._count:
             self._count, self._digest = added.count, added.digest
             try:
                 os.pwrite(self._head_file, _written(self._count - 1, self._digest), 0)
             except OSError as error:
-                raise TacitError(f"{_head_path(self.path)}: {error.strerror or error}; nothing was sent") from None
+                raise failed(error, f"{_head_path(self.path)}: {error.strerror or error}; nothing was sent") from None
 
     def note(self, body: bytes) -> None:
         """Replaces the one note, which is no entry: what it said before is not kept."""
         with self.writing():
             self._db.execute("INSERT OR REPLACE INTO note VALUES (1, ?, ?)", (sha256(body).digest(), body))
 
-    def body(self, entry: Entry) -> bytes:
+    def body(self, entry: JournalEntry) -> bytes:
         """The body of a long entry, checked."""
         try:
             found = self._db.execute("SELECT body FROM journal WHERE entry = ?", (entry.number,)).fetchone()
@@ -162,24 +155,24 @@ class _Added:
     def __init__(self, db: sqlite3.Connection, count: int, digest: bytes) -> None:
         self._db, self.count, self.digest = db, count, digest
 
-    def add(self, kind: str, key: str | int, body: bytes) -> Entry:
+    def add(self, kind: str, key: str | int, body: bytes) -> JournalEntry:
         """One more entry, chained to the last one."""
         hashed = sha256(body).digest()
         self.digest = _chained(self.digest, self.count, kind, str(key), hashed)
         row = (self.count, kind, str(key), hashed, self.digest, body)
         self._db.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)", row)
         self.count += 1
-        return Entry(row[0], kind, str(key), hashed, body)
+        return JournalEntry(row[0], kind, str(key), hashed, body)
 
 
-def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[Entry], bytes]:
+def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[JournalEntry], bytes]:
     """All entries of a journal, which a process may be writing to, and the last digest. Nothing is written.
 
     Every digest is computed again. The long bodies, too, are read and compared with their hashes, unless `whole` is
     False: then only what is read is checked.
     """
     head = _head(path)  # before the entries: a process that writes adds an entry first
-    found: list[Entry] = []
+    found: list[JournalEntry] = []
     digest = beheld = bytes(32)
     with _reading(path) as db:
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -208,7 +201,7 @@ def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[
                 raise damaged(path, f"entry {len(found)} does not fit the chain of digests")
             if head is not None and number == head[0]:
                 beheld = digest
-            found.append(Entry(number, kind, key, hashed, None if kind in long else body))
+            found.append(JournalEntry(number, kind, key, hashed, None if kind in long else body))
     if head is None and found:
         raise damaged(path, f"{_head_path(path).name} is missing beside it")
     if head is not None and head[0] >= len(found):
@@ -222,7 +215,7 @@ def read(path: Path, long: frozenset[str], *, whole: bool = True) -> tuple[list[
     return found, digest
 
 
-def copy(path: Path, target: Path, long: frozenset[str]) -> list[Entry]:
+def copy(path: Path, target: Path, long: frozenset[str]) -> list[JournalEntry]:
     """Writes a copy of a journal, which a process may be writing to, with a head of its own; gives its entries."""
     head = _head(path)  # first, as in `read`
     try:
@@ -234,7 +227,7 @@ def copy(path: Path, target: Path, long: frozenset[str]) -> list[Entry]:
         found, digest = read(target, long)
         _head_path(target).write_bytes(_written(len(found) - 1, digest))
     except OSError as error:
-        raise InputError(f"{target} could not be written: {error.strerror or error}") from None
+        raise failed(error, f"{target} could not be written: {error.strerror or error}") from None
     except Over as error:  # the copy was read, but the journal is what is damaged
         raise Over(str(error).replace(str(target), str(path))) from None
     return found
@@ -303,7 +296,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _failure(path: Path, error: sqlite3.Error) -> TacitError:
     if cause(error) in _ELSEWHERE:
-        return InputError(f"{path} cannot be used as the store of an agent: {error}")
+        return database.failed(error, f"{path} cannot be used as the store of an agent: {error}")
     return damaged(path, str(error))
 
 
@@ -330,7 +323,7 @@ def _head(path: Path) -> tuple[int, bytes] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InputError(f"{_head_path(path)} cannot be read: {error.strerror or error}") from None
+        raise failed(error, f"{_head_path(path)} cannot be read: {error.strerror or error}") from None
     if not raw:
         return None  # stopped when it was made
     try:

@@ -31,7 +31,7 @@ order:
 sent already. If one file of it is lost, damaged or old, the others show it. If all of them are, the ledger shows it: it
 has the mark of every tick that may have left, and the run is over unless the newest store is put back
 (`Participant.check`). What neighbours say is not needed for that. The folder of the identity notes which ledger has
-paid for a run (`tacit.agent.books`), so that no other ledger, which has no such marks, takes its place.
+paid for a run (`tacit.agent.ledger_heads`), so that no other ledger, which has no such marks, takes its place.
 
 **An old copy of the ledger** is shown by this file: every commit notes the ledger's head. So one of the two can be old,
 and it is noticed. If both are old copies of one moment, as in a machine that was put back as a whole, the neighbours
@@ -51,10 +51,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tacit.agent import journal, state_slots
 from tacit.agent.heard import MessageChain
-from tacit.agent.journal import Entry, Journal
+from tacit.agent.journal import Journal, JournalEntry
 from tacit.agent.state_slots import Arrays
 from tacit.errors import InputError, NotNow, Over
 from tacit.privacy.events import Event, from_plain, to_plain
@@ -63,7 +64,7 @@ from tacit.privacy.ledger import Head
 _RELEASE, _STATE = "release", "state"
 _TRIES = 20  # to copy a store that a process writes to
 _LONG = frozenset({_RELEASE})  # kinds of entries whose bodies stay on the disk
-Kept = dict[str, dict[str, Entry]]  # the entries by kinds and keys
+Kept = dict[str, dict[str, JournalEntry]]  # the entries by kinds and keys
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,9 @@ class Status:
     events: list[Event]  # of what was released
     without: list[str]  # the members without whom it goes on, in another run
     accused: dict[str, int]  # members that have signed two versions of a tick, and which
+    reached: dict[str, int]  # the last tick at which members have spoken, as far as that is known here
+    met: list[int]  # places of the members that have signed that they have met all their neighbours
+    finished: list[str]  # the neighbours that need no more from this agent
 
 
 class Store:
@@ -156,10 +160,16 @@ class Store:
         return number
 
     def heartbeat(
-        self, now: float, contacts: Mapping[str, float | None], doing: str, accused: Mapping[str, int] | None = None
+        self,
+        now: float,
+        contacts: Mapping[str, float | None],
+        doing: str,
+        accused: Mapping[str, int] | None = None,
+        reached: Mapping[str, int] | None = None,
     ) -> None:
-        """Writes down that the process is alive, for `tacit agent status`."""
-        said = {"beat": now, "doing": doing, "peers": dict(contacts), "accused": dict(accused or {})}
+        """Writes down that the process is alive, and what it knows of others, for `tacit agent status`."""
+        said: dict[str, Any] = {"beat": now, "doing": doing, "peers": dict(contacts)}
+        said |= {"accused": dict(accused or {}), "reached": dict(reached or {})}
         self._journal.note(json.dumps(said).encode())
 
     def mark_finished(self, name: str) -> None:
@@ -293,7 +303,7 @@ class Store:
     @contextmanager
     def _adding(self) -> Iterator[Callable[[str, str | int, bytes], None]]:
         """One transaction; afterwards its entries are known here, too."""
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         with self._journal.writing() as added:
             yield lambda kind, key, body: entries.append(added.add(kind, key, body))
         for entry in entries:
@@ -328,8 +338,23 @@ def status(path: Path) -> Status:
     alive = {"beat": None, "doing": "not started", "peers": {}} if note is None else json.loads(note)
     events = [_event(entry.body or b"") for entry in kept["event"].values()]
     peers = dict(sorted(alive["peers"].items()))
-    without, accused = sorted(kept["without"]), alive.get("accused", {})
-    return Status(run, member, tick, rounds, peers, alive["beat"], alive["doing"], events, without, accused)
+    without, finished, met = sorted(kept["without"]), sorted(kept["finished"]), sorted(map(int, kept["met"]))
+    accused, reached = alive.get("accused", {}), alive.get("reached", {})
+    return Status(
+        run,
+        member,
+        tick,
+        rounds,
+        peers,
+        alive["beat"],
+        alive["doing"],
+        events,
+        without,
+        accused,
+        reached,
+        met,
+        finished,
+    )
 
 
 def check(path: Path) -> Status | None:
@@ -358,20 +383,20 @@ def copy(path: Path, target: Path) -> None:
     raise NotNow(f"{path} is written to faster than it can be copied: try again")
 
 
-def _slot(path: Path, entry: Entry) -> tuple[int, bytes]:
+def _slot(path: Path, entry: JournalEntry) -> tuple[int, bytes]:
     """Which slot an entry of a state names, and its content, checked."""
     note = json.loads(entry.body or b"")
     return note["slot"], state_slots.read(path, note["slot"], note["sha256"], f"the state after tick {entry.key}")
 
 
-def _by_kind(entries: Iterable[Entry]) -> Kept:
+def _by_kind(entries: Iterable[JournalEntry]) -> Kept:
     kept: Kept = defaultdict(dict)
     for entry in entries:
         _keep(kept, entry)
     return kept
 
 
-def _keep(kept: Kept, entry: Entry) -> None:
+def _keep(kept: Kept, entry: JournalEntry) -> None:
     if entry.kind == _STATE:  # of the states before, nothing is left but their digests
         kept[_STATE].clear()
     kept[entry.kind][entry.key] = entry

@@ -53,7 +53,7 @@ SHARE, SUM, TOTAL = 0, 1, 2  # phases
 USE = b"secret-shared totals"  # of the keys
 
 
-class Totals:
+class TotalsDelivery:
     """Every agent hears the sum of all rows."""
 
     keys: tuple[Key, ...] = ()  # members share secrets with their own neighbours only: no key needs to be passed on

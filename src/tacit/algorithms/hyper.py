@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from tacit.core.alike import numbered
-from tacit.core.function_digest import digest
 from tacit.core.graph import Graph
 from tacit.core.multinomial import Multinomial
 from tacit.core.problem import Problem
@@ -72,6 +71,8 @@ class FrozenSchedule:
         self._name, self._source, self._growing = name, source, growing
         self._given: dict[tuple[int, int], float] = {}
         if not hasattr(source, "at"):
+            from tacit.core.function_digest import digest
+
             self._known_by = f"function {digest([source])}"  # refuses what has a state
         elif is_dataclass(source) and type(source).__dataclass_params__.frozen:  # type: ignore[attr-defined]
             self._known_by = repr(source)

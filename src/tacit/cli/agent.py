@@ -54,7 +54,7 @@ MetricsAt = Annotated[str | None, typer.Option("--metrics", help=_METRICS, metav
 
 
 @dataclass(frozen=True)
-class Watched:
+class Visibility:
     """How people and programs see what the agent does."""
 
     page: options.Page = None
@@ -64,7 +64,7 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Place:
+class RecordsPlace:
     """Where the records are read."""
 
     engine: Annotated[str, typer.Option(help=_ENGINE)] = "local"
@@ -77,8 +77,8 @@ def run(
     federation: options.FederationFile,
     identity: options.Home,
     data: Annotated[str, typer.Option(help=_DATA, show_default=False)],
-    watched: Watched,
-    place: Place,
+    watched: Visibility,
+    place: RecordsPlace,
     ledger: Annotated[Path | None, typer.Option(help="The ledger of these records, with its cap.")] = None,
     out: Annotated[Path, typer.Option(help="The model file; the report goes into the same folder.")] = Path(
         "model.json"
@@ -95,8 +95,9 @@ def run(
     ledger before the first message. After a crash, start the same command again: it continues where it stopped.
 
     SIGTERM and Ctrl-C end the agent within five seconds. Exit codes, for a supervisor: 0 done; 75 stopped, or waited
-    too long (start it again); 77 refused by the ledger; 78 this run is over for this member; 2 a mistake in the command
-    or in a file. After 2, 77 and 78 somebody has to look first.
+    too long (start it again); 74 the machine is in the way, such as a full disk or a port in use (start it again); 77
+    refused by the ledger; 78 this run is over for this member; 2 a mistake in the command or in a file. After 2, 77 and
+    78 somebody has to look first.
 
     With --page you can watch the agent in a browser on this machine: its round, its neighbours, the budget and the log.
     With --report it writes a page about the run at the end, for people who do not know the method.
@@ -210,9 +211,10 @@ def _participant(
     """Reads and checks everything that the agent needs; what the cluster holds of it is let go with the stack.
 
     `progress` hears who this is as soon as that is known, for the lines of the log about the rest."""
-    from tacit.agent.books import Books
+    from tacit.agent.certificate import left_behind
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.membership.revocation import namesakes, revoked
     from tacit.agent.monitoring.status import store_name
     from tacit.agent.participant import Participant
@@ -256,6 +258,8 @@ def _participant(
         agreed, me, own, records, kept, opened, SecureNoise(), records=charged, books=books
     ).present()
     _ = participant.problem  # checked
+    if not participant.finished:
+        left_behind.check(identity, agreed, own.name)
     return participant
 
 

@@ -23,7 +23,7 @@ from tacit.files import writable, write_private
 from tacit.privacy.events import MOST_ROUNDS
 
 if TYPE_CHECKING:
-    from tacit.agent.books import Books
+    from tacit.agent.ledger_heads import Books
     from tacit.privacy.events import Event
     from tacit.privacy.ledger import Cap, Ledger, Records
 
@@ -103,7 +103,7 @@ def new(
     books: Books | None = None
     if identity is not None:
         names.require_agent()
-        from tacit.agent.books import Books
+        from tacit.agent.ledger_heads import Books
 
         books = Books(identity)
         books.require_new(population)
@@ -159,14 +159,9 @@ def check(
 
     if (event is not None) + (federation is not None) + (plan is not None) != 1:
         raise InputError("say which run to check: --event and --rounds, or --federation and --member, or --plan")
-    one_round: list[Event] = []
+    one_round = [names.event(text) for text in event or ()]
     if event is not None:
-        one_round = [names.event(text) for text in event]
-        if rounds is None:
-            raise InputError("--event is what a round releases: give --rounds, too")
-        if not 1 <= rounds <= MOST_ROUNDS:
-            raise InputError(f"--rounds must lie between 1 and {MOST_ROUNDS:,}, not {rounds}")
-        runs = [Counter(one_round * rounds)]
+        runs = [_of_events(one_round, rounds)]
     else:
         runs = [_of_federation(federation, member)] if federation is not None else _of_plan(plan or Path())
     refusal = None
@@ -371,6 +366,15 @@ def _more(ahead: dict[str, Any]) -> str:
     if not more:
         return "no more runs"
     return f"{'more than ' if more >= ahead['at_most'] else ''}{more} more runs"
+
+
+def _of_events(one_round: list[Event], rounds: int | None) -> Counter[Event]:
+    """What so many rounds pay for."""
+    if rounds is None:
+        raise InputError("--event is what a round releases: give --rounds, too")
+    if not 1 <= rounds <= MOST_ROUNDS:
+        raise InputError(f"--rounds must lie between 1 and {MOST_ROUNDS:,}, not {rounds}")
+    return Counter(one_round * rounds)
 
 
 def _of_federation(path: Path, member: str | None) -> Counter[Event]:

@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tacit import data
 from tacit.core.graph import Graph
-from tacit.data import Table, adult_table, read_csv, read_table
+from tacit.data import Table
 from tacit.errors import InputError, NotConnected, whole
 from tacit.files import writable
 from tacit.privacy.events import ZCDP, Event, Gaussian, Laplace, Pure
@@ -108,7 +109,7 @@ def report_file(report: Path | None, inputs: Iterable[str | Path], outputs: Iter
 
 def records(file: str) -> Table:
     """The embedded data by its name, or a CSV or Parquet file."""
-    return adult_table() if file == "adult" else read_table(file)
+    return data.adult_table() if file == "adult" else data.read_table(file)
 
 
 def hostile(text: str | None, agents: int, seed: int = 0) -> Hostile | None:
@@ -170,7 +171,7 @@ def graph_for(text: str, asked: Request, names: list[str], seed: int) -> Graph:
 def check_topology(text: str, hostile: str | None) -> None:
     """Refuses --graph and --hostile if no number of agents would allow them, before any long work."""
     if Path(text).suffix and not text.startswith("random:"):
-        read_csv(text).require(["from", "to"])
+        data.read_csv(text).require(["from", "to"])
     elif text != "auto" and not (text.startswith("random:") and text.removeprefix("random:").isdecimal()):
         graph(text, 3, [], 0)
     if hostile is not None:
@@ -191,7 +192,7 @@ def graph(text: str, agents: int, names: list[str], seed: int, reserve: Reserve 
             return Graph.named(text, agents, seed)
         except InputError as error:
             raise InputError(f"{error}; or auto, or name a CSV file") from None
-    table = read_csv(text)
+    table = data.read_csv(text)
     table.require(["from", "to"])
     place = {name: i for i, name in enumerate(names)}
     pairs = []

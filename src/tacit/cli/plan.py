@@ -21,11 +21,12 @@ from tacit.cli.expand import Positional, Without, expanded
 from tacit.core.alike import Alike, numbered
 from tacit.data import Classes, Schema
 from tacit.errors import InputError
-from tacit.files import replacing, writable
+from tacit.files import writable, write_once
 from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.events import Event, to_plain
 from tacit.privacy.plan import Plan
+from tacit.run.budget import USUAL_DELTA
 from tacit.run.request import Request
 from tacit.run.setting import Setting
 from tacit.run.spec import MOST_AGENTS, RunSpec
@@ -34,7 +35,6 @@ _DESIGN = "A CSV file with the columns alpha and loss, as measured. Measure on p
 _UTILITY = "With --design: what privacy is worth to you, U(alpha) = W1 ln(W2/(W3 alpha + W4 alpha^2))."
 _SPEC_OUT = "Also write everything about the run into this file, which you can change, and give to --spec."
 _USUAL = Classes("label", positive=("1",), negative=("0",))
-_DELTA = 1e-5  # at which a plan without a budget is stated
 _MOST_FEATURES = 2**24
 
 
@@ -130,20 +130,13 @@ def plan(
     talk = names.graph_for(graph, asked, [f"agent {i}" for i in range(len(sizes))], 0)
     label, digest, norm = (_USUAL, "", 1.0) if used is None else (used.label, used.digest, used.longest_row)
     setting = asked.resolved(label, sizes, dimension, talk, row_norm=norm, schema=digest)
-    planned, delta = setting.plan, _DELTA if total is None else total.delta
+    planned, delta = setting.plan, USUAL_DELTA if total is None else total.delta
     found, said = setting.guarantee(delta), []
     if theory.theory or theory.design is not None:
         # The calculators are in the laboratory, of which the product imports nothing: found by name.
         said = import_module("tacit.lab.theory.said").said_of(setting, theory)
     if spec_out is not None:
-        text = setting.spec.to_toml()
-        if spec_out.exists() and spec_out.read_bytes() != text.encode():
-            raise InputError(
-                f"{spec_out} is there already and says something else, perhaps by hand; name another file with "
-                "--spec-out, or move that one"
-            )
-        with replacing(spec_out) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_once(spec_out, setting.spec.to_toml(), "--spec-out")
     if json:
         plain = as_json(planned, setting, sizes, delta) | found.as_plain() | {"name": setting.name, "theory": said}
         typer.echo(json_format.dumps(plain | setting.spec.described))

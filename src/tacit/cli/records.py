@@ -16,9 +16,7 @@ import numpy as np
 
 from tacit.cli import names, options
 from tacit.cli.console import tell, warn, working
-from tacit.cli.schema import draft_without, require_site
-from tacit.data import Classes, Dataset, Schema, Sites, Table, adult_schema, partition
-from tacit.data.cohorts import cohorts_of, digest, require_one_grain
+from tacit.data import Classes, Dataset, Schema, Sites, Table, partition
 from tacit.data.table import CellError, HeaderError
 from tacit.errors import InputError, number, whole
 
@@ -150,17 +148,20 @@ def _warn(clipped: Mapping[str, int], unknown: Mapping[str, int], used: int, row
 
 def records_of(table: Table, ledger: Ledger) -> Records:
     """What a ledger has to know about a file of records."""
+    from tacit.data.cohorts import cohorts_of, digest
+
     return _known(digest(table), len(table), cohorts_of(table, ledger.cohorts) if ledger.cohorts else None, ledger)
 
 
 def _known(digest: str, rows: int, cohorts: tuple[str, ...] | None, ledger: Ledger) -> Records:
+    from tacit.data.cohorts import require_one_grain
     from tacit.privacy.ledger import Records
 
     require_one_grain({*(cohorts or ()), *ledger.by_cohort()})
     return Records(digest, rows, cohorts)
 
 
-class Part(NamedTuple):
+class ReadFile(NamedTuple):
     """What the driver learns about a file of records that another process has read."""
 
     rows: int
@@ -170,11 +171,13 @@ class Part(NamedTuple):
     cohorts: tuple[str, ...] | None
 
 
-def _read_part(file: str, schema: Schema, cohorts: str | None) -> tuple[Any, Any, Part]:
+def _read_part(file: str, schema: Schema, cohorts: str | None) -> tuple[Any, Any, ReadFile]:
+    from tacit.data.cohorts import cohorts_of, digest
+
     table = read_for_a_log(file)
     data = encoded_for_a_log(table, schema)
     found = cohorts_of(table, cohorts) if cohorts else None
-    return data.X, data.y, Part(len(table), data.clipped, data.unknown, digest(table), found)
+    return data.X, data.y, ReadFile(len(table), data.clipped, data.unknown, digest(table), found)
 
 
 @contextmanager
@@ -192,7 +195,7 @@ def in_parts(
         raise InputError(f"no file is named {files}; quote the pattern, so that the shell leaves it to tacit")
     column = None if ledger is None else ledger.cohorts
     with RecordsInParts.opened(engine, [partial(_read_part, file, schema, column) for file in found]) as records:
-        parts: list[Part] = records.about
+        parts: list[ReadFile] = records.about
         clipped: Counter[str] = sum((Counter(part.clipped) for part in parts), Counter())
         unknown: Counter[str] = sum((Counter(part.unknown) for part in parts), Counter())
         rows = sum(part.rows for part in parts)
@@ -209,6 +212,8 @@ def agreed(file: str, label: str | None, site: str | None, schema: Path | None) 
     """The schema that is known without the records: the given one, or that of the embedded data; None: it is drafted.
     Refuses options that contradict it."""
     if schema is None and file == "adult" and label in (None, "income"):
+        from tacit.data import adult_schema
+
         return adult_schema()
     if schema is None:
         if label is None:
@@ -242,6 +247,22 @@ def read(file: str, label: str | None, site: str | None, schema: Path | None) ->
     elif any(column.name == site for column in given.columns) and schema is not None:
         warn(f"the schema learns from {site!r}, the column of sites: a new site could not use the model")
     return table, given
+
+
+def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, list[str]]:
+    """A draft without the column of sites: the model must not learn from the site of a record."""
+    if site is None:
+        return Schema.draft(table, label)
+    require_site(table, site)
+    if site == label:
+        raise InputError(f"column {site!r} cannot be both the label and the site")
+    return Schema.draft(table.select(name for name in table.columns if name != site), label)
+
+
+def require_site(table: Table, site: str) -> None:
+    """Refuses a table without the column of sites."""
+    if site not in table.columns:
+        raise InputError(f"{table.source} has no column {site!r} for --site; {table.its_columns()}")
 
 
 def check_division(division: Division) -> None:

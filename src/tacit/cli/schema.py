@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from tacit.cli.console import tell, working
-from tacit.data import Schema, Sites, Table, read_table
-from tacit.errors import InputError
-from tacit.files import replacing, writable
+from tacit.cli.records import draft_without
+from tacit.data import Sites, read_table
+from tacit.files import writable, write_once
+from tacit.html.words import counted
 
 
 def schema(
@@ -50,28 +51,6 @@ def schema(
         tell(notes)
         typer.echo(text, nl=False)
     else:
-        if out.exists() and out.read_bytes() != text.encode():
-            raise InputError(
-                f"{out} is there already and says something else, perhaps by hand; name another file with --out, or "
-                "move that one"
-            )
+        write_once(out, text, "--out")
         tell(notes)
-        with replacing(out) as draft:
-            draft.write_text(text, encoding="utf-8")
-        typer.echo(f"{out}: {drafted.dimension} features from {len(drafted.columns)} columns", err=True)
-
-
-def draft_without(table: Table, label: str, site: str | None) -> tuple[Schema, list[str]]:
-    """A draft without the column of sites: the model must not learn from the site of a record."""
-    if site is None:
-        return Schema.draft(table, label)
-    require_site(table, site)
-    if site == label:
-        raise InputError(f"column {site!r} cannot be both the label and the site")
-    return Schema.draft(table.select(name for name in table.columns if name != site), label)
-
-
-def require_site(table: Table, site: str) -> None:
-    """Refuses a table without the column of sites."""
-    if site not in table.columns:
-        raise InputError(f"{table.source} has no column {site!r} for --site; {table.its_columns()}")
+        typer.echo(f"{out}: {drafted.dimension} features from {counted(len(drafted.columns), 'column')}", err=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_format
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,18 +22,17 @@ from tacit.data.public import require_public
 from tacit.errors import InputError
 from tacit.files import writable, write_private
 from tacit.privacy.noise import SecureNoise
-from tacit.report.metrics_in_words import in_words
 from tacit.run.metrics import as_plain
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request
 from tacit.run.setting import Setting
+from tacit.run.spending import opened
 from tacit.run.training import Trained, as_json, hold_out, one_sided, train_privately
 from tacit.run.training import train as train_together
 
 if TYPE_CHECKING:
     from tacit.engines import Ray
-    from tacit.privacy.ledger import Ledger
     from tacit.simulation.hostile import Hostile
 
 _FEW = 10  # records of a member whose own noise is far larger than what they say, at any epsilon of use
@@ -282,6 +280,7 @@ def run(
 def show(trained: Trained) -> None:
     """The comparison, and what the agents sent."""
     from tacit.report import tables
+    from tacit.report.metrics_in_words import in_words
 
     screen.print(tables.comparison(trained))
     history, n = trained.run.history, trained.rounds
@@ -310,7 +309,7 @@ def _privately(ready: Ready, table: Table, ledger_file: Path | None) -> None:
     err.print("preparing (the first run on a machine compiles the solver: some seconds)", style="dim")
     title, name = Path(ready.given.file).name, setting.name
     about = paid = population = cohorts = None
-    with rounds_bar(0) as bar, _opened(ledger_file) as ledger:
+    with rounds_bar(0) as bar, opened(ledger_file) as ledger:
         if ledger is not None:
             from tacit.privacy.ledger import About
             from tacit.privacy.ledger.statement import budget_of, in_figures
@@ -361,6 +360,8 @@ def _privately(ready: Ready, table: Table, ledger_file: Path | None) -> None:
     if trained.positive_share is not None:
         screen.print(f"share of positives, by a noisy count that the budget paid for: {trained.positive_share:.4f}")
     if trained.measured is not None:
+        from tacit.report.metrics_in_words import in_words
+
         screen.print(f"on the {len(ready.held):,} rows held out (not covered by the guarantee):")
         for line in in_words(trained.measured, schema.label, private=True):
             screen.print(f"  {line}", soft_wrap=True)
@@ -369,22 +370,13 @@ def _privately(ready: Ready, table: Table, ledger_file: Path | None) -> None:
     tell_written(ready.out, ready.report)
 
 
-def _opened(path: Path | None) -> AbstractContextManager[Ledger | None]:
-    if path is None:
-        return nullcontext()
-    from tacit.privacy.filters import epsilon  # slow to import
-    from tacit.privacy.ledger import Ledger
-
-    return Ledger(path, cost=epsilon)
-
-
 def outcome(ledger: Path | None, out: Path) -> Callable[[], str]:
     """What a run did until it was stopped, as its files know it: the ledger pays all or nothing, and a model is written
     as a whole."""
 
     def found() -> tuple[int, int | None]:
-        with _opened(ledger) as opened:
-            rows = 0 if opened is None else opened.head().rows
+        with opened(ledger) as account:
+            rows = 0 if account is None else account.head().rows
         return rows, out.stat().st_ino if out.exists() else None  # a file that is replaced has a new number
 
     before = found()

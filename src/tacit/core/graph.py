@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from tacit.core.connectivity import connectivity
 from tacit.core.edges import MOST_AGENTS, Edges, whole_numbers
 from tacit.core.random_graphs import further, others, random_regular, random_tree
-from tacit.core.spectrum import MOST_AGENTS as MOST_EXACT
-from tacit.core.spectrum import ends
 from tacit.errors import GraphError, InputError, NotConnected
 
 if TYPE_CHECKING:
@@ -272,6 +269,8 @@ class Graph:
     @cached_property
     def _spectrum(self) -> tuple[float, float]:
         """The least and the largest of the Laplacian's eigenvalues above zero; of large graphs, bounds."""
+        from tacit.core.spectrum import ends  # most runs do not ask
+
         return ends(self.adjacency)
 
     @property
@@ -291,6 +290,8 @@ class Graph:
         >>> round(Graph.star(4).largest_normalised_eigenvalue, 12)
         2.0
         """
+        from tacit.core.spectrum import MOST_AGENTS as MOST_EXACT
+
         if not 1 < self.agents <= MOST_EXACT:
             return 2.0 if self.agents > 1 else 0.0
         root = 1 / np.sqrt(self.degree)
@@ -303,6 +304,8 @@ class Graph:
         >>> Graph.ring(5).connectivity, Graph.star(5).connectivity, Graph.complete(5).connectivity
         (2, 1, 4)
         """
+        from tacit.core.connectivity import connectivity
+
         return connectivity(self.indptr, self.indices)
 
     def neighbours(self, i: int) -> np.ndarray:

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from tacit.core.graph import Graph
-from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.errors import GraphError, InputError, whole
 
 __all__ = ["Broadcast", "Cycle", "Prepared", "RandomWalk", "Schedule", "Turn", "Walks", "handed_over", "way"]
@@ -177,7 +176,11 @@ def way(graph: Graph, order: Sequence[int] | RandomWalk | None) -> Cycle | Walks
         return order.on(graph)
     if order is not None and not isinstance(order, list | tuple):
         raise InputError(f"the order is the agents of a cycle, or a RandomWalk, not {order!r}")
-    return Cycle(graph, hamiltonian_cycle(graph) if order is None else order)
+    if order is None:
+        from tacit.core.hamiltonian import hamiltonian_cycle
+
+        order = hamiltonian_cycle(graph)
+    return Cycle(graph, order)
 
 
 class Prepared(_MadeOf):

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from tacit.data import partition
 from tacit.data.adult import a9a, adult, adult_schema, adult_table
 from tacit.data.columns import Bands, Category, Classes, Label, Multiclass, Number, Sites, Target
-from tacit.data.csv_file import read_csv
 from tacit.data.dataset import Dataset
 from tacit.data.frames import as_table, read_parquet, read_table
 from tacit.data.schema import Schema
@@ -13,6 +12,7 @@ from tacit.data.table import Table
 from tacit.lazy import lazily
 
 if TYPE_CHECKING:
+    from tacit.data.csv_file import read_csv
     from tacit.data.paper_data import load, read_libsvm, read_npz
     from tacit.data.validation import Finding, validate
 
@@ -46,6 +46,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
     _names = {
+        "tacit.data.csv_file": ("read_csv",),
         "tacit.data.paper_data": ("load", "read_libsvm", "read_npz"),
         "tacit.data.validation": ("Finding", "validate"),
     }

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.csv_file import read_csv
 from tacit.data.dataset import Dataset
 from tacit.data.schema import Schema
 from tacit.data.table import Table
@@ -33,6 +32,8 @@ def adult_table() -> Table:
 @cache
 def _read() -> Table:
     """The records; reading them takes half a second, and memory of 6 MB keeps them. Nobody may write to this table."""
+    from tacit.data.csv_file import read_csv
+
     return read_csv(_HERE / "adult.csv.gz")
 
 

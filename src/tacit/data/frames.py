@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.data.csv_file import read_csv
 from tacit.data.strings import Strings, StringsCollector, TypedNumbers
 from tacit.data.table import Table, header
 from tacit.errors import InputError
@@ -111,7 +110,11 @@ def _null(column: Any) -> np.ndarray:
 
 def read_table(path: str | Path) -> Table:
     """Read a file of records: Parquet if its name ends in `.parquet`, else CSV."""
-    return read_parquet(path) if Path(path).suffix.lower() == ".parquet" else read_csv(path)
+    if Path(path).suffix.lower() == ".parquet":
+        return read_parquet(path)
+    from tacit.data.csv_file import read_csv
+
+    return read_csv(path)
 
 
 def read_parquet(path: str | Path) -> Table:

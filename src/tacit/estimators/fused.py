@@ -38,7 +38,7 @@ from tacit.privacy.events import Event, Free, Gaussian
 from tacit.privacy.noise import Noise
 from tacit.run import composite_pace
 from tacit.run.spending import require_as_planned
-from tacit.simulation.run import Run
+from tacit.simulation.result import Run
 from tacit.simulation.simulate import simulate
 
 _ALONE, _LOSS = Graph.ring(1), Logistic()

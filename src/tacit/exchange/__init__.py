@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tacit.core.algorithm import Algorithm, traits
 from tacit.core.graph import Graph
 from tacit.core.release import Inbox, Release
 from tacit.core.schedule import Turn
-from tacit.exchange.collusion import revealed, revealed_by_repeats
 from tacit.exchange.plain import Plain
 from tacit.exchange.secret_shared import SecretSharedSums
 from tacit.exchange.totals import IdealTotals, SecretSharedTotals
+from tacit.lazy import lazily
+
+if TYPE_CHECKING:
+    from tacit.exchange.collusion import revealed, revealed_by_repeats
 
 __all__ = [
     "Exchange",
@@ -47,3 +50,7 @@ class Exchange(Protocol):
 def usual_exchange(algorithm: Algorithm) -> Exchange:
     """How messages of a method travel in a simulation, if nobody says otherwise."""
     return IdealTotals() if traits(algorithm).totals else Plain()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(__name__, {"tacit.exchange.collusion": ("revealed", "revealed_by_repeats")})

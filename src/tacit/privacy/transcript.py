@@ -32,7 +32,7 @@ from tacit.exchange.listening import Listening
 from tacit.privacy.events import BlurredLaplace
 from tacit.privacy.formulas import blurred
 from tacit.privacy.sensitivity import gradient_sensitivity
-from tacit.simulation.run import Run
+from tacit.simulation.result import Run
 from tacit.simulation.tick import Blocks, tick
 
 __all__ = ["ForOwnEyes", "epsilon_of_transcript", "realised_events"]

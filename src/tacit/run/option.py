@@ -6,6 +6,15 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
+from tacit.errors import InputError
+
+
+def check_types(made: Any, **types: tuple[type, ...]) -> None:
+    """Refuses fields of other types than these, which a program may give."""
+    for name, right in types.items():
+        if not isinstance(value := getattr(made, name), right):
+            raise InputError(f"{name} is a {right[0].__name__}, not {value!r}")
+
 
 def option(
     default: Any,

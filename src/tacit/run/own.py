@@ -19,14 +19,13 @@ from tacit.privacy.events import Gaussian, Pure
 from tacit.privacy.plan import calibrate
 from tacit.run.label_losses import exact_loss
 from tacit.run.parts import METHODS, read, written
-from tacit.run.setting import ticks_a_round
+from tacit.run.setting import NOISE, ticks_a_round
 from tacit.run.share import share_event
 from tacit.run.spec import RunSpec
 
 if TYPE_CHECKING:
     from tacit.run.request import Request
 
-NOISE = ("alpha", "beta", "budget", "deviation")  # fields that say how much noise there is
 LAWS: dict[str, type[Pure] | type[Gaussian]] = {"gaussian": Gaussian, "pure": Pure}
 _ROUNDS, _L2 = 50, 1e-5
 _STEEPEST = 100.0  # the logarithm of the largest penalty
@@ -36,7 +35,7 @@ def with_noise(
     asked: Request, label: Label, sizes: Sequence[int] | np.ndarray, dimension: int, graph: Graph, radius: float
 ) -> RunSpec:
     """A method with noise, and settings of one's own: what is not said is what the method's class says."""
-    values, reserve = {"kind": asked.kind} | parameters(asked.own), asked.trust.reserve
+    values, reserve = {"kind": asked.kind} | parameters(asked), asked.trust.reserve
     kind, law = METHODS[asked.kind], LAWS[asked.law or "gaussian"]
     needs = {field.name for field in fields(kind) if field.default is MISSING}
     known = {field.name for field in fields(kind)}
@@ -79,10 +78,10 @@ def with_noise(
     return replace(draft, method=method, rounds=rounds)
 
 
-def parameters(given: Sequence[str]) -> dict[str, Any]:
-    """Parameters as data, from texts such as NAME=VALUE."""
+def parameters(asked: Request) -> dict[str, Any]:
+    """Parameters as data, from texts such as NAME=VALUE. Refuses one that is given twice, also as the penalty."""
     found: dict[str, Any] = {}
-    for text in given:
+    for text in asked.own:
         name, equals, _ = text.partition("=")
         try:
             value = tomllib.loads(text)
@@ -96,6 +95,10 @@ def parameters(given: Sequence[str]) -> dict[str, Any]:
         if found.keys() & value.keys():
             raise InputError(f"{name.strip()} is given twice: leave one out")
         found |= value
+    if asked.own and asked.penalty is not None:
+        name = "penalty" if "penalty" in {field.name for field in fields(METHODS[asked.kind])} else "step"
+        if name in found:
+            raise InputError(f"the penalty says what {name} is, too: leave one of them out")
     return found
 
 

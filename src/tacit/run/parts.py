@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from tacit import composite
 from tacit.algorithms.hyper import FrozenSchedule
 from tacit.core.losses import HuberHinge, Logistic, PseudoHuber, Squared
 from tacit.core.multinomial import Multinomial
@@ -115,66 +114,20 @@ for _name, _kind in KINDS.data.items():
     _CALLED[_kind.rpartition(".")[2] if isinstance(_kind, str) else _kind.__name__].append(_name)
 _LARGEST = 2**53  # double precision holds every whole number up to here
 _DEEPEST = 8  # tables and lists within each other
-_MOST_COLUMNS = 2**20  # of a term: its matrix has a row for each
 _INFINITE = "inf"
 _FLAGS = ("bool", "bool | None", "<class 'bool'>")  # annotations
 _NUMBERS = ("float", "int", "ndarray", "Hyper", "Budget", "Gaussian")
 
 
-def _term(columns: int, rows: tuple[tuple[tuple[int, float], ...], ...], g: Any, c: float = 0.0) -> Term:
-    """From the rows of its matrix: lists of pairs, a column and the number there."""
-    try:
-        at = [(k, j, float(x)) for k, row in enumerate(rows) for j, x in row]
-    except (TypeError, ValueError):
-        raise InputError("rows of a term are lists of pairs, a column and a number") from None
-    k, j, x = zip(*at, strict=True) if at else ((), (), ())
-    _check_columns(columns, j)
-    return composite.Term(scipy.sparse.coo_array((x, (k, j)), shape=(len(rows), columns)), g, c=c)
-
-
-def _graph_guided(
-    columns: int, pairs: tuple[tuple[int, ...], ...], strength: float, sparsity: float = 1.0, as_pattern: bool = False
-) -> Term:
-    """From pairs of columns that belong together; [i, j, -1.0] says that one falls as the other rises."""
-    known = {frozenset(pair[:2]): pair for pair in pairs}
-    _check_columns(columns, [j for both in known for j in both])
-    if len(known) < len(pairs) or any(len(both) < 2 or len(pair) > 3 for both, pair in known.items()):
-        raise InputError("a pair is two columns, and perhaps a weight; each pair is named once")
-    i, j = (np.array([pair[end] for pair in known.values()], dtype=int) for end in (0, 1))
-    upper = scipy.sparse.coo_array(([float(p[2]) if p[2:] else 1.0 for p in pairs], (i, j)), shape=(columns, columns))
-    return composite.graph_guided(
-        composite.public_graph(upper + upper.T), strength, sparsity=sparsity, as_pattern=as_pattern
-    )
-
-
-def _lasso(dimension: int, strength: float) -> Term:
-    _check_columns(dimension)
-    return composite.lasso(dimension, strength)
-
-
-def _generalised_lasso(shape: int | tuple[int, ...], strength: float) -> Term:
-    _check_columns(math.prod(shape) if isinstance(shape, tuple) else shape)
-    return composite.generalised_lasso(shape, strength)
-
-
-def _constrained(A: Any, B: Any, c: Any, g: Any) -> Term:
-    return composite.constrained(A, B, c, g)
-
-
-def _check_columns(columns: int, named: Any = ()) -> None:
-    if type(columns) is not int or not 0 < columns <= _MOST_COLUMNS:
-        raise InputError(f"a term has 1 to {_MOST_COLUMNS:,} columns, not {columns!r}")
-    if any(type(j) is not int or not 0 <= j < columns for j in named):
-        raise InputError(f"a column that it does not have: they are whole numbers from 0 to {columns - 1}")
-
-
-_TERMS: dict[str, Callable[..., Term]] = {
-    "constrained": _constrained,
-    "generalised-lasso": _generalised_lasso,
-    "graph-guided": _graph_guided,
-    "lasso": _lasso,
-    "term": _term,
-}
+_TERMS = Kinds(
+    {
+        "constrained": "tacit.run.terms.constrained",
+        "generalised-lasso": "tacit.run.terms.generalised_lasso",
+        "graph-guided": "tacit.run.terms.graph_guided",
+        "lasso": "tacit.run.terms.lasso",
+        "term": "tacit.run.terms.term",
+    }
+)
 
 
 def written(part: Any) -> Any:
@@ -243,11 +196,10 @@ def read(
         raise InputError(f"{where} is nested too deeply")
     if among is not KINDS and not isinstance(plain, dict):
         raise InputError(f'{where} is a table with its kind, such as {{ kind = "{min(among)}" }}; not {plain!r}')
+    if hint in _FLAGS and not isinstance(plain, bool):  # a text would count as true
+        raise InputError(f"{where} is true or false, not {plain!r}")
     if isinstance(plain, list):
         return tuple(read(each, KINDS, where, hint=hint, depth=depth + 1) for each in plain)
-    flag = hint in _FLAGS
-    if flag and not isinstance(plain, bool):
-        raise InputError(f"{where} is true or false, not {plain!r}")
     if isinstance(plain, bool) and _numeric(hint):
         raise InputError(f"{where} is not true or false, but a number")
     if isinstance(plain, str) and _numeric(hint):
@@ -274,15 +226,13 @@ def read(
     make = makers[name]
     known = inspect.signature(make).parameters
     if unknown := sorted(settings.keys() - known):
-        raise InputError(f"{name} has no {unknown[0]!r}: it has {', '.join(known)}")
+        raise InputError(f"{name} has no {unknown[0]!r}: it has {', '.join(known) or 'no parameters'}")
     needed = [key for key, parameter in known.items() if parameter.default is inspect.Parameter.empty]
     if missing := [key for key in needed if key not in settings]:
         raise InputError(f"{name} needs {', '.join(missing)}")
     values = {}
     for key, value in settings.items():
         hint = str(known[key].annotation)
-        if hint == "bool" and type(value) is not bool:  # a text would count as true
-            raise InputError(f"{key} of {name} is true or false, not {value!r}")
         if "float" in hint and value in (_INFINITE, math.inf):  # which the part refuses, where it has to be finite
             values[key] = math.inf
             continue

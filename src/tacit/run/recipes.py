@@ -35,7 +35,6 @@ from tacit.algorithms.hyper import Geometric
 from tacit.core.algorithm import Traits, traits
 from tacit.core.facts import Facts
 from tacit.core.graph import Graph
-from tacit.core.hamiltonian import hamiltonian_cycle
 from tacit.core.losses import HuberHinge, PseudoHuber
 from tacit.core.multinomial import Multinomial
 from tacit.data.columns import Classes, Label, Multiclass, Target
@@ -43,9 +42,9 @@ from tacit.errors import InputError
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import MOST_ROUNDS, Gaussian
 from tacit.privacy.plan import largest_budget
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.parts import METHODS
-from tacit.run.setting import Setting
+from tacit.run.setting import Setting, check_classes
 from tacit.run.share import share_event
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Reserve, Trust
@@ -139,13 +138,8 @@ class Recipe:
             loss = self.loss if label.weights is None else replace(self.loss, weights=label.weights)
             return loss if label.positive_share is None else loss.centred(label.positive_share)
         if isinstance(label, Multiclass):
-            if not self.traits.multiclass:
-                able = ", ".join(name for name, recipe in RECIPES.items() if recipe.traits.multiclass)
-                raise InputError(
-                    f"{self.title}: its privacy proof does not cover a label of {len(label.classes)} classes; take "
-                    f"one of: {able}"
-                )
             several = Multinomial(len(label.classes), weights=label.weights or ())
+            check_classes(self.title, self.method, several)
             return several if label.shares is None else several.centred(label.shares)
         return _NUMBERS
 
@@ -270,12 +264,7 @@ def _growing(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Geometric:
     return Geometric(_penalty(recipe, level, graph) * mean, ratio)
 
 
-def _dual(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
-    eta = _penalty(recipe, level, graph)
-    return lambda budget: recipe.method(penalty=eta, budget=budget), recipe.solves, _L2
-
-
-def _primal(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
+def _perturbed(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     eta = _penalty(recipe, level, graph)
     return lambda budget: recipe.method(penalty=eta, budget=budget), recipe.solves, _L2
 
@@ -336,6 +325,8 @@ def _coordinates(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
 def _token_descent(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     # In a cycle the token takes N steps, one for each agent's gradient.
     cycles, step = _steps(recipe, level)
+    from tacit.core.hamiltonian import hamiltonian_cycle
+
     order = hamiltonian_cycle(graph)
     return (
         lambda budget: recipe.method(step=step / graph.agents, order=order, budget=budget),
@@ -402,6 +393,8 @@ def _summed(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
 def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
     # A visit is a step of proximal weight rho. In one cycle the token moves by about the mean of these steps.
     # The steps are exact: rho lies below the curvature of the loss, where first-order steps overshoot.
+    from tacit.core.hamiltonian import hamiltonian_cycle
+
     rho, order = recipe.reach * recipe.solves * level.deviation, hamiltonian_cycle(graph)
     visits = recipe.solves * graph.agents
     return lambda budget: recipe.method(penalty=rho, order=order, budget=budget), visits, _L2
@@ -409,8 +402,8 @@ def _token(recipe: Recipe, level: NoiseLevel, graph: Graph) -> Built:
 
 _HINGE = HuberHinge(1.0)  # of this width or more it has probabilities
 _RECIPES = (
-    Recipe("dvp", "ADMM, dual perturbation", 32, 1.0, _HINGE, _dual),
-    Recipe("pvp", "ADMM, primal perturbation", 64, 0.7, _HINGE, _primal),
+    Recipe("dvp", "ADMM, dual perturbation", 32, 1.0, _HINGE, _perturbed),
+    Recipe("pvp", "ADMM, primal perturbation", 64, 0.7, _HINGE, _perturbed),
     Recipe("m-admm", "ADMM, noise in a growing penalty", 32, 1.0, _HINGE, _in_penalty),
     Recipe("r-admm", "recycled ADMM", 32, 1.4, _HINGE, _recycled),
     Recipe("mr-admm", "recycled ADMM, growing penalty", 32, 1.4, _HINGE, _recycled_growing, kind="r-admm"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,18 @@ from tacit.core.graph import Graph
 from tacit.data import Schema
 from tacit.data.columns import Classes, Label
 from tacit.errors import InputError, number, whole
-from tacit.exchange.listening import check_robust
 from tacit.run import exact, own
+from tacit.run.budget import Budget
 from tacit.run.label_losses import LOSSES, exact_loss
-from tacit.run.limits import Budget
 from tacit.run.model import fits
-from tacit.run.option import option
+from tacit.run.option import check_types, option
 from tacit.run.parts import METHODS, name_of
 from tacit.run.recipes import RECIPES, recommended
-from tacit.run.setting import Setting
+from tacit.run.setting import NOISE, Setting, check_classes
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Trust
 
+_SHOWN = 10  # members whose rows an error lists
 _SAME = 1e-6  # how far the numbers of two searches may lie apart, relative to them
 _CALLED = {"budget": "epsilon", "trust": "colluders and robust", "count": "the noisy share", "own": "--set"}
 
@@ -83,6 +84,7 @@ class Request:
     )
 
     def __post_init__(self) -> None:
+        check_types(self, budget=(Budget, NoneType), trust=(Trust,), spec=(RunSpec, NoneType))
         if isinstance(self.own, str) or not all(isinstance(text, str) for text in self.own):
             raise InputError(f"own is a list of texts, such as ['gamma=0.3'], not {self.own!r}")
         object.__setattr__(self, "own", tuple(self.own))
@@ -140,7 +142,7 @@ class Request:
             raise InputError("colluders are about noise that members share: give epsilon, too")
         if self.count:
             raise InputError("a noisy count of the positives is paid for by a budget: give epsilon, too")
-        noisy = any(text.partition("=")[0].strip() in own.NOISE for text in self.own)
+        noisy = any(text.partition("=")[0].strip() in NOISE for text in self.own)
         if self.method in RECIPES and self.method not in exact.ALGORITHMS and not noisy:
             raise InputError(
                 f"{self.method} is private: give epsilon, or how much noise it adds; without any noise it runs from a "
@@ -187,12 +189,14 @@ class Request:
     def check_label(self, label: Label) -> None:
         """Refuses a label for which the method has no proof, or the loss no meaning; before any record is read."""
         if self.spec is not None:
-            _check_loss(self.spec, label)
+            check_records(self.spec, label)
             return
         if self.count and not isinstance(label, Classes):
             raise InputError("a share of positives is for a label of two classes")
         if self.budget is None or self.settles:
-            exact_loss(self.loss, label)
+            loss = exact_loss(self.loss, label)
+            if self.budget is not None and self.method is not None:
+                check_classes(self.method, METHODS[self.kind], loss)
         elif self.method is not None:
             RECIPES[self.method].for_label(label)
 
@@ -219,13 +223,7 @@ class Request:
         if self.spec is not None:
             return specified(self.spec, label, sizes, dimension, schema, row_norm)
         self.check_label(label)
-        if self.trust.reserve is not None:
-            self.trust.reserve.shares(len(sizes))  # refuses a reserve that leaves nobody
-            from tacit.algorithms.summed import check_graph
-
-            check_graph(graph, *self.trust.reserve)  # refuses a graph that so many members can cut in two
-        if self.trust.robust is not None:
-            check_robust(self.trust.robust, int(graph.degree.min()))
+        self.trust.check(graph)
         if self.budget is not None:
             self.budget.check(int(np.sum(sizes)))
         if self.settles:
@@ -256,16 +254,21 @@ class Request:
         penalty = self.penalty
         if penalty is None:
             penalty = exact.usual_penalty(name, loss, l2=l2, row_norm=row_norm, sizes=list(sizes))
-        method = own.changed(exact.ALGORITHMS[name].make(penalty, graph), own.parameters(self.own))
+        method = own.changed(exact.ALGORITHMS[name].make(penalty, graph), own.parameters(self))
         rounds = (exact.ROUNDS if self.rounds is None else self.rounds) * own.ticks(method, graph)
         tolerance = exact.TOLERANCE if self.tolerance is None else self.tolerance
         scale = 1.0 if self.scale is None else self.scale
         return RunSpec(method, rounds, loss, graph, l2, radius, None, self.trust, scale=scale, tolerance=tolerance)
 
 
-def _check_loss(spec: RunSpec, label: Label) -> None:
+def check_records(spec: RunSpec, label: Label, schema: str = "") -> None:
+    """Refuses a run that is not about records with this label and this digest of a schema, and an unknown recipe."""
     if not fits(spec.loss, label):
         raise InputError(f"the loss {name_of(spec.loss)!r} of the run does not fit the label {label.column!r}")
+    if spec.schema and schema and spec.schema != schema:
+        raise InputError("the run was planned for records of another schema: plan it again, or take that schema")
+    if spec.recipe and (spec.recipe not in RECIPES or spec.budget is None):
+        raise InputError(f"there is no recipe {spec.recipe!r} for this run: delete the line recipe = ...")
 
 
 def specified(
@@ -279,30 +282,33 @@ def specified(
     """The setting of a run that is given as data. Refuses one that is not about such records, that costs more than its
     budget, that ends with a model for each member, or that claims numbers of a recipe which the recipe does not
     give."""
-    _check_loss(spec, label)
+    check_records(spec, label, schema)
     method: Any = spec.method
     if name_of(method) == "sharing-admm" and not method.agrees:
         raise InputError(
             "this constraint lets members have different models, and a run from a file ends with one for all: run it "
             "from Python (tacit.simulate), where Run.estimate has them all"
         )
-    if spec.schema and schema and spec.schema != schema:
-        raise InputError("the run was planned for records of another schema: plan it again, or take that schema")
     setting = Setting.of(spec, sizes, dimension, row_norm)
-    if not spec.recipe:
+    if not spec.recipe or spec.budget is None:
         return setting
-    if spec.recipe not in RECIPES or spec.budget is None:
-        raise InputError(f"there is no recipe {spec.recipe!r} for this run: delete the line recipe = ...")
     loss: Any = spec.loss  # with the offset and the weights that the label had
     recipe = replace(RECIPES[spec.recipe].for_label(label), loss=loss)
     known = (sizes, dimension, spec.graph, spec.budget, spec.trust)
     again = recipe.setting(*known, count=spec.count, radius=spec.radius, schema=spec.schema)
     if not _alike(spec.plain(), again.spec.plain()):
         raise InputError(
-            f"the numbers of the run are not those of the recipe {spec.recipe!r} for these rows: if you have changed "
-            "one on purpose, delete the line recipe = ... of the file; if not, plan the run again"
+            f"the numbers of the run are not those of the recipe {spec.recipe!r} for {_rows(sizes)}: if you have "
+            "changed one on purpose, delete the line recipe = ... of the file; if not, plan the run for these rows"
         )
     return replace(setting, recipe=recipe)
+
+
+def _rows(sizes: Sequence[int] | np.ndarray) -> str:
+    """The rows of the members, in the form of --rows where they are few."""
+    if len(sizes) > _SHOWN:
+        return f"{len(sizes):,} members with {sum(map(int, sizes)):,} rows"
+    return f"--rows {','.join(str(int(size)) for size in sizes)}"
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -17,20 +17,20 @@ from tacit.core.algorithm import Algorithm, traits
 from tacit.core.alike import distinct
 from tacit.core.facts import Facts
 from tacit.core.graph import Graph
-from tacit.core.losses import HuberHinge
+from tacit.core.losses import HuberHinge, Loss
+from tacit.core.multinomial import Multinomial
 from tacit.core.problem import ROUNDING, Problem
 from tacit.core.schedule import Broadcast
 from tacit.errors import InputError
-from tacit.exchange.listening import check_robust
 from tacit.privacy.coalitions import Guarantee, guarantee
-from tacit.privacy.events import MOST_ROUNDS, Event
+from tacit.privacy.events import Event
 from tacit.privacy.noise import Noise
 from tacit.privacy.plan import Plan, plan
 from tacit.run.share import NoisyShare, noisy_share, share_event
 from tacit.run.spec import RunSpec
 from tacit.run.spending import paid, require_as_planned, worst
 from tacit.run.trust import Reserve
-from tacit.simulation.run import Run
+from tacit.simulation.result import Run
 from tacit.simulation.simulate import simulate
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tacit.privacy.ledger import About
     from tacit.run.recipes import Recipe
 
+NOISE = ("alpha", "beta", "budget", "deviation")  # fields of methods that say how much noise there is
 Parts = Sequence[tuple[Any, Any]]  # rows and labels of each member
 _FAR = 2.0**12  # how far from zero a lying member goes where exact values are exchanged
 
@@ -116,8 +117,6 @@ class Setting:
     @cached_property
     def plan(self) -> Plan:
         """What every release will cost."""
-        if self.rounds > MOST_ROUNDS:
-            raise InputError(f"{self.rounds:,} rounds are more than the {MOST_ROUNDS:,} that are allowed")
         return plan(self.algorithm, self.facts, self.graph, self.rounds)
 
     @property
@@ -140,15 +139,10 @@ class Setting:
 
     def check(self) -> None:
         """Refuses a run that costs more than its budget, and one that trusts others than its method does."""
-        check_listening(self.spec)
-        budget, reserve = self.spec.budget, reserve_of(self.algorithm)
-        if reserve != self.spec.trust.reserve:
-            raise InputError(
-                "its members do not share their noise: leave out colluders and dropouts"
-                if reserve is None
-                else f"the method shares its noise for colluders = {reserve.colluders} and dropouts = "
-                f"{reserve.dropouts}: say the same in trust"
-            )
+        check_trust(self.spec)
+        budget = self.spec.budget
+        if budget is not None or any(getattr(self.algorithm, name, None) is not None for name in NOISE):
+            check_classes(self.name, self.algorithm, self.facts.loss)
         if budget is None:
             return
         budget.check(int(self.facts.sizes.sum()))
@@ -272,14 +266,33 @@ def _row_norm(algorithm: Any) -> float:
     return float(getattr(algorithm, "row_norm", 1.0))
 
 
-def check_listening(spec: RunSpec) -> None:
-    """Refuses robust listening where members hear no rows that they could compare: else the simulation would, when it
-    is paid for."""
+def check_trust(spec: RunSpec) -> None:
+    """Refuses members that trust others than their method does, or on a graph that does not allow it; and robust
+    listening where they hear no rows that they could compare: else the simulation would, when it is paid for."""
+    spec.trust.check(spec.graph)
+    reserve = reserve_of(spec.method)
+    if reserve != spec.trust.reserve:
+        raise InputError(
+            "its members do not share their noise: leave out colluders and dropouts"
+            if reserve is None
+            else f"the method shares its noise for colluders = {reserve.colluders} and dropouts = {reserve.dropouts}: "
+            "say the same in trust"
+        )
     if spec.trust.robust is None:
         return
-    check_robust(spec.trust.robust, int(spec.graph.degree.min()))
     if traits(spec.method).totals or not isinstance(spec.method.schedule(spec.graph), Broadcast):
         raise InputError("robust listening compares rows: it is for methods in which all members speak at once")
+
+
+def check_classes(name: str, method: Algorithm | type, loss: Loss) -> None:
+    """Refuses several classes for a method whose proof is about two."""
+    if isinstance(loss, Multinomial) and not traits(method).multiclass:
+        from tacit.run.recipes import RECIPES  # which imports this module
+
+        able = ", ".join(each for each, recipe in RECIPES.items() if recipe.traits.multiclass)
+        raise InputError(
+            f"{name}: its privacy proof does not cover a label of {loss.classes} classes; take one of: {able}"
+        )
 
 
 def ticks_a_round(algorithm: Algorithm, graph: Graph) -> int:

@@ -28,6 +28,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
 from textwrap import fill
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Loss
 from tacit.data.text import read_text
 from tacit.errors import InputError, TacitError, number, whole
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
+from tacit.run.option import check_types
 from tacit.run.parts import LOSSES, METHODS, name_of, read, written
 from tacit.run.trust import Trust
 
@@ -69,6 +71,10 @@ class RunSpec:
     schema: str = ""
 
     def __post_init__(self) -> None:
+        check_types(self, loss=(Loss,), graph=(Graph,), budget=(Budget, NoneType), trust=(Trust,))
+        check_types(self, recipe=(str,), schema=(str,), count=(bool,))
+        if not hasattr(self.method, "speak") or isinstance(self.method, type):
+            raise InputError(f"the method of a run is an instance of an algorithm, not {self.method!r}")
         # Plain numbers: 1, 1.0 and those of numpy give one digest.
         object.__setattr__(self, "rounds", whole("rounds", self.rounds, 1))
         for name in ("l2", "radius", "scale"):

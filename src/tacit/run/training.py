@@ -15,18 +15,17 @@ from tacit.data import Classes, Dataset, Schema, Target
 from tacit.errors import InputError
 from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.noise import Noise, SecureNoise
+from tacit.run.budget import USUAL_DELTA
 from tacit.run.metrics import Metrics, as_plain
 from tacit.run.model import Model
 from tacit.run.parts import name_of
 from tacit.run.setting import Setting
-from tacit.simulation.run import Run
+from tacit.simulation.result import Run
 
 if TYPE_CHECKING:
     from tacit.engines import Ray
     from tacit.privacy.ledger import About, Ledger
     from tacit.simulation.hostile import Hostile
-
-USUAL_DELTA = 1e-5  # at which a run without a budget says what it costs
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import NoneType
 from typing import NamedTuple
 
+from tacit.core.graph import Graph
 from tacit.errors import InputError, whole
 from tacit.exchange.listening import check_robust
-from tacit.run.option import option
+from tacit.run.option import check_types, option
 
 _COLLUDERS = (
     "Share the noise, for a better model: every member adds only a part of it, and only the sum over all is ever seen. "
@@ -54,12 +56,23 @@ class Trust:
         object.__setattr__(self, "dropouts", whole("dropouts", self.dropouts, 0))
         if self.colluders is None and self.dropouts:
             raise InputError("dropouts are of members that share their noise: give colluders, too")
+        check_types(self, robust=(str, NoneType))
         check_robust(self.robust)
         if self.robust is not None and self.colluders is not None:
             raise InputError(
                 "robust listening compares rows, and members that share their noise see sums alone: leave out robust, "
                 "or colluders"
             )
+
+    def check(self, graph: Graph) -> None:
+        """Refuses a graph on which the members cannot trust each other so: a reserve that leaves nobody, or that can
+        cut the graph in two; a member with too few neighbours to listen robustly."""
+        if self.reserve is not None:
+            self.reserve.shares(graph.agents)
+            from tacit.algorithms.summed import check_graph
+
+            check_graph(graph, *self.reserve)
+        check_robust(self.robust, int(graph.degree.min()))
 
     @classmethod
     def of(cls, reserve: Reserve | None, robust: str | None = None) -> Trust:

@@ -24,7 +24,7 @@ from tacit.exchange.listening import Listening, check_robust
 from tacit.privacy.events import Unprotected
 from tacit.privacy.noise import Noise
 from tacit.simulation.agents import Agents, SimulatedRun, Together, WentBack
-from tacit.simulation.run import Run, resumed
+from tacit.simulation.result import Run, resumed
 from tacit.simulation.spent import Spending
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from tacit.agent.store import Store
 from tacit.agent.transport.wire import packed_row, row_of
 from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import InputError
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.trust import Trust
 
@@ -577,6 +577,19 @@ def test_a_weight_of_99(private):
     for value in (True, "0", None, [0.0], {}):
         model["weights"][1] = value
         assert [fault.where for fault in examined(private.certificate(), model).faults] == ["model.weights"]
+
+
+def test_nothing_is_claimed_of_a_certificate_with_a_fault(private):
+    """Neither that it is private, nor what it proves, nor what must be believed."""
+    sound, document = private.certificate(), private.certificate()
+    document["plan"]["alder"]["releases"] += 1
+    right, wrong = (verdict.as_plain(examined(each)) for each in (sound, document))
+    assert (right["valid"], right["private"], right["faults"]) == (True, True, [])
+    assert (wrong["valid"], wrong["private"], wrong["epsilon"]) == (False, False, None)
+    assert wrong["faults"]
+    for name in ("proved", "signed_by", "believed", "members"):
+        assert right[name]
+        assert wrong[name] == []
 
 
 def test_the_model_of_another_member(private):

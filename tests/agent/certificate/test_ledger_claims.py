@@ -1,16 +1,16 @@
 """Ledgers in reports and certificates: an old one, a second one and a rewritten one are refused and named."""
 
 import shutil
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from finished_run import PRIVATE, finished
 from ledger_case import tamper
 
-from tacit.agent.books import population_tag, signed_text
 from tacit.agent.certificate import verdict
-from tacit.agent.certificate.claims import checked
+from tacit.agent.certificate.claims import BELIEVED, checked
 from tacit.agent.certificate.examination import examined
+from tacit.agent.ledger_heads import population_tag, signed_text
 from tacit.errors import TacitError
 from tacit.privacy import filters
 from tacit.privacy.events import Pure
@@ -66,6 +66,19 @@ def test_the_right_ledger_is_proved(run):
     assert found["faults"] == []
     (line,) = (each for each in found["proved"] if "ledger" in each)
     assert line.startswith("The ledger of birch adds up, has paid for this run")
+    assert BELIEVED["ledger"] in found["believed"]  # of the others
+    with ExitStack() as stack:
+        names = [member.name for member in run.federation.members]
+        all_of_them = {
+            name: stack.enter_context(closing(Ledger(run.folder / f"{name}.ledger", cost=filters.epsilon)))
+            for name in names
+        }
+        found = verdict.as_plain(examined(run.certificate(), ledgers=all_of_them))
+    assert [each for each in found["proved"] if "ledger" in each] == [
+        f"The ledger of {name} adds up, has paid for this run, and is the one that the neighbours were shown."
+        for name in names
+    ]
+    assert BELIEVED["ledger"] not in found["believed"]
 
 
 def test_a_ledger_that_went_on_since_is_right(run, tmp_path):

@@ -2,6 +2,7 @@
 that it has heard ends nobody."""
 
 import asyncio
+import re
 import threading
 import time
 
@@ -21,9 +22,10 @@ from tacit.agent.loop import AgentLoop
 from tacit.agent.membership import absence, meeting
 from tacit.agent.membership.liveness import HEARTBEAT
 from tacit.agent.membership.meeting import Meeting
+from tacit.agent.signed_words import MOST
 from tacit.agent.transport.sizes import largest_question
 from tacit.agent.transport.wire import BadMessage, packed_row
-from tacit.agent.transport.wire_pb2 import Absence, Met, Question
+from tacit.agent.transport.wire_pb2 import Absence, Contradiction, Greeting, Message, Met, Question, Said
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 
@@ -189,6 +191,72 @@ def test_nobody_leaves_before_all_have_met(network, identities):
         assert loop.participant.store.finished_neighbours() == {"elm"}
 
     asyncio.run(leaving())
+
+
+@pytest.mark.parametrize("kind", ["token", "recycled"])
+def test_a_neighbour_gets_what_it_hears_and_nothing_else(network, identities, kind):
+    """A token is for one neighbour at a time: the others get no answer, neither now nor later."""
+    net = network(kind)
+
+    async def asked():
+        loop, answers = loop_of(participant_of(net, ALDER, identities)), []
+        for t in range(loop.rounds + 3):
+            for j in loop.neighbours:
+                turn = loop.schedule.turn(t)
+                place = np.flatnonzero(turn.listeners == j)
+                hears = t < loop.rounds and len(place) == 1 and ALDER in turn.speakers
+                if hears:
+                    heard = turn.indices[turn.indptr[place[0]] : turn.indptr[place[0] + 1]]
+                    hears = ALDER in turn.speakers[heard]
+                question = Question(run=bytes.fromhex(net.federation.run), sender=j, tick=t)
+                if hears:
+                    assert loop.conversation.find(question) is None  # not yet
+                else:
+                    with pytest.raises(BadMessage, match="there is no message for"):
+                        loop.conversation.find(question)
+                answers.append(hears)
+        return answers
+
+    answers = asyncio.run(asked())
+    assert any(answers)
+    assert not all(answers)
+
+
+def test_a_neighbour_with_another_file_is_not_met(network, identities):
+    """Whichever part of it differs, or is missing; its name is told."""
+    net = network("recycled")
+
+    async def greeted():
+        loop = loop_of(participant_of(net, ALDER, identities))
+        right = loop.conversation.greeting("elm")
+        assert right.parts
+        for part in right.parts:
+            wrong, less = Greeting(), Greeting()
+            wrong.CopyFrom(right)
+            less.CopyFrom(right)
+            wrong.parts[part] = bytes(16)
+            del less.parts[part]
+            for greeting in (wrong, less):
+                with pytest.raises(BadMessage, match=f"differs from ours in: {re.escape(part)}"):
+                    loop.conversation.greeted("elm", greeting)
+
+    asyncio.run(greeted())
+
+
+def test_more_statements_than_a_member_may_pass_on_are_not_looked_at(network, identities):
+    """Each would take a signature to check."""
+    net = network("recycled")
+    said = Said(member=CEDAR, tick=0, digest=bytes(32), signature=b"no signature")
+
+    async def told(**statements):
+        loop = loop_of(participant_of(net, ALDER, identities))
+        talk = loop.conversation
+        talk.statements.take = talk.statements.take_contradictions = lambda each: pytest.fail("was looked at")
+        with pytest.raises(BadMessage, match="passes on more statements than it may"):
+            talk._take("birch", Message(**statements))
+
+    asyncio.run(told(said=[said] * (MOST + 2)))
+    asyncio.run(told(contradictions=[Contradiction(one=said, other=said)] * 6))
 
 
 def test_a_neighbour_that_boasts_of_what_it_has_heard_ends_nobody(network, identities):

@@ -28,8 +28,8 @@ from tacit.agent.store import Store
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Server, _Caller
 from tacit.agent.transport.sizes import largest_answer
-from tacit.agent.transport.streams import ASK
 from tacit.agent.transport.tls import PROTOCOL
+from tacit.agent.transport.tls_streams import ASK
 from tacit.agent.transport.wire import BadMessage, packed_row, row_of
 from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
 from tacit.privacy import filters
@@ -441,3 +441,6 @@ def test_a_message_is_read_as_it_was_written_or_refused():
     wrong.shape[:] = [2**31]
     with pytest.raises(BadMessage, match="its shape is"):
         row_of(unpacked(wrong.SerializeToString(), run, 1, 7), 3)
+    for bad in (np.nan, np.inf, -np.inf):
+        with pytest.raises(BadMessage, match="number 2 of its row is not finite"):
+            row_of(unpacked(packed_row(run, 1, 7, np.array([1.5, 0.0, bad])), run, 1, 7), 3)

@@ -15,7 +15,6 @@ from tacit.errors import InputError
 from tacit.lab.attacks import Attacked, Gradients, gradients, leak, overhear
 from tacit.lab.attacks.membership import auc, labels, leverage, moments, second_moment
 from tacit.lab.attacks.reconstruction import of_logistic, of_squared, quadratic, row_errors
-from tacit.lab.attacks.stationarity import exposed
 
 N, D, L2 = 5, 6, 3e-5
 LOSSES = {"ridge": Squared(), "logistic": Logistic()}
@@ -81,6 +80,12 @@ def test_silence_is_left_out():
     attacked, graph = drawn(3, "ridge"), Graph.ring(N)
     assert min(len(each.points) for each in listened("coca", attacked, graph)) < 40
     assert {len(each.points) for each in listened("admm", attacked, graph)} == {40}
+
+
+def exposed(graph, coalition, victim):
+    """Whether agents that pool what they hear know the rows of the victim and of all its neighbours."""
+    known = set(coalition).union(*(graph.neighbours(i).tolist() for i in coalition))
+    return {victim, *graph.neighbours(victim).tolist()} <= known
 
 
 @pytest.mark.parametrize("name", ["admm", "coca", "dgd", "extra"])
@@ -231,6 +236,22 @@ def test_what_is_not_heard_is_not_known():
     other = Problem(attacked.parts, loss=PseudoHuber())
     with pytest.raises(InputError, match="for Logistic\\(\\) and Squared\\(\\)"):
         leak(listened("admm", attacked, Graph.ring(N))[0], attacked._replace(problem=other), 0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_guess_without_any_message_is_the_mean_record(loss):
+    """Where all records are alike, it finds them: what an attack finds there counts for nothing."""
+    attacked = drawn(3, loss)
+    X, y = attacked.parts[0]
+    alike = np.tile(X[0], (3, 1)), np.full(3, y[0])
+    same = attacked._replace(
+        problem=Problem([alike] * N, loss=LOSSES[loss], l2=L2),
+        parts=[alike] * N,
+        others=np.tile(np.r_[X[0], y[0]], (20, 1)),
+    )
+    found = leak(Gradients(np.empty((0, D)), np.empty((0, D))), same, 0)
+    assert found.guessed_records < 1e-12
+    assert found.guessed_labels < 1e-12
 
 
 @pytest.mark.parametrize("method", ["admm", "coca", "w-admm", "i-admm", "dgd", "extra"])

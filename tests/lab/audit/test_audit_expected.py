@@ -77,12 +77,12 @@ def test_the_coalition_steers_within_what_honest_rows_could_be():
     """The model is where the coalition wants it, and no total is larger than five honest members could make it."""
     from dataclasses import replace
 
-    from tacit.lab.audit.shared import _AWAY, _PUSH, Runs, _calibrated
+    from tacit.lab.audit.shared import _AWAY, _PUSH, SideBySide, _calibrated
 
     half = 32
     algorithm = replace(_calibrated(4.0, 5, 2, rows=2 * half, rounds=4), step=-_AWAY * 5 / (0.5 + _PUSH), momentum=0.0)
     for which in (0, 1):
-        runs = Runs(5, 2, half, size=200, rounds=4, steer=True)
+        runs = SideBySide(5, 2, half, size=200, rounds=4, steer=True)
         seen = runs.seen(algorithm, SeededNoise(1), which, 0)
         assert np.all(np.abs(runs.models - _AWAY) < 1.0)
         assert np.all(np.abs(seen) < 1.5)  # of member 0, without what the coalition added

@@ -14,10 +14,10 @@ from tacit.algorithms import SummedGradientDescent
 from tacit.errors import TacitError
 from tacit.exchange import IdealTotals, SecretSharedTotals
 from tacit.lab.audit import audit_shared, mu_lower_bound
-from tacit.lab.audit.shared import DELTA, ROUNDS, Runs, _calibrated
+from tacit.lab.audit.shared import DELTA, ROUNDS, SideBySide, _calibrated
 from tacit.privacy.noise import SecureNoise, SeededNoise
 from tacit.privacy.plan import plan
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.trust import Trust
 
 
@@ -50,7 +50,7 @@ def test_the_audited_run_is_that_of_simulate_to_the_last_bit(secure):
         return SecureNoise(random_bytes=np.random.default_rng(7).bytes) if secure else SeededNoise(7)
 
     algorithm = _calibrated(1.0, members, colluders, rows=2 * half)
-    runs = Runs(members, colluders, half, size=1)
+    runs = SideBySide(members, colluders, half, size=1)
     for which in (0, 1):
         runs.seen(algorithm, source(), which, 0)
         for exchange in (IdealTotals(), SecretSharedTotals()):
@@ -70,7 +70,7 @@ def test_runs_side_by_side_have_their_own_totals_and_noise():
     """Models follow from totals; what the coalition sees is the total without its own rows."""
     members, size = 5, 300
     algorithm = _calibrated(1.0, members, 0, rows=16)
-    runs = Runs(members, 0, 8, size)
+    runs = SideBySide(members, 0, 8, size)
     seen = runs.seen(algorithm, SeededNoise(0), 0, 0)
     assert seen.shape == (size, ROUNDS)
     models = runs.models.reshape(members, size)
@@ -78,7 +78,7 @@ def test_runs_side_by_side_have_their_own_totals_and_noise():
     weights = np.cumsum(algorithm.momentum ** np.arange(ROUNDS))[::-1]  # how far a total moves the last model
     np.testing.assert_allclose(models[0], -algorithm.step / members * seen @ weights, rtol=1e-9)
     assert len(np.unique(seen)) == seen.size
-    fewer = Runs(members, 2, 8, size)
+    fewer = SideBySide(members, 2, 8, size)
     less = fewer.seen(algorithm, SeededNoise(0), 0, 0)
     ratio = less.var(axis=0) / seen.var(axis=0)
     assert np.all(np.abs(ratio - 3 / 5) < 0.15)  # the noise of three of five members is left
@@ -89,7 +89,7 @@ def test_the_audited_method_claims_what_is_said(colluders):
     """The calibrated run costs epsilon, and the two data sets differ by all that its sensitivity allows."""
     members, half = 5, 8
     algorithm = _calibrated(1.0, members, colluders, rows=2 * half)
-    runs = Runs(members, colluders, half, size=1)
+    runs = SideBySide(members, colluders, half, size=1)
     found = plan(algorithm, runs.problem, tacit.Graph.complete(members), ROUNDS).epsilon(DELTA)
     assert 0.999 < found <= 1.0
     at = np.zeros((members, 1))

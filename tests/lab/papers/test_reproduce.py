@@ -17,16 +17,23 @@ from tacit.lab.attacks import listen_in
 from tacit.lab.cli.reproduce import PAPERS, run
 from tacit.lab.papers import (
     dp_admm,
+    dp_admm_runs,
+    dp_admm_theorem_2,
     dynamic_dp,
+    dynamic_dp_design,
+    dynamic_dp_runs,
     incremental_admm,
+    incremental_admm_attacks,
     incremental_admm_methods,
     recycled_admm,
     recycled_admm_exact,
     recycled_admm_output,
+    recycled_admm_runs,
+    recycled_admm_same_total,
 )
 from tacit.lab.papers.experiment import FULL, QUICK, Claim, Lab, ProblemSpec, Runs, Size, claims_page
-from tacit.lab.papers.incremental_admm_methods import PI1, PLAIN, PRINTED, RIDGE, STRONG, Measured
-from tacit.lab.papers.recycled_admm import FIVE
+from tacit.lab.papers.incremental_admm_methods import PI1, PLAIN, PRINTED, RIDGE, STRONG, Convergence
+from tacit.lab.papers.recycled_admm_runs import FIVE
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import plan
 from tacit.simulation.simulate import simulate
@@ -186,7 +193,7 @@ def test_a_step_of_another_length_is_that(lab):
     lasso = dp_admm.fused_lasso(lab, "a9a")
     steps = [float(lasso.method(dp_admm.FAST, None, k).step_size(lasso.composite.problem)[0, 0]) for k in (1.0, 4.0)]
     assert steps[1] == pytest.approx(4 * steps[0])
-    assert 0.08 in dp_admm.GRID
+    assert 0.08 in dp_admm_runs.GRID
 
 
 @pytest.mark.parametrize(("steps", "holds"), [((0.3, 0.3), True), ((0.3, 9.0), False)])
@@ -198,12 +205,12 @@ def test_gamma_may_not_change_the_error_rate_more_than_chance_does(steps, holds)
 
 def test_the_penalty_of_the_figures_is_q_to_the_k_from_k_equal_to_1(lab):
     """Fig. 1(b), 3, 4, 5: the first odd iteration has q, the third q^2; M-ADMM has the same penalty at the same t."""
-    mr = recycled_admm._mr(1.0, 1.04).penalty
+    mr = recycled_admm_runs.mr(1.0, 1.04).penalty
     assert [float(mr.at(k, np.array([0]))[0, 0]) for k in range(3)] == pytest.approx([1.04, 1.04**2, 1.04**3])
-    m = recycled_admm._as_fast()
+    m = recycled_admm_same_total._as_fast()
     assert [float(m.at(t - 1, np.array([0]))[0, 0]) for t in (1, 3, 5)] == pytest.approx([1.04, 1.04**2, 1.04**3])
-    own = recycled_admm_exact.powers(1 + recycled_admm_exact.Q2, recycled_admm_exact.ETA_HAT)
-    each = recycled_admm_exact.ETA_HAT * (1 + recycled_admm_exact.Q2) ** 2
+    own = recycled_admm_runs.powers(1 + recycled_admm_exact.Q2, recycled_admm_runs.ETA_HAT)
+    each = recycled_admm_runs.ETA_HAT * (1 + recycled_admm_exact.Q2) ** 2
     np.testing.assert_allclose(own.at(1, np.arange(5))[:, 0], each)
 
 
@@ -227,7 +234,7 @@ def test_own_settings_are_similar_if_the_order_stays(order, holds):
         return float(order[names.index(name)])
 
     lab = PrescribedLab(loss)
-    claim = recycled_admm._own_settings(lab, 6)
+    claim = recycled_admm_same_total._own_settings(lab, 6)
     assert claim.holds is holds
     assert {name for name, _ in seen} == set(names)
     by_name = dict(seen)
@@ -266,18 +273,18 @@ def test_letters_are_those_of_the_paper():
 
 def test_titles_give_every_method_its_own_total():
     """At alpha = 0.01 and 101 steps DVP costs 0.209 and PVP 0.339, not the same."""
-    each = [dynamic_dp._totals(Lab(FULL), name, 0.01)[1] for name in (dynamic_dp.DVP, dynamic_dp.PVP)]
+    each = [dynamic_dp_runs.totals(Lab(FULL), name, 0.01)[1] for name in (dynamic_dp.DVP, dynamic_dp.PVP)]
     assert [round(e, 3) for e in each] == [0.209, 0.339]
     tiny = PrescribedLab(lambda a: 3.0 - a.alpha)
     for panel, alpha in zip(dynamic_dp.fig3(tiny).panels, dynamic_dp.SHOWN, strict=True):
         for name in (dynamic_dp.DVP, dynamic_dp.PVP, dynamic_dp.PVP_PRINTED):
-            assert f"{dynamic_dp._totals(tiny, name, alpha)[1]:.3g}" in panel.title
+            assert f"{dynamic_dp_runs.totals(tiny, name, alpha)[1]:.3g}" in panel.title
 
 
 def test_the_papers_curve_and_the_utility_are_drawn():
     lab = PrescribedLab(lambda a: 3.0 - a.alpha)
     panels = {p.title: p for p in dynamic_dp.fig4(lab).panels}
-    floor = dynamic_dp.paper_floor(lab, dynamic_dp.DVP)
+    floor = dynamic_dp_design.paper_floor(lab, dynamic_dp.DVP)
     assert floor == 2.0  # the least mean loss at alpha = 1
     for title in ("DVP, iteration 1", "DVP, iteration 6"):
         (paper,) = [s for s in panels[title].series if s.label.startswith("the paper's")]
@@ -301,7 +308,7 @@ def test_the_token_that_needs_less_communication_wins(rate, holds):
 
     def falling(name):
         error = 10 ** (-units / 4000 * (rate if name == PLAIN else 1.0))
-        return [Measured(units, error, error)]
+        return [Convergence(units, error, error)]
 
     names = incremental_admm_methods.methods(RIDGE, 0)
     runs = [{name: falling(name) for name in names}] * 3
@@ -326,7 +333,9 @@ def test_a_weak_eavesdropper_bears_out_the_paper():
 
     def hidden():
         return [
-            c.holds for c in incremental_admm._privacy_claims(RIDGE, attacked, "Fig. 4") if "cannot be learnt" in c.text
+            c.holds
+            for c in incremental_admm_attacks._privacy_claims(RIDGE, attacked, "Fig. 4")
+            if "cannot be learnt" in c.text
         ]
 
     assert hidden() == [False, False]
@@ -348,7 +357,8 @@ def faked_runs(better_from):
 
 @pytest.mark.parametrize(("better_from", "verdict"), [(0.05, "holds"), (1.0, "does not hold"), (0.0, "does not hold")])
 def test_a_threshold_of_epsilon_is_found_where_it_is(better_from, verdict, lab, monkeypatch):
-    monkeypatch.setattr(dp_admm, "runs", faked_runs(better_from))
+    for module in (dp_admm, dp_admm_theorem_2):
+        monkeypatch.setattr(module, "runs", faked_runs(better_from))
     claims = [c for c in dp_admm.fig2(lab).claims if c.whose == "paper" and "approach" not in c.text]
     at_both_ends = [c.verdict for c in claims if "accuracy" in c.text]
     assert at_both_ends == [verdict]
@@ -412,7 +422,7 @@ def test_the_page_of_claims_survives_any_text():
 @pytest.mark.parametrize("target", [10.0, 30.0])
 def test_matched_totals_are_the_target_for_every_agent(lab, target):
     method = PenaltyPerturbedADMM(penalty=Geometric(1.0, 1.02))
-    alphas = recycled_admm.matched(lab, lambda a: replace(method, alpha=a), target, 8)
+    alphas = recycled_admm_same_total.matched(lab, lambda a: replace(method, alpha=a), target, 8)
     each = replace(method, alpha=np.tile(alphas, (8, 1)))
     np.testing.assert_allclose(lab.plan(each, FIVE, 8).paper, target)
     one = replace(method, alpha=float(alphas.min()))
@@ -423,7 +433,7 @@ def test_matched_totals_are_the_target_for_every_agent(lab, target):
 def test_the_stopped_control_has_the_noise_of_recycled_admm(lab, growth):
     """Its first solve is R-ADMM's; and K of them cost what 2K iterations of R-ADMM cost."""
     recycled = RecycledADMM(penalty=Geometric(1.0, growth), alpha=0.8)
-    control = recycled_admm.with_noise_of(lab, recycled, 5)
+    control = recycled_admm_same_total.with_noise_of(lab, recycled, 5)
     problem, graph = lab.problem(FIVE), lab.graph()
     first = [simulate(a, problem, graph, rounds=1, noise=SeededNoise(3)).estimate for a in (recycled, control)]
     np.testing.assert_allclose(first[0], first[1], rtol=0, atol=1e-6)
@@ -434,7 +444,7 @@ def test_the_stopped_control_has_the_noise_of_recycled_admm(lab, growth):
 
 def test_own_dual_steps_lead_to_the_weighted_optimum():
     lab = Lab(Size("small", runs=1, rounds=1, train=100))
-    eta = recycled_admm_exact.ETA_HAT
+    eta = recycled_admm_runs.ETA_HAT
     point = recycled_admm_exact._weighted_optimum(lab, eta)
     gradients = lab.problem(FIVE).gradient(point)
     assert np.linalg.norm((gradients / eta[:, None]).sum(axis=0)) < 1e-6

@@ -12,11 +12,20 @@ from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Dataset
 from tacit.lab import listings
-from tacit.lab.papers import dp_admm, dp_admm_fusing, incremental_admm, incremental_admm_theorems, local_dp
+from tacit.lab.papers import (
+    dp_admm,
+    dp_admm_fusing,
+    dp_admm_runs,
+    dp_admm_theorem_2,
+    incremental_admm,
+    incremental_admm_theorems,
+    local_dp,
+)
 from tacit.lab.papers.experiment import Claim, Lab, Size, claims_page
-from tacit.lab.papers.incremental_admm_methods import COCA, LOGISTIC, PI1, PLAIN, Measured, graph, measured, methods
+from tacit.lab.papers.incremental_admm_methods import COCA, LOGISTIC, PI1, PLAIN, Convergence, graph, measured, methods
 from tacit.lab.papers.incremental_admm_theorems import MET, START, Followed
-from tacit.lab.papers.local_dp import ALGORITHM_1, NAMES, OUTPUT, Instance
+from tacit.lab.papers.local_dp import ALGORITHM_1, NAMES, OUTPUT
+from tacit.lab.papers.local_dp_runs import Instance
 from tacit.lab.papers.local_dp_theorems import Bounded
 from tacit.lab.theory.incremental import descent
 from tacit.privacy.plan import per_agent_totals, plan
@@ -46,7 +55,7 @@ NEVER = math.inf
 def spent(need, limit):
     """A run that has spent so much, and got there after `need`."""
     units = np.arange(limit + 1.0)
-    return Measured(units, np.where(units >= need, 1e-4, 1.0), np.ones(limit + 1))
+    return Convergence(units, np.where(units >= need, 1e-4, 1.0), np.ones(limit + 1))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,7 @@ def test_a_claim_on_the_accuracy_that_flips_with_the_seed_is_undecided():
 
     def runs(name, k):
         need = {PI1: 90.0 if k < 2 else 110.0, PLAIN: 100.0}.get(name, 150.0)
-        return Measured(np.array([0.0, need, 400.0]), np.array([1.0, 1e-4, 1e-5]), np.array([1.0, 1.0, 1e-3]))
+        return Convergence(np.array([0.0, need, 400.0]), np.array([1.0, 1e-4, 1e-5]), np.array([1.0, 1.0, 1e-3]))
 
     found = {n: [runs(n, k) for k in range(6)] for n in (PLAIN, PI1, "PI-ADMM2", "W-ADMM", "IPW-ADMM", "COCA")}
     for m in found[PI1]:
@@ -181,7 +190,7 @@ def test_a_constant_classifier_is_named(constant, holds):
     test = Dataset(X, y, ["a", "b", "c"], np.arange(40))
     composite = Composite(Problem([(clipped(np.zeros((20, 3)) if constant else X[:20], 1.0), y[:20])]), lasso(3, 1e-5))
     lab = Lab(Size("tiny", runs=1, rounds=5))
-    lab.once(("fused lasso", "a9a", None), lambda: dp_admm.FusedLasso(composite, 1.0, test))
+    lab.once(("fused lasso", "a9a", None), lambda: dp_admm_runs.FusedLasso(composite, 1.0, test))
     plain = {name: dp_admm.runs(lab, "a9a", name, 5) for name in dp_admm.METHODS}
     claim = dp_admm._classifying(lab, "a9a", plain, {}, (0.1,))
     assert claim.holds is holds
@@ -191,11 +200,11 @@ def test_a_constant_classifier_is_named(constant, holds):
 def test_18_is_compared_with_what_is_measured(monkeypatch):
     """The claim fails if the bound is made a hundredth."""
     lab = Lab(Size("tiny", runs=2, rounds=6, train=500))
-    panel, claim = dp_admm._bound_of_theorem_2(lab, "a9a")
+    panel, claim = dp_admm_theorem_2._bound_of_theorem_2(lab, "a9a")
     assert claim.holds
     assert panel.series[0].label.startswith("R(")
-    monkeypatch.setattr(dp_admm, "criterion_bound", lambda *a, **k: 1e-9)
-    assert not dp_admm._bound_of_theorem_2(lab, "a9a")[1].holds
+    monkeypatch.setattr(dp_admm_theorem_2, "criterion_bound", lambda *a, **k: 1e-9)
+    assert not dp_admm_theorem_2._bound_of_theorem_2(lab, "a9a")[1].holds
 
 
 def test_fig_1_says_that_the_paper_has_cpu_time():

@@ -86,7 +86,7 @@ _REPORT = {
 _OWN = {"model": DIGEST, "written": TIME}  # what only the member knows must at least have the right form
 
 
-class Part(NamedTuple):
+class RunClaims(NamedTuple):
     """What a report says about one run: the one that was finished, or one that was left."""
 
     where: str  # in the report: "" or "before.0"
@@ -107,7 +107,7 @@ def reserve(federation: Federation) -> dict[str, int]:
     return {} if found is None else dict(found._asdict())
 
 
-def _parts_of(report: dict[str, Any], agreed: Federation, certificate: str) -> tuple[list[Part], list[Fault]]:
+def _parts_of(report: dict[str, Any], agreed: Federation, certificate: str) -> tuple[list[RunClaims], list[Fault]]:
     """The runs of a report, and what is wrong with them. If something is, the rest of the report cannot be checked."""
     parts, found, member = [], [], report["member"]
     for where, plain in [("", report), *((f"before.{k}", each) for k, each in enumerate(report["before"]))]:
@@ -131,11 +131,11 @@ def _parts_of(report: dict[str, Any], agreed: Federation, certificate: str) -> t
         if member not in own.names:
             found.append(Fault(inside(where, "without"), f"{member} signs, but the others went on without it"))
             continue
-        parts.append(Part(where, own, own.plans[own.names.index(member)], plain, certificate))
+        parts.append(RunClaims(where, own, own.plans[own.names.index(member)], plain, certificate))
     return parts, found
 
 
-def checked(signed: Any, agreed: Federation) -> tuple[list[Part], list[Fault]]:
+def checked(signed: Any, agreed: Federation) -> tuple[list[RunClaims], list[Fault]]:
     """The runs of a report, the one that was finished first; and everything in the report, with its signature, that its
     form, its member's key or the federation file refutes. There are no runs if it cannot be read as a report."""
     if found := misfits(signed, {"report": ANY, "signature": BASE64}):
@@ -169,7 +169,7 @@ def checked(signed: Any, agreed: Federation) -> tuple[list[Part], list[Fault]]:
     return parts, found + _absence_faults(parts, agreed)
 
 
-def _release_faults(part: Part) -> list[Fault]:
+def _release_faults(part: RunClaims) -> list[Fault]:
     """Whether the member released its plan. In a run that was left, the plan up to some tick; and where a run goes on
     where another was left, a piece of the plan."""
     plan = list(part.plan.items())
@@ -204,7 +204,7 @@ def _goes_on_as_planned(released: list[list[int]], agreed: Federation) -> bool:
     return agreed.rounds in starts and sum(map(len, released)) <= agreed.rounds + agreed.dropouts
 
 
-def _heard_faults(part: Part, member: str) -> list[Fault]:
+def _heard_faults(part: RunClaims, member: str) -> list[Fault]:
     """Whether the member heard each neighbour as often as the schedule says; in a run that was left, no more often.
     What it heard is compared with the neighbours' reports."""
     own, heard = part.federation, part.plain["heard"]
@@ -224,7 +224,7 @@ def _heard_faults(part: Part, member: str) -> list[Fault]:
     return found
 
 
-def _claim_faults(report: dict[str, Any], parts: list[Part]) -> list[Fault]:
+def _claim_faults(report: dict[str, Any], parts: list[RunClaims]) -> list[Fault]:
     """What follows from the federation file: above all the cost."""
     own, member = parts[0].federation, report["member"]
     agreed, budget = own.agreed or own, own.spec.budget
@@ -244,7 +244,7 @@ def _claim_faults(report: dict[str, Any], parts: list[Part]) -> list[Fault]:
     return found
 
 
-def _listening_faults(report: dict[str, Any], part: Part) -> list[Fault]:
+def _listening_faults(report: dict[str, Any], part: RunClaims) -> list[Fault]:
     own, listening, member = part.federation, report["listening"], report["member"]
     right = {"radius": own.spec.radius, "robust": own.spec.trust.robust}
     found = differences({key: listening[key] for key in right}, right, "listening", _FILE)
@@ -260,7 +260,7 @@ def _listening_faults(report: dict[str, Any], part: Part) -> list[Fault]:
     return found
 
 
-def _absence_faults(parts: list[Part], agreed: Federation) -> list[Fault]:
+def _absence_faults(parts: list[RunClaims], agreed: Federation) -> list[Fault]:
     """Whether each run that was left had to be left."""
     found = differences(parts[0].plain["absences"], [], "absences", "of a run that was finished")
     for after, before in pairwise(parts):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tacit.agent.certificate.claims import Part, checked
+from tacit.agent.certificate.claims import RunClaims, checked
 from tacit.agent.certificate.ledger_claims import Paid, book_faults, crossed_faults
 from tacit.agent.certificate.trained_model import model_faults
 from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, differences, misfits, printable, shown, under
@@ -95,7 +95,9 @@ def planned_costs(federation: Federation) -> dict[str, dict[str, Any]]:
 def examined(document: Any, model: Any = None, ledgers: Mapping[str, Ledger] | None = None) -> Examined:
     """Computes everything in a certificate again, and compares. `model` is the content of a model file, `ledgers` are
     those that members show, by what to call them."""
-    if isinstance(document, dict) and document.get("format") == FORMAT and document.get("version") == 1:
+    if isinstance(document, dict) and document.get("format") != FORMAT:
+        return Examined([Fault("format", f"is not {FORMAT!r}, so this is no certificate")])
+    if isinstance(document, dict) and document.get("version") == 1:
         return Examined([Fault("version", _OLD)])
     if found := misfits(document, _SHAPE):
         return Examined(found)
@@ -103,8 +105,7 @@ def examined(document: Any, model: Any = None, ledgers: Mapping[str, Ledger] | N
         agreed = _agreed(document["federation"])
     except TacitError as error:
         return Examined([Fault("federation", printable(error))])
-    right = {"format": FORMAT, "version": VERSION}
-    found = differences({key: document[key] for key in right}, right, "", "of this tacit")
+    found = differences({"version": document["version"]}, {"version": VERSION}, "", "of this tacit")
     if document["federation"] != agreed.to_toml():
         found.append(Fault("federation", "must be written as tacit writes it, without comments or other changes"))
     parts, wrong = _read_reports(document["reports"], agreed)
@@ -137,9 +138,9 @@ def _claimed_member(signed: Any) -> Any:
     return report.get("member") if isinstance(report, dict) else None
 
 
-def _read_reports(reports: Sequence[Any], agreed: Federation) -> tuple[dict[str, list[Part]], list[Fault]]:
+def _read_reports(reports: Sequence[Any], agreed: Federation) -> tuple[dict[str, list[RunClaims]], list[Fault]]:
     """The runs of each report by member, and what is wrong with the reports one by one."""
-    parts: dict[str, list[Part]] = {}
+    parts: dict[str, list[RunClaims]] = {}
     found = []
     for k, signed in enumerate(reports):
         member = _claimed_member(signed)
@@ -153,7 +154,7 @@ def _read_reports(reports: Sequence[Any], agreed: Federation) -> tuple[dict[str,
     return parts, found
 
 
-def _who_is_there(parts: Mapping[str, list[Part]], own: Federation) -> list[Fault]:
+def _who_is_there(parts: Mapping[str, list[RunClaims]], own: Federation) -> list[Fault]:
     """Every member of the run must have a report of it."""
     found = [Fault("reports", f"there is no report by {name}") for name in own.names if name not in parts]
     for name, each in parts.items():
@@ -163,7 +164,7 @@ def _who_is_there(parts: Mapping[str, list[Part]], own: Federation) -> list[Faul
     return found
 
 
-def _cross_faults(parts: Mapping[str, list[Part]], own: Federation) -> list[Fault]:
+def _cross_faults(parts: Mapping[str, list[RunClaims]], own: Federation) -> list[Fault]:
     """What is wrong with reports that are each right alone."""
     found = [fault for listener in parts for speaker in parts for fault in _disagreement(parts, listener, speaker)]
     if own.private:
@@ -181,7 +182,7 @@ def _cross_faults(parts: Mapping[str, list[Part]], own: Federation) -> list[Faul
     return found
 
 
-def _disagreement(parts: Mapping[str, list[Part]], listener: str, speaker: str) -> list[Fault]:
+def _disagreement(parts: Mapping[str, list[RunClaims]], listener: str, speaker: str) -> list[Fault]:
     """Whether a member heard what another says that it sent; in every run in which both were. A run that was left may
     be heard up to some tick only."""
     found = []

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.agent.monitoring.logs import log
-from tacit.errors import InputError
+from tacit.errors import InputError, failed
 from tacit.html.markup import STYLE
 
 _HEAD = 8192  # bytes of a question
@@ -66,8 +66,8 @@ class Page:
             self._socket.bind((host, port))
         except OSError as error:
             self._socket.close()
-            raise InputError(
-                f"--page: cannot listen at {where}: {error.strerror or error}; name another port"
+            raise failed(
+                error, f"--page: cannot listen at {where}: {error.strerror or error}; name another port"
             ) from None
         shown = f"[{host}]" if ":" in host else host
         self._port = self._socket.getsockname()[1]
@@ -136,7 +136,7 @@ class Page:
         """The whole answer to one question."""
         try:
             path = self._allowed(head)
-        except _Refused as refused:
+        except _Denied as refused:
             return _response(refused.status, "text/plain", f"{refused.status.phrase}\n".encode())
         if path == "":
             nonce = secrets.token_urlsafe(16)
@@ -155,17 +155,17 @@ class Page:
             pairs = [line.split(":", 1) for line in lines if line]
             fields = {name.strip().lower(): value.strip() for name, value in pairs}
         except ValueError:
-            raise _Refused(HTTPStatus.BAD_REQUEST) from None
+            raise _Denied(HTTPStatus.BAD_REQUEST) from None
         if version not in ("HTTP/1.0", "HTTP/1.1") or len(fields) < len(pairs):
-            raise _Refused(HTTPStatus.BAD_REQUEST)
+            raise _Denied(HTTPStatus.BAD_REQUEST)
         if fields.get("host") not in self._hosts or fields.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise _Refused(HTTPStatus.FORBIDDEN)
+            raise _Denied(HTTPStatus.FORBIDDEN)
         if method != "GET":
-            raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED)
+            raise _Denied(HTTPStatus.METHOD_NOT_ALLOWED)
         _, token, path, *_ = [*target.split("/"), "", ""]
         known = hmac.compare_digest(token.encode(), self._token.encode())
         if not known or target not in (f"/{token}/", f"/{token}/state.json"):
-            raise _Refused(HTTPStatus.NOT_FOUND)
+            raise _Denied(HTTPStatus.NOT_FOUND)
         return path
 
     def _state(self) -> bytes:
@@ -182,7 +182,7 @@ class Page:
         return self._seen
 
 
-class _Refused(Exception):  # noqa: N818 (an answer, not a mistake)
+class _Denied(Exception):  # noqa: N818 (an answer, not a mistake)
     def __init__(self, status: HTTPStatus) -> None:
         self.status = status
 

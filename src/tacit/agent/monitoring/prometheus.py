@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 
 from tacit import __version__
 from tacit.agent.monitoring.progress import Progress
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, TacitError, failed
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.file import last_charge
@@ -42,15 +42,15 @@ class Metrics:
     ) -> None:
         host, port = address(where)
         registry = CollectorRegistry()
-        registry.register(_Agent(progress, ledger, lost))
+        registry.register(_AgentMetrics(progress, ledger, lost))
         self._progress, self._metrics = progress, make_wsgi_app(registry)
         self._local = is_local(where)
         kind = _ServerOfIPv6 if ":" in host else _Server
         try:
             self._server = make_server(host, port, self._answer, kind, _Handler)
         except OSError as error:
-            raise InputError(
-                f"--metrics: cannot listen at {where}: {error.strerror or error}; name another port"
+            raise failed(
+                error, f"--metrics: cannot listen at {where}: {error.strerror or error}; name another port"
             ) from None
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
@@ -82,7 +82,7 @@ def health(progress: Progress) -> tuple[bool, str]:
     return True, f"{progress.place}; {progress.doing} for {progress.seconds:.0f} s"
 
 
-class _Agent(Collector):
+class _AgentMetrics(Collector):
     def __init__(self, progress: Progress, ledger: Path | None, lost: Callable[[], int]) -> None:
         self._progress, self._ledger, self._lost = progress, ledger, lost
         self._seen: tuple[int, dict[str, float]] = (-1, {})

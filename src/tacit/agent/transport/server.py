@@ -16,7 +16,7 @@ from tacit.agent.transport.door import Door
 from tacit.agent.transport.refusals import Callers, Refusals, kind_of
 from tacit.agent.transport.sizes import largest_question
 from tacit.agent.transport.sockets import Network, plain
-from tacit.agent.transport.streams import (
+from tacit.agent.transport.tls_streams import (
     ANSWER,
     ASK,
     DEADLINE,

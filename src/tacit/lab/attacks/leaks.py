@@ -12,7 +12,7 @@ from tacit.core.losses import Logistic, Squared
 from tacit.core.problem import Problem
 from tacit.errors import InputError
 from tacit.lab.attacks.membership import auc, labels, leverage, moments, second_moment
-from tacit.lab.attacks.reconstruction import Records, of_logistic, of_squared, quadratic, row_errors
+from tacit.lab.attacks.reconstruction import Reconstructed, of_logistic, of_squared, quadratic, row_errors
 from tacit.lab.attacks.stationarity import Gradients
 
 MOST_ROWS = 6  # that are reconstructed from a logistic loss: beyond, the fit takes long and often ends elsewhere
@@ -47,7 +47,7 @@ class Leak(NamedTuple):
     membership: float  # the AUC of members against others
     guessed_records: float  # the same with the mean record in place of each
     guessed_labels: float  # the same with the most frequent label, or the mean
-    found: Records | None
+    found: Reconstructed | None
 
 
 def leak(known: Gradients, attacked: Attacked, agent: int) -> Leak:
@@ -84,7 +84,7 @@ def leak(known: Gradients, attacked: Attacked, agent: int) -> Leak:
     )
 
 
-def _records(data: Gradients, attacked: Attacked, n: int, weight: float) -> Records | None:
+def _records(data: Gradients, attacked: Attacked, n: int, weight: float) -> Reconstructed | None:
     """The records, where enough gradients determine them."""
     if len(data.points) <= n:
         if attacked.logistic and n == 1 and not data.points[0].any():  # at zero the gradient is -c/2 y x
@@ -96,7 +96,7 @@ def _records(data: Gradients, attacked: Attacked, n: int, weight: float) -> Reco
     return of_logistic(data, n, weight, positive=attacked.positive)[0] if n <= MOST_ROWS else None
 
 
-def _worst(found: Records, X: np.ndarray, y: np.ndarray, either: bool) -> float:
+def _worst(found: Reconstructed, X: np.ndarray, y: np.ndarray, either: bool) -> float:
     if found.labels is None:
         return float(row_errors(found.rows, y[:, None] * X).max())
     return float(row_errors(np.c_[found.rows, found.labels], np.c_[X, y], signed=either).max())

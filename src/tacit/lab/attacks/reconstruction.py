@@ -67,7 +67,7 @@ def quadratic(known: Gradients, rows: int) -> Quadratic:
     return Quadratic(H, level - H @ centre, int(kept.sum()))
 
 
-class Records(NamedTuple):
+class Reconstructed(NamedTuple):
     """Rows and labels as an attack has them. `labels` is None where only y_r x_r is known, which is in `rows` then."""
 
     rows: np.ndarray  # (n, d)
@@ -81,7 +81,7 @@ class Records(NamedTuple):
 
 def of_squared(
     found: Quadratic, rows: int, weight: float, *, ones: int | None = None, signs: bool = False
-) -> Records | None:
+) -> Reconstructed | None:
     """The rows behind a quadratic, up to their order, where they are determined; else None.
 
     ones  : a column that is 1 in every row, if there is one
@@ -97,7 +97,7 @@ def of_squared(
     y = X @ cross / eigenvalues[-rows:]
     if rows == 1:
         sign = 1.0 if ones is None or X[0, ones] > 0 else -1.0
-        return Records(sign * X, sign * y)
+        return Reconstructed(sign * X, sign * y)
     if ones is None:
         return None
     turned, meant = [X[:, ones]], [np.ones(rows)]
@@ -108,7 +108,7 @@ def of_squared(
         turned.append(y)
         meant.append(np.where(np.arange(3) < positive, 1.0, -1.0))
     Q = _frame(meant) @ _frame(turned).T
-    return Records(Q @ X, Q @ y)
+    return Reconstructed(Q @ X, Q @ y)
 
 
 def _frame(vectors: list[np.ndarray]) -> np.ndarray:
@@ -120,7 +120,7 @@ def _frame(vectors: list[np.ndarray]) -> np.ndarray:
 
 def of_logistic(
     known: Gradients, rows: int, weight: float, *, positive: int | None = None, starts: int = 40, seed: int = 0
-) -> tuple[Records, float]:
+) -> tuple[Reconstructed, float]:
     """The rows behind the data gradients of the logistic loss, by least squares from several starts; and how far the
     gradients of these rows are from the known ones, relative. If that is not small, no start has led to the rows.
 
@@ -168,9 +168,9 @@ def of_logistic(
             break
     W = best @ basis.T
     if positive is None:
-        return Records(W, None), least
+        return Reconstructed(W, None), least
     labels = np.where(W[:, positive] >= 0, 1.0, -1.0)
-    return Records(labels[:, None] * W, labels), least
+    return Reconstructed(labels[:, None] * W, labels), least
 
 
 def _root(H: np.ndarray) -> np.ndarray:

@@ -136,19 +136,6 @@ def of_tokens(algorithm: IncrementalADMM, heard: Transcript) -> list[Gradients]:
     return out
 
 
-def exposed(graph: Graph, coalition: Collection[int], victim: int) -> bool:
-    """Whether agents that pool what they hear know all rows that the formulas need: those of the victim, and of all
-    its neighbours. They hear the rows of all their own neighbours.
-
-    On a ring its two neighbours do; on a complete graph, or for a leaf, one does.
-
-    >>> exposed(Graph.ring(6), [0], 1), exposed(Graph.ring(6), [0, 2], 1), exposed(Graph.complete(6), [0], 1)
-    (False, True, True)
-    """
-    known = set(coalition).union(*(graph.neighbours(i).tolist() for i in coalition))
-    return {victim, *graph.neighbours(victim).tolist()} <= known
-
-
 def within_hearing(said: np.ndarray, graph: Graph, coalition: Collection[int]) -> np.ndarray:
     """The rows that a coalition hears, and its own; NaN in place of all others."""
     known = sorted(set(coalition).union(*(graph.neighbours(i).tolist() for i in coalition)))

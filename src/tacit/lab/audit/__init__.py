@@ -4,7 +4,7 @@ First an event E of the output is fixed, on separate samples. Then fresh samples
 either data set. If a mechanism is epsilon-differentially private, P(E) <= exp(epsilon) P'(E); bounds of Clopper and
 Pearson on both frequencies turn that into a lower bound on epsilon, which holds with the stated confidence whatever the
 mechanism does inside. For an (epsilon, delta) claim, P(E) - delta takes the place of P(E). An audit can only show that
-a claim is false. `tests/planted_privacy_bugs.py` lists the bugs that audits must catch.
+a claim is false. `tests/mutants` lists the bugs that audits must catch.
 
 `guess` has the statistic, a discriminant that is fitted to transcripts, and the bound for claims of a Gaussian
 mechanism; `runs` makes transcripts of one agent's runs, `shared` those of a coalition that sees totals, `papers` audits

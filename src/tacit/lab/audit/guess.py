@@ -35,7 +35,7 @@ from tacit.lab.audit.expected import most_wrong
 from tacit.lab.audit.lower_bounds import (
     CONFIDENCE,
     Audited,
-    Pair,
+    BothDataSets,
     best_event,
     check_samples,
     epsilon_lower_bound,
@@ -122,7 +122,7 @@ def audit_transcripts(
         number("minutes", minutes)
     tested = math.ceil(samples / size)
     pilots = max(1, math.ceil(tested * _PILOTS / (1 - _PILOTS)))
-    begin, pairs, pilot_batch = time.monotonic(), [], Pair(transcripts)
+    begin, pairs, pilot_batch = time.monotonic(), [], BothDataSets(transcripts)
 
     def told(before: int) -> Progress | None:
         return None if progress is None else lambda k, of: progress(before + k, pilots + tested)
@@ -140,7 +140,7 @@ def audit_transcripts(
         pilot = [np.concatenate(parts) for parts in zip(*pairs, strict=True)]
         discriminant = Discriminant.fitted(*pilot)
         threshold, negated = best_event(*(discriminant.score(each) for each in pilot), delta=delta)
-        fresh = at.map(Pair(_Scores(transcripts, discriminant)), range(pilots, pilots + tested), told(pilots))
+        fresh = at.map(BothDataSets(_Scores(transcripts, discriminant)), range(pilots, pilots + tested), told(pilots))
     first, second = (np.concatenate(parts) for parts in zip(*fresh, strict=True))
     gaussian = gaussian and delta > 0
     each = 1 - (1 - CONFIDENCE) / (2 if gaussian else 1)

@@ -18,7 +18,7 @@ Sampler = Callable[[int, int], np.ndarray]  # (which data set: 0 or 1, which bat
 
 
 @dataclass(frozen=True)
-class Pair:
+class BothDataSets:
     """One batch of runs on each of the two data sets."""
 
     sample: Sampler
@@ -100,7 +100,7 @@ def audit(
     """Fixes the event on the first batches (a fifth), then tests it on fresh ones."""
     pilots = max(1, batches // 5)
     with Local(1).open() if workers is None else nullcontext(workers) as at:
-        drawn = at.map(Pair(sample), range(batches), progress)
+        drawn = at.map(BothDataSets(sample), range(batches), progress)
     pilot, (first, second) = (
         [np.concatenate(parts) for parts in zip(*some, strict=True)] for some in (drawn[:pilots], drawn[pilots:])
     )

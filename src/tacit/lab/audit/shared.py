@@ -92,7 +92,7 @@ def audit_shared(
     algorithm = _calibrated(epsilon, members, colluders, rows=2 * half, delta=delta, rounds=rounds)
     if steer:
         algorithm = replace(algorithm, step=-_AWAY * members / (0.5 + _PUSH), momentum=0.0)
-    runs = Runs(
+    runs = SideBySide(
         members,
         colluders,
         half,
@@ -137,7 +137,7 @@ def _check(bug: str | None, steer: bool, members: int, colluders: int, rounds: i
 class _Seen:
     """What the coalition sees, a batch of runs at a time."""
 
-    runs: Runs
+    runs: SideBySide
     algorithm: SummedGradientDescent
     seed: int
     bug: str | None
@@ -157,7 +157,7 @@ class _Seen:
         return self.runs.seen(self.algorithm, noise, which, (2 * batch + which) * self.runs.rounds)
 
 
-class Runs(Blocks):
+class SideBySide(Blocks):
     """Many runs side by side: agent r + i size is member i of run r.
 
     A member has 2 `half` records, each 1, -1 or 0, all of class +1; so each adds -1, +1 or 0 over their number to the
@@ -183,7 +183,7 @@ class Runs(Blocks):
 
     def seen(self, algorithm: SummedGradientDescent, noise: Noise, which: int, t: int) -> np.ndarray:
         """(size, rounds) what the coalition sees in runs on one of the two data sets that begin with tick t."""
-        link, start = _Link(self), np.zeros((len(self.view.ids), 1))
+        link, start = _SeenTotals(self), np.zeros((len(self.view.ids), 1))
         self.problem = self.problems[which]
         state = algorithm.init(self.problem, self.view, start, Inbox(start, self.turn.indptr, self.turn.indices))
         for k in range(self.rounds):
@@ -208,10 +208,10 @@ class Runs(Blocks):
         return Problem(parts, **_public())
 
 
-class _Link:
+class _SeenTotals:
     """The members' protocol, with an entry of their rows for each run; and what the coalition makes of its totals."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: SideBySide) -> None:
         self.sent: dict[str, int] = {}
         self.seen: list[np.ndarray] = []
         self.added: np.ndarray | float = 0.0  # by the coalition

@@ -8,11 +8,11 @@ from tacit.cli import names
 from tacit.cli.expand import expanded
 from tacit.errors import InputError
 from tacit.lab.cli import attack_exact, attack_token
-from tacit.lab.cli.attack_options import EXACT, METHODS, Asked
+from tacit.lab.cli.attack_options import EXACT, METHODS, AttackOptions
 
 
 @expanded
-def attack(asked: Asked) -> None:
+def attack(asked: AttackOptions) -> None:
     """Attack a method without privacy, and show what its messages reveal: gradients, then records.
 
     **Exact methods** (admm, coca, w-admm, i-admm, dgd, extra). Every message obeys the method's update, so it tells the
@@ -81,5 +81,5 @@ def attack(asked: Asked) -> None:
         attack_exact.attack(asked, folder)
 
 
-def _first_given(asked: Asked, *names: str) -> str | None:
+def _first_given(asked: AttackOptions, *names: str) -> str | None:
     return next((name for name in names if getattr(asked, name) is not None), None)

@@ -28,7 +28,7 @@ from tacit.lab import listings
 from tacit.lab.attacks.leaks import Attacked, Leak, leak
 from tacit.lab.attacks.overheard import Transcript
 from tacit.lab.attacks.stationarity import Broadcasts, Gradients, gradients, overhear
-from tacit.lab.cli.attack_options import WHO, Asked
+from tacit.lab.cli.attack_options import WHO, AttackOptions
 from tacit.lab.papers.experiment import Panel, PaperFigure, Series
 from tacit.run import exact
 
@@ -37,7 +37,7 @@ MOST_AGENTS = 10_000
 AGENTS, ROWS, COLUMNS, ROUNDS, OTHERS = 5, 3, 8, 60, 500
 
 
-def attack(asked: Asked, folder: Path | None) -> None:
+def attack(asked: AttackOptions, folder: Path | None) -> None:
     """Runs the method, attacks all agents, and shows what was learnt."""
     names.pick(WHO, asked.who, "who")
     rounds = ROUNDS if asked.rounds is None else asked.rounds
@@ -91,7 +91,7 @@ def known_of(who: str, method: Any, heard: Broadcasts | Transcript, talk: Graph)
     return out
 
 
-def _method(asked: Asked, problem: Problem, talk: Graph) -> Any:
+def _method(asked: AttackOptions, problem: Problem, talk: Graph) -> Any:
     if asked.method in ("dgd", "extra"):
         if asked.penalty is not None:
             raise InputError(f"{asked.method} has a step, which follows from the records: leave out --penalty")
@@ -103,7 +103,7 @@ def _method(asked: Asked, problem: Problem, talk: Graph) -> Any:
     return exact.ALGORITHMS[asked.method].make(usual if asked.penalty is None else asked.penalty, talk)
 
 
-def _made_up(asked: Asked) -> tuple[Attacked, list[str], list[str]]:
+def _made_up(asked: AttackOptions) -> tuple[Attacked, list[str], list[str]]:
     """Normal features, and a column of ones; labels of a random model. With the names of agents and columns."""
     loss = names.pick(LOSSES, asked.loss or "logistic", "loss")
     n, rows = AGENTS if asked.agents is None else asked.agents, ROWS if asked.rows is None else asked.rows
@@ -126,7 +126,7 @@ def _made_up(asked: Asked) -> tuple[Attacked, list[str], list[str]]:
     return attacked, [f"agent {k + 1}" for k in range(n)], [f"column {c + 1}" for c in range(COLUMNS)]
 
 
-def _from_file(asked: Asked) -> tuple[Attacked, list[str], list[str]]:
+def _from_file(asked: AttackOptions) -> tuple[Attacked, list[str], list[str]]:
     """The user's own records, which should be public ones: the command prints what it finds out about them."""
     assert asked.data is not None
     table, schema = read(asked.data, asked.label, asked.site, asked.schema)
@@ -177,7 +177,7 @@ def table(found: list[Leak], attacked: Attacked) -> list[tuple[str, str, str, st
     return out
 
 
-def in_words(asked: Asked, found: list[Leak], attacked: Attacked) -> str:
+def in_words(asked: AttackOptions, found: list[Leak], attacked: Attacked) -> str:
     """A summary of the table."""
     told = [k.records for k in found if k.records < 1e-3]
     heard = sum(k.heard > 0 for k in found)
@@ -191,7 +191,7 @@ def in_words(asked: Asked, found: list[Leak], attacked: Attacked) -> str:
     return f"{first}. The records of none of them follow."
 
 
-def _as_json(asked: Asked, attacked: Attacked, found: list[Leak]) -> dict[str, Any]:
+def _as_json(asked: AttackOptions, attacked: Attacked, found: list[Leak]) -> dict[str, Any]:
     def plain(value: float) -> float | None:
         return None if math.isnan(value) else value
 

@@ -26,7 +26,7 @@ _EPSILON = "For pi-admm2: as much noise as this total needs (delta 1e-5)."
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttackOptions:
     """What is asked for; it is checked where it is used."""
 
     method: Annotated[str, typer.Argument(help=f"One of: {', '.join(METHODS)}.", show_default=False)]

@@ -23,10 +23,10 @@ from tacit.errors import InputError
 from tacit.files import writable
 from tacit.lab import listings
 from tacit.lab.attacks import Overheard, States, listen_in
-from tacit.lab.cli.attack_options import HIDING, Asked
+from tacit.lab.cli.attack_options import HIDING, AttackOptions
 from tacit.lab.papers import incremental_admm_methods as paper
 from tacit.lab.papers.experiment import DELTA, PaperFigure, write_csv
-from tacit.lab.papers.incremental_admm import panels
+from tacit.lab.papers.incremental_admm_attacks import panels
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import calibrate
@@ -35,7 +35,7 @@ _MAKERS = (paper.random_start, paper.pi_admm1, paper.pi_admm2, paper.offset, pap
 _MAKE: dict[str, Callable[[paper.Regression], IncrementalADMM]] = dict(zip(HIDING, _MAKERS, strict=True))
 
 
-def attack(asked: Asked, folder: Path | None) -> None:
+def attack(asked: AttackOptions, folder: Path | None) -> None:
     """Runs the method, attacks all agents, and shows what was learnt."""
     names.pick(dict.fromkeys(("overheard", "neighbours")), asked.who, f"of {asked.method}, who")
     agents, loss = asked.agents or 100, asked.loss or "ridge"
@@ -73,7 +73,9 @@ def attack(asked: Asked, folder: Path | None) -> None:
         tell_written(folder / "attack.png", folder / "attack.csv")
 
 
-def _set_up(asked: Asked, regression: paper.Regression, agents: int, ticks: int) -> tuple[IncrementalADMM, Problem]:
+def _set_up(
+    asked: AttackOptions, regression: paper.Regression, agents: int, ticks: int
+) -> tuple[IncrementalADMM, Problem]:
     """The method and the problem; with --epsilon, those whose visits have a bounded cost."""
     if asked.epsilon is None:
         return _MAKE.get(asked.method, paper.i_admm)(regression), regression.problem(agents, asked.seed)
@@ -86,7 +88,7 @@ def _set_up(asked: Asked, regression: paper.Regression, agents: int, ticks: int)
 
 
 def _attacked(
-    asked: Asked, regression: paper.Regression, algorithm: IncrementalADMM, problem: Problem, ticks: int
+    asked: AttackOptions, regression: paper.Regression, algorithm: IncrementalADMM, problem: Problem, ticks: int
 ) -> tuple[Overheard, dict[str, States], str]:
     """What was overheard, the estimates of each attack, and who knows the secret offsets."""
     agents, known_by = problem.agents, ""

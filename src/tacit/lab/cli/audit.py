@@ -43,7 +43,7 @@ def _option(help: str, usual: str | bool = False) -> Any:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditOptions:
     """The claim, how long to test it, who attacks, and what is wrong on purpose. Not every audit has all of it."""
 
     delta: Annotated[float | None, _option("The delta that the run claims.", "1e-05")] = None
@@ -64,14 +64,14 @@ class Asked:
     ] = None
 
 
-_USUAL, _HERE = Asked(), options.Workplace()
+_USUAL, _HERE = AuditOptions(), options.Workplace()
 
 
 @expanded
 def audit(
     method: Annotated[str, typer.Argument(help=_METHOD, show_default=False)],
     epsilon: Annotated[float, typer.Option(help="The epsilon that the run claims.")] = 1.0,
-    asked: Asked = _USUAL,
+    asked: AuditOptions = _USUAL,
     plot: Annotated[Path | None, _option(_PLOT)] = None,
     seed: Annotated[int, typer.Option(help="The seed of the bits of which the noise is made.")] = 0,
     place: options.Workplace = _HERE,
@@ -157,7 +157,7 @@ def _as_json(found: Audited) -> dict[str, Any]:
     return plain | {"threshold": found.threshold, "negated": found.negated}
 
 
-def _in_words(found: Audited, name: str, asked: Asked) -> str:
+def _in_words(found: Audited, name: str, asked: AuditOptions) -> str:
     verdict = "caught: the claim is false" if found.caught else "not caught"
     if found.short:
         verdict += f"; but {_short(found)}"

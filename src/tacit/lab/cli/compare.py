@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from tacit.algorithms.summed import check_graph
 from tacit.cli import names, options
 from tacit.cli.console import can_plot, check_total, err, tell_written, warn, work_bar
 from tacit.cli.console import out as screen
@@ -22,18 +21,17 @@ from tacit.core.graph import Graph
 from tacit.data import Dataset, Schema
 from tacit.engines import Engine, Local
 from tacit.errors import InputError
-from tacit.exchange.listening import check_robust
 from tacit.files import replacing, writable, write_private
 from tacit.html.words import written as written_now
 from tacit.lab import listings
-from tacit.lab.comparison.comparison import Comparison
+from tacit.lab.comparison.compare import Compared
+from tacit.lab.comparison.compare import compare as compare_methods
+from tacit.lab.comparison.comparison_table import Comparison
 from tacit.lab.comparison.lines import ALTERNATIVES
-from tacit.lab.comparison.methods import Compared
-from tacit.lab.comparison.methods import compare as compare_methods
 from tacit.lab.comparison.results import MethodResult, margin, recommended
 from tacit.lab.comparison.trials import Divide
 from tacit.report import pages
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Reserve, Trust
@@ -130,11 +128,7 @@ def compare(
         raise InputError("a comparison needs at least two agents")
     talk = names.graph(graph, len(agent_names), agent_names, 0)
     robust = trust.robust
-    if reserve is not None:
-        reserve.shares(len(agent_names))  # refuses a reserve that leaves nobody
-        shared = names.graph(graph, len(agent_names), agent_names, 0, reserve)
-        check_graph(shared, *reserve)  # refuses a graph that they can cut in two
-    check_robust(robust, int(talk.degree.min()))
+    trust.check(names.graph(graph, len(agent_names), agent_names, 0, reserve))
     liars = names.hostile(hostile, talk.agents)
     found = run(
         encoded,

@@ -24,8 +24,8 @@ from tacit.lab.comparison.lines import as_usual
 from tacit.lab.comparison.results import Achieved, MethodResult
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
+from tacit.run.budget import Budget
 from tacit.run.exact import ALGORITHMS, ROUNDS, TOLERANCE, usual_penalty
-from tacit.run.limits import Budget
 from tacit.run.metrics import Objective
 from tacit.run.parts import name_of
 from tacit.run.recipes import RECIPES, Built, NoiseLevel, Recipe
@@ -73,7 +73,7 @@ def on_problem(
     todo = [(name, seed) for name in lines for seed in range(seeds)]
     whole = problem.pooled()
     least = float(whole.value(problem.optimum())[0])
-    work = _RunOne(lines, whole, least, delta)
+    work = _GapOfOne(lines, whole, least, delta)
     with Local(1).open() if workers is None else nullcontext(workers) as at:
         found = dict(zip(todo, at.map(work, todo, None if tell is None else partial(tell, "runs")), strict=True))
     return [
@@ -161,7 +161,7 @@ def _restated_line(setting: Setting, title: str, problem: Problem) -> _Line:
 
 
 @dataclass(frozen=True)
-class _RunOne:
+class _GapOfOne:
     lines: dict[str, _Line]
     whole: Problem
     least: float

@@ -15,9 +15,9 @@ from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Label, Multiclass, Schema
 from tacit.lab.comparison.trials import Outcome, Trial, run_setting
+from tacit.run.budget import Budget
 from tacit.run.exact import L2
 from tacit.run.label_losses import exact_loss
-from tacit.run.limits import Budget
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES, Recipe
 from tacit.run.setting import Setting
@@ -91,7 +91,7 @@ class Method(Line):
         return found._replace(rounds=0, messages=0) if self.alone else found
 
 
-class Optimum(Line):
+class PooledOptimum(Line):
     """The minimum on pooled records, without privacy."""
 
     def setting(self, sizes: tuple[int, ...], schema: Schema) -> None:
@@ -147,7 +147,7 @@ def methods(
         "early-stopping": here("recycled ADMM's noise, plain ADMM, half the messages", recipe=early),
         "alone": line("each organisation by itself, private", graph, recipe=RECIPES["one-shot"], alone=True),
         "central": line("DP gradient descent on pooled records", one, recipe=descent, pooled=True, several=True),
-        "no-privacy": Optimum("pooled records, no privacy", one, budget, budget.delta, pooled=True),
+        "no-privacy": PooledOptimum("pooled records, no privacy", one, budget, budget.delta, pooled=True),
     }
     chosen = {name: each for name, each in alternatives.items() if only is None or name in only}
     return pooled | apart | sharing | chosen

@@ -11,53 +11,54 @@ bio_train's columns.
 The noise is for the whole run of T steps, calibrated by the tight accountant for replacing a record; u_0 = 0. The
 momentum of DP-AccADMM is as printed, without restart. Curves show the objective f(x) + g(A x) of the last iterate.
 Fig. 1 has CPU time on its axis in the paper, and iterations here: a note says what an iteration of each method costs.
+
+`dp_admm_runs` has the data sets and the runs, `dp_admm_theorem_2` the rounds of Theorem 2, `dp_admm_fusing` the
+question whether fusing helps.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import DPADMM
 from tacit.lab.papers.dp_admm_fusing import fusing
 from tacit.lab.papers.dp_admm_runs import (
     ALONE,
     ENDS,
+    EPSILON,
     FAST,
     METHODS,
+    OBJECTIVE,
     PLAIN,
     PRINTED,
-    RHO,
     ROWS,
     SAFE,
     CompositeRuns,
-    FusedLasso,
+    delta_note,
+    epsilons,
     fused_lasso,
     least_value,
     names,
     repeated,
     runs,
     step_budget,
+    table,
 )
+from tacit.lab.papers.dp_admm_theorem_2 import theorem2
 from tacit.lab.papers.experiment import Claim, Figures, Lab, Panel, PaperFigure, Series, falling, listed
-from tacit.lab.theory.dp_admm import criterion, criterion_bound, paper_sigma, suggested_rounds
-from tacit.privacy.accounting import delta_warning, epsilon
+from tacit.lab.theory.dp_admm import paper_sigma
+from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.sensitivity import gradient_sensitivity
 from tacit.simulation.simulate import simulate
 
-GRID = (0.01, 0.02, 0.03, 0.05, 0.07, 0.08, 0.1)  # epsilon
 NAMED = (0.02, 0.08)  # where the text compares accuracies
 LENGTHS, SWEPT_SEEDS = (0.25, 1.0, 4.0), 3  # of the sweep: the step over 1/(L_f + rho ||A^T A||), and how many seeds
-CONSTANTS = (1.0, 3.0)  # of Theorem 2, which does not give it; its proof has a third one, 8 for a9a
-ITERATIONS, EPSILON = "iteration t", "ε of the whole run"
-OBJECTIVE, GAP, ACCURACY = "objective", "objective - least value", "test accuracy"
+ITERATIONS, GAP, ACCURACY = "iteration t", "objective - least value", "test accuracy"
 
 
 def fig1(lab: Lab) -> PaperFigure:
@@ -105,7 +106,7 @@ def fig1(lab: Lab) -> PaperFigure:
 
 def fig2(lab: Lab) -> PaperFigure:
     """Objective and test accuracy against epsilon."""
-    T, grid = lab.size.rounds, _grid(lab)
+    T, grid = lab.size.rounds, epsilons(lab)
     rows: list[list[Panel]] = [[], []]
     claims = []
     for name in names(lab):
@@ -117,15 +118,14 @@ def fig2(lab: Lab) -> PaperFigure:
                 for m in METHODS
             ]
             series += [
-                Series.of(f"DP-{m}, δ = {d:g}", grid, np.stack([getattr(o, field) for o in found], axis=1), "o-")
-                for (m, d), found in noisy.items()
+                Series.of(f"DP-{m}, δ = {d:g}", grid, table(found, field), "o-") for (m, d), found in noisy.items()
             ]
             rows[k].append(Panel(f"{name}, T = {T}", EPSILON, label, series, log_x=True, log_y=field == "objective"))
         for d in (PRINTED, SAFE):
             whose = "paper" if d == PRINTED else f"paper, at δ = {SAFE:g}"
-            each = [np.stack([o.objective for o in noisy[m, d]], axis=1) for m in (PLAIN, FAST)]  # (seeds, epsilons)
+            each = [table(noisy[m, d]) for m in (PLAIN, FAST)]  # (seeds, epsilons)
             slow, fast = (values.mean(axis=0) for values in each)
-            right, better = (np.stack([o.accuracy for o in noisy[m, d]], axis=1) for m in (PLAIN, FAST))
+            right, better = (table(noisy[m, d], "accuracy") for m in (PLAIN, FAST))
             low, high = (grid.index(e) if e in grid else k for e, k in zip(NAMED, (0, len(grid) - 1), strict=True))
             constant = np.any([noisy[m, d][k].constant for m in METHODS for k in (low, high)], axis=0)
             as_said = (better[:, low] < right[:, low]) & (better[:, high] >= right[:, high])
@@ -159,48 +159,6 @@ def fig2(lab: Lab) -> PaperFigure:
     claims += [_printed_noise(lab, d) for d in (PRINTED, SAFE)]
     claims.append(_short_rows(lab))
     return PaperFigure("Objective and accuracy against the budget", [*rows[0], *rows[1]], claims, _notes(lab))
-
-
-def theorem2(lab: Lab) -> PaperFigure:
-    """a9a with the rounds that Theorem 2 asks for, in place of a fixed number."""
-    name, grid, lasso = "a9a", _grid(lab), fused_lasso(lab, "a9a")
-    constants = (*CONSTANTS, _constant_of_the_proof(lab, name))
-    panels, claims = [], []
-    for constant in constants:
-        series, asked = [], []
-        shown = f"{constant:.2g}" + (" (the proof's)" if constant == constants[-1] else "")
-        for d in (PRINTED, SAFE):
-            rounds = [_rounds(lasso, constant, e, d) for e in grid]
-            asked += rounds
-            found = {m: [runs(lab, name, m, t, e, d) for t, e in zip(rounds, grid, strict=True)] for m in METHODS}
-            series += [
-                Series.of(f"DP-{m}, δ = {d:g}", grid, np.stack([o.objective for o in f], axis=1), "o-")
-                for m, f in found.items()
-            ]
-            slow, fast = (np.stack([o.objective for o in found[m]], axis=1) for m in (PLAIN, FAST))
-            means = f"DP-AccADMM {listed(fast.mean(axis=0))}; DP-ADMM {listed(slow.mean(axis=0))}"
-            measured = f"{means}; T = {listed(rounds, 'g')}"
-            here = f"a9a, T with the constant {shown}, δ = {d:g}"
-            text = f"{here}: DP-AccADMM is worse at ε = {grid[0]:g} and better at {grid[-1]:g}"
-            holds = (fast[:, 0] > slow[:, 0]) & (fast[:, -1] < slow[:, -1])
-            claims.append(Claim("Theorem 2", "paper, at its own T", text, measured, holds))
-            if constant == CONSTANTS[-1]:
-                text = f"{here}: it is the other way round, because momentum adds up the noise of more rounds"
-                reverse = (fast[:, 0] < slow[:, 0]) & (fast[:, -1] > slow[:, -1])
-                claims.append(Claim("Theorem 2", "tacit", text, measured, reverse))
-        title = f"a9a, constant {shown}: T = {min(asked)} to {max(asked)}"
-        panels.append(Panel(title, EPSILON, OBJECTIVE, series, log_x=True, log_y=True))
-    T = lab.size.rounds
-    shown_bound, kept = _bound_of_theorem_2(lab, name)
-    claims.append(kept)
-    fixed = []
-    for d in (PRINTED, SAFE):
-        for m in METHODS:
-            values = np.stack([runs(lab, name, m, T, e, d).objective for e in grid], axis=1)
-            fixed.append(Series.of(f"DP-{m}, δ = {d:g}", grid, values, "o-"))
-    panels.insert(0, Panel(f"a9a, T = {T}", EPSILON, OBJECTIVE, fixed, log_x=True, log_y=True))
-    panels.append(shown_bound)
-    return PaperFigure("A fixed number of rounds, and that of Theorem 2", panels, claims, _delta_note(lab, name))
 
 
 def sweep(lab: Lab) -> PaperFigure:
@@ -256,65 +214,6 @@ def _swept(lab: Lab, name: str, method: str, rounds: int, eps: float | None, len
 
 
 FIGURES: Figures = {"fig1": fig1, "fig2": fig2, "theorem2": theorem2, "sweep": sweep, "fusing": fusing}
-
-
-def _rounds(lasso: FusedLasso, constant: float, eps: float, delta: float) -> int:
-    return suggested_rounds(
-        constant=constant,
-        rows=lasso.rows,
-        dimension=lasso.composite.problem.dimension,
-        epsilon=eps,
-        delta=delta,
-        step=1 / lasso.smoothness,
-    )
-
-
-def _constant_of_the_proof(lab: Lab, name: str) -> float:
-    """sqrt(2 c_1) ||x_0 - x*||/c; c_1 has ||G||_2/eta <= L_f + rho ||A^T A|| at eta = 1/L_f and the least gamma."""
-    lasso, (_, best) = fused_lasso(lab, name), least_value(lab, name)
-    smooth, norm = lasso.smoothness, lasso.composite.term.norm
-    smallest = np.linalg.svd(lasso.composite.term.A.toarray(), compute_uv=False).min()
-    c_1 = (smooth + RHO * norm) / 2 + RHO * norm / 2 + smooth / (2 * RHO * smallest**2)
-    return math.sqrt(2 * c_1) * float(np.linalg.norm(best.x)) / lasso.row_norm
-
-
-def _criterion_after(lasso: FusedLasso, method: DPADMM, t: int, best: Any, seed: int) -> float:
-    noise = SeededNoise(seed)
-    s = simulate(method, lasso.composite.problem, ALONE, rounds=t, noise=noise, measure_every=t).state
-    return criterion(lasso.composite, s.mean[0], s.mean_y[0], best)
-
-
-def _bound_of_theorem_2(lab: Lab, name: str) -> tuple[Panel, Claim]:
-    """R at the means of the x_t and the y_t, beside (18), against T, at the largest epsilon."""
-    lasso, (_, best), eps = fused_lasso(lab, name), least_value(lab, name), ENDS[-1]
-    problem, T = lasso.composite.problem, lab.size.rounds
-    rounds = sorted({max(1, T // 10), max(1, T // 3), T, 3 * T})
-    measured, bounds, printed = [], [], []
-    for t in rounds:
-        method = lasso.method(PLAIN, step_budget(lab, t, eps, PRINTED))
-        step, sigma = float(method.step_size(problem)[0, 0]), float(method.sigma(problem)[0, 0])
-        one = partial(_criterion_after, lasso, method, t, best)
-        measured.append(lab.map(f"runs of {name}: R(x, y) after {t} rounds", one, range(lab.size.runs)))
-        bound = partial(
-            criterion_bound, best, start=np.zeros_like(best.x), penalty=RHO, step=step, sigma=sigma, rounds=t
-        )
-        bounds.append(bound())
-        printed.append(bound(smoothness=lasso.smoothness))
-    values = np.array(measured).T
-    series = [
-        Series.of("R(mean x, mean y)", rounds, values, "o-"),
-        Series.of("(18), its noise corrected", rounds, bounds, "--"),
-        Series.of("(18)", rounds, printed, "k--"),
-    ]
-    panel = Panel(f"{name}, ε = {eps:g}, δ = {PRINTED:g}", "T", "R", series, log_x=True, log_y=True)
-    return panel, Claim(
-        "Theorem 2",
-        "paper",
-        f"{name}, ε = {eps:g}: (18) bounds R at the means of x_t and y_t (its mean, by the theorem; here in each run)",
-        f"T = {listed(rounds, 'g')}: R {listed(values.mean(axis=0))}; (18) {listed(printed)}; {listed(bounds)} with "
-        "the noise's term corrected",
-        np.all(values <= bounds, axis=1),
-    )
 
 
 def _printed_noise(lab: Lab, delta: float) -> Claim:
@@ -403,17 +302,8 @@ def _from(grid: tuple[float, ...], better: np.ndarray) -> str:
     return f"from ε = {grid[start]:g} on" if start < len(grid) else "at none of them"
 
 
-def _grid(lab: Lab) -> tuple[float, ...]:
-    return ENDS if lab.size.quick else GRID
-
-
 def _notes(lab: Lab) -> list[str]:
     """What was left out, and which delta is too large."""
     left_out = [name for name in ROWS if name not in names(lab)]
     notes = [f"left out: {', '.join(left_out)}; they are read from --data-dir"] if left_out else []
-    return notes + [note for name in names(lab) for note in _delta_note(lab, name)]
-
-
-def _delta_note(lab: Lab, name: str) -> list[str]:
-    text = delta_warning(PRINTED, fused_lasso(lab, name).rows)
-    return [] if text is None else [f"{name}: {text}"]
+    return notes + [note for name in names(lab) for note in delta_note(lab, name)]

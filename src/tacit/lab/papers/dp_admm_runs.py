@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -17,14 +17,16 @@ from tacit.core.problem import Problem
 from tacit.data import Dataset, a9a, load
 from tacit.lab.papers.experiment import Lab
 from tacit.lab.theory.dp_admm import Optimum
-from tacit.privacy.accounting import gaussian_steps
+from tacit.privacy.accounting import delta_warning, gaussian_steps
 from tacit.privacy.events import Gaussian
 from tacit.privacy.noise import SeededNoise
 from tacit.simulation.simulate import simulate
 
 STRENGTH, RHO, THRESHOLD = 1e-5, 1.0, 0.5  # lambda and rho of the paper; the correlation above which W has an edge
 PRINTED, SAFE = 1e-3, 1e-5  # delta
-ENDS = (0.01, 0.1)  # of epsilon, for which Fig. 1 needs whole paths
+GRID = (0.01, 0.02, 0.03, 0.05, 0.07, 0.08, 0.1)  # epsilon
+ENDS = (0.01, 0.1)  # of it, for which Fig. 1 needs whole paths
+EPSILON, OBJECTIVE = "ε of the whole run", "objective"
 ROWS = {  # the largest norm of a row
     "a9a": math.sqrt(14),  # one 1 for each of 14 attributes at most
     "a8a": math.sqrt(14),
@@ -69,6 +71,11 @@ class CompositeRuns(NamedTuple):
     accuracy: np.ndarray  # (runs,) on the test rows
     path: np.ndarray  # (runs, rounds+1) the objective after each round, for Fig. 1
     constant: np.ndarray  # (runs,) whether the classifier puts all test rows into one class
+
+
+def table(found: Sequence[CompositeRuns], what: str = "objective") -> np.ndarray:
+    """(seeds, settings) what each run has in the end."""
+    return np.stack([getattr(each, what) for each in found], axis=1)
 
 
 def names(lab: Lab) -> list[str]:
@@ -174,3 +181,14 @@ def least_value(lab: Lab, name: str) -> tuple[float, Optimum]:
         return lasso.composite.value(run.model), Optimum(run.model, lasso.composite.term.A @ run.model, w)
 
     return lab.once(("least", name), find)
+
+
+def epsilons(lab: Lab) -> tuple[float, ...]:
+    """The budgets of the whole run."""
+    return ENDS if lab.size.quick else GRID
+
+
+def delta_note(lab: Lab, name: str) -> list[str]:
+    """That the printed delta is too large for this data set, if it is."""
+    text = delta_warning(PRINTED, fused_lasso(lab, name).rows)
+    return [] if text is None else [f"{name}: {text}"]

@@ -192,10 +192,12 @@ class Series:
         return cls(label, x, y.mean(axis=0), y.min(axis=0), y.max(axis=0), len(y), style, method)
 
     @classmethod
-    def over_rounds(cls, label: str, values: np.ndarray, style: str = "-", method: str = "") -> Series:
+    def over_rounds(
+        cls, label: str, values: Sequence[np.ndarray] | np.ndarray, style: str = "-", method: str = ""
+    ) -> Series:
         """From (runs, rounds+1) or (rounds+1,), without the start, which is the same for all."""
-        values = np.atleast_2d(values)
-        return cls.of(label, np.arange(1, values.shape[1]), values[:, 1:], style, method)
+        each = np.atleast_2d(np.asarray(values))
+        return cls.of(label, np.arange(1, each.shape[1]), each[:, 1:], style, method)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from tacit.lab.attacks import (
     recursion,
     secret_offset,
 )
+from tacit.lab.papers.experiment import Lab
 from tacit.privacy.laws import Normal, output_law_within
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.sensitivity import gradient_sensitivity, minimiser_sensitivity
@@ -48,6 +49,16 @@ CYCLES = 20  # that the eavesdropper hears, and one tick more: 2,001 ticks of 10
 W, IPW, COCA, PLAIN, PI1, PI2 = "W-ADMM", "IPW-ADMM", "COCA", "I-ADMM", "PI-ADMM1", "PI-ADMM2"
 PRINTED, SOLVED, STRONG = "as printed", "printed, solved", "recursion, γ = 1"
 FIT, AVERAGED = "quadratic fit", "over all visits"
+
+
+def sized(lab: Lab, agents: int) -> int:
+    """The paper's number of agents, or a smaller one in a smaller experiment."""
+    return agents * lab.size.rounds // 100 if lab.size.quick else agents
+
+
+def attack_seeds(lab: Lab) -> range:
+    """The seeds of the attacks."""
+    return range(min(3, lab.size.runs))
 
 
 class Regression(NamedTuple):
@@ -121,7 +132,7 @@ def graph(agents: int, links: float, seed: int) -> Graph:
     return Graph.random_with_cycle(agents, max(agents, round(agents * (agents - 1) / 2 * links)), seed)
 
 
-class Measured(NamedTuple):
+class Convergence(NamedTuple):
     """One method on one problem, from start to end."""
 
     units: np.ndarray  # (points,) of communication so far
@@ -157,7 +168,7 @@ def methods(regression: Regression, seed: int) -> dict[str, Algorithm]:
     }
 
 
-def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, seed: int) -> Measured:
+def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, seed: int) -> Convergence:
     """The method until it has used up its communication, measured after every cycle of the token, or every round.
 
     algorithm, problem, talk : what to run, and the graph
@@ -181,7 +192,7 @@ def measured(algorithm: Algorithm, problem: Problem, talk: Graph, limit: int, se
     distance = np.linalg.norm(run.trajectory[prepared:] - problem.optimum(), axis=2)
     units = run.history["messages"][prepared:]
     seen = units <= limit
-    return Measured(units[seen], (distance / distance[0]).mean(axis=1)[seen], distance.mean(axis=1)[seen])
+    return Convergence(units[seen], (distance / distance[0]).mean(axis=1)[seen], distance.mean(axis=1)[seen])
 
 
 def estimates(regression: Regression, algorithm: IncrementalADMM, overheard: Overheard) -> dict[str, States]:

@@ -24,10 +24,12 @@ from tacit.lab.papers.incremental_admm_methods import (
     PLAIN,
     RIDGE,
     SPREAD,
+    attack_seeds,
     graph,
     i_admm,
     pi_admm1,
     random_start,
+    sized,
 )
 from tacit.lab.theory.incremental import (
     Descent,
@@ -65,12 +67,13 @@ class Followed(NamedTuple):
         return float(max(np.diff(part).max(), 0.0) / np.abs(self.above).max())
 
 
-def theorems(lab: Lab, agents: int, seeds: int) -> PaperFigure:
+def theorems(lab: Lab) -> PaperFigure:
     """The Lagrangian beside its conditions, and the eavesdropper's error beside (17)."""
+    agents, seeds = sized(lab, 100), attack_seeds(lab)
     followed: dict[str, list[Followed]] = {}
     errors = []
     checks: dict[str, Descent] = {}
-    for seed in range(seeds):
+    for seed in seeds:
         problem = RIDGE.problem(agents, seed)
         L = float(problem.smoothness().max())
         checks[PI1] = descent(RIDGE.penalty, L, agents, 1 - SPREAD)
@@ -83,14 +86,14 @@ def theorems(lab: Lab, agents: int, seeds: int) -> PaperFigure:
             MET: replace(random_start(RIDGE), gamma=Between(gamma, gamma)),
         }
         for name, method in methods.items():
-            lab.tell(f"the Lagrangian of {name}, run {seed + 1} of {seeds}")
+            lab.tell(f"the Lagrangian of {name}, run {seed + 1} of {len(seeds)}")
             found, heard, truth = _followed(method, problem, seed)
             followed.setdefault(name, []).append(found)
             if name == START:
                 errors.append(_backwards(heard, truth))
     residuals = {
-        "PI-ADMM1 with (15)": np.array([_to_kkt(lab, seed, within=True) for seed in range(seeds)]),
-        "PI-ADMM1, γ about 1": np.array([_to_kkt(lab, seed, within=False) for seed in range(seeds)]),
+        "PI-ADMM1 with (15)": np.array([_to_kkt(lab, seed, within=True) for seed in seeds]),
+        "PI-ADMM1, γ about 1": np.array([_to_kkt(lab, seed, within=False) for seed in seeds]),
     }
     cycles = np.arange(1, CYCLES + 1)
     series = [

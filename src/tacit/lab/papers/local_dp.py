@@ -9,16 +9,16 @@ Fig. 2 and B are drawn twice. In the paper's setting the noise of every method h
 perturbation), on the centre of the penalty in [43] (M-ADMM). Then again with noise such that each step of the others
 costs what the same step of Algorithm 1 costs. The paper leaves out what [48] costs, as too loose; as output
 perturbation its sensitivity is 2C/(B (D + l2)). Accuracy is the mean over agents of ||x_i - x*||/d. epsilon(X) depends
-on the records, so only a simulation may show it.
+on the records, so only a simulation may show it. `local_dp_runs` has the rows and the runs, `local_dp_theorems` the
+theorems.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
@@ -30,21 +30,16 @@ from tacit.algorithms import (
     RandomAggregationADMM,
     RandomAggregationGD,
 )
-from tacit.core.graph import Graph
-from tacit.core.problem import Problem
-from tacit.data import adult_table
-from tacit.lab.papers import local_dp_theorems
 from tacit.lab.papers.experiment import DELTA, Claim, Figures, Lab, Panel, PaperFigure, Series, listed
+from tacit.lab.papers.local_dp_runs import ROWS, Instance, distances, instances, privacy_losses, simulated
+from tacit.lab.papers.local_dp_theorems import theorems
 from tacit.privacy.accounting import plain_sum
 from tacit.privacy.events import Event
 from tacit.privacy.formulas import blurred
-from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import per_agent_totals, plan
-from tacit.privacy.transcript import RandomAggregation, epsilon_of_transcript
-from tacit.simulation.run import Run
-from tacit.simulation.simulate import simulate
+from tacit.privacy.transcript import RandomAggregation
 
-ROWS, D, ZETA = 100, 10.0, 0.5
+D, ZETA = 10.0, 0.5
 BETA = Geometric(1.02, 1.02)  # beta_k = 1.02^k, k = 1, 2, ...
 FIXED = (0.5, 0.5)
 ITERATIONS, AWAY, LOSS = "iteration k", "‖x_i - x*‖/d, mean over agents", "privacy loss so far, mean over agents"
@@ -59,42 +54,6 @@ HUANG = RandomAggregationGD(step=Geometric(0.9, 0.9), weight=FIXED, beta=BETA)  
 
 
 Spent = Sequence[Counter[Event]]  # of each agent
-
-
-class Instance(NamedTuple):
-    """The rows, graph and noise of one run."""
-
-    problem: Problem
-    graph: Graph
-    optimum: np.ndarray
-    seed: int
-
-
-def instances(lab: Lab, agents: int, edges: int) -> Iterator[Instance]:
-    """One for each run of the size."""
-    X, y = rows()
-    for seed in range(lab.size.runs):
-        chosen = np.random.default_rng(seed).permutation(len(y))[: agents * ROWS].reshape(agents, ROWS)
-        problem = Problem([(X[part], y[part]) for part in chosen], l2=1.0)
-        yield Instance(problem, Graph.random(agents, edges, seed), problem.optimum(), seed)
-
-
-@cache
-def rows() -> tuple[np.ndarray, np.ndarray]:
-    """The complete records, (45222, 14), and their labels, -1 and +1."""
-    columns = {name: np.asarray(values) for name, values in adult_table().columns.items() if name != "split"}
-    known = ~np.any([values == "?" for values in columns.values()], axis=0)
-    y = np.where(np.char.startswith(columns.pop("income")[known].astype(str), ">50K"), 1.0, -1.0)
-    X = np.column_stack([_numbers(values[known]) for values in columns.values()])
-    X = X / np.maximum(np.abs(X).max(axis=0), 1.0)
-    return X / np.linalg.norm(X, axis=1, keepdims=True), y
-
-
-def _numbers(values: np.ndarray) -> np.ndarray:
-    try:
-        return values.astype(float)
-    except ValueError:
-        return np.unique(values, return_inverse=True)[1].astype(float)
 
 
 def fig1(lab: Lab) -> PaperFigure:
@@ -145,33 +104,33 @@ def _convergence_and_loss(lab: Lab, where: str, size: tuple[int, int]) -> PaperF
     rivals_loss: dict[str, list[np.ndarray]] = {name: [] for name in NAMES[1:]}
     found, worst = [], []
     for instance in instances(lab, *size):
-        run = _run(ALGORITHM_1, instance, T)
-        mine, bound = _losses(ALGORITHM_1, instance, run)
+        run = simulated(ALGORITHM_1, instance, T)
+        mine, bound = privacy_losses(ALGORITHM_1, instance, run)
         found.append(mine)
         worst.append(bound)
         for how, others in ((RATE, rivals_at_rate(instance, T)), (COST, rivals_at_cost(instance, bound))):
-            away[how][NAMES[0]].append(_away(run, instance))
+            away[how][NAMES[0]].append(distances(run, instance))
             spent[how][NAMES[0]].append(run.spent)
             for name, method in others.items():
                 lab.tell(f"{name}, run {instance.seed + 1} of {lab.size.runs}")
-                other = _run(method, instance, T)
-                away[how][name].append(_away(other, instance))
+                other = simulated(method, instance, T)
+                away[how][name].append(distances(other, instance))
                 spent[how][name].append(other.spent)
                 if how == RATE:
                     rivals_loss[name].append(_pure(method, instance, T))
     printed = np.concatenate([[0.0], np.cumsum(1.02 ** np.arange(1, T + 1)) / D / ROWS])
     loss = [
-        Series.over_rounds("Algorithm 1, ε(X), for own eyes", np.array(found)),
-        Series.over_rounds("Algorithm 1, worst case", np.array(worst), "--"),
+        Series.over_rounds("Algorithm 1, ε(X), for own eyes", found),
+        Series.over_rounds("Algorithm 1, worst case", worst, "--"),
         Series.over_rounds("Algorithm 1, worst case as printed", printed, ":"),
-        *(Series.over_rounds(name, np.array(values)) for name, values in rivals_loss.items()),
+        *(Series.over_rounds(name, values) for name, values in rivals_loss.items()),
     ]
     panels = [
         Panel(
             title,
             ITERATIONS,
             AWAY,
-            [Series.over_rounds(name, np.array(values)) for name, values in away[how].items()],
+            [Series.over_rounds(name, values) for name, values in away[how].items()],
             log_y=True,
             letter="a",
         )
@@ -315,12 +274,12 @@ def figC(lab: Lab) -> PaperFigure:  # noqa: N802
     loss: dict[str, list[np.ndarray]] = {name: [] for name in methods}
     for instance in instances(lab, *DENSE):
         for name, method in methods.items():
-            run = _run(method, instance, T)
-            away[name].append(_away(run, instance))
-            loss[name].append(_losses(method, instance, run)[0])
+            run = simulated(method, instance, T)
+            away[name].append(distances(run, instance))
+            loss[name].append(privacy_losses(method, instance, run)[0])
     panels = [
-        Panel("accuracy", ITERATIONS, AWAY, [Series.over_rounds(n, np.array(v)) for n, v in away.items()], log_y=True),
-        Panel("ε(X), for own eyes", ITERATIONS, LOSS, [Series.over_rounds(n, np.array(v)) for n, v in loss.items()]),
+        Panel("accuracy", ITERATIONS, AWAY, [Series.over_rounds(n, v) for n, v in away.items()], log_y=True),
+        Panel("ε(X), for own eyes", ITERATIONS, LOSS, [Series.over_rounds(n, v) for n, v in loss.items()]),
     ]
     star, huang, one = (np.array([v[-1] for v in loss[name]]) for name in methods)  # of each seed
     first, second, third = (np.array([v[-1] for v in away[name]]) for name in methods)
@@ -365,9 +324,9 @@ def figD(lab: Lab) -> PaperFigure:  # noqa: N802
         away: dict[str, list[np.ndarray]] = {f"{n}, {w} weights": [] for n in pairs for w in ("random", "fixed")}
         for instance in instances(lab, *size):
             for method, name in zip((m for pair in pairs.values() for m in pair), away, strict=True):
-                away[name].append(_away(_run(method, instance, T), instance))
+                away[name].append(distances(simulated(method, instance, T), instance))
         title = f"{size[0]} agents, {size[1]} edges"
-        series = [Series.over_rounds(name, np.array(values)) for name, values in away.items()]
+        series = [Series.over_rounds(name, values) for name, values in away.items()]
         panels.append(Panel(title, ITERATIONS, AWAY, series, log_y=True))
         ends = [np.array([v[-1] for v in values]) for values in away.values()]
         claims += [
@@ -383,27 +342,4 @@ def figD(lab: Lab) -> PaperFigure:  # noqa: N802
     return PaperFigure("Without noise: random and fixed weights", panels, claims)
 
 
-def theorems(lab: Lab) -> PaperFigure:
-    """The bounds of the theorems, beside what was measured."""
-    return local_dp_theorems.theorems(lab, rows())
-
-
 FIGURES: Figures = {"fig1": fig1, "fig2": fig2, "figB": figB, "figC": figC, "figD": figD, "theorems": theorems}
-
-
-def _run(method: Algorithm, instance: Instance, rounds: int) -> Run:
-    noise = SeededNoise(instance.seed)
-    return simulate(method, instance.problem, instance.graph, rounds=rounds, noise=noise, record=True)
-
-
-def _away(run: Run, instance: Instance) -> np.ndarray:
-    """The distance from the optimum in every round, (rounds + 1,)."""
-    assert run.trajectory is not None
-    return np.linalg.norm(run.trajectory - instance.optimum, axis=2).mean(axis=1) / instance.problem.dimension
-
-
-def _losses(method: RandomAggregation, instance: Instance, run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """epsilon(X) and its worst case after each round, means over the agents, (rounds+1,) each."""
-    found, worst = epsilon_of_transcript(method, instance.problem, instance.graph, run)
-    mine, bound = (np.concatenate([[0.0], np.cumsum(x.mean(axis=1))]) for x in (found.look(), worst))
-    return mine, bound

@@ -1,7 +1,8 @@
 """Xiao, Ye, Devadas, "Local Differential Privacy in Decentralized Optimization" (2019): its theorems, measured.
 
-The rows are those of Appendix E (`local_dp`). (43) and (48) have no solution there, so Theorems 3.1 to 3.3 are measured
-on three agents, with penalties that meet them. The others are measured on a complete graph, as they are stated.
+The rows are those of Appendix E (`local_dp_runs`). (43) and (48) have no solution there, so Theorems 3.1 to 3.3 are
+measured on three agents, with penalties that meet them. The others are measured on a complete graph, as they are
+stated.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tacit.core.losses import Squared
 from tacit.core.problem import Problem
 from tacit.exchange.collusion import revealed
 from tacit.lab.papers.experiment import Claim, Lab, Panel, PaperFigure, Series, listed
+from tacit.lab.papers.local_dp_runs import parts, rows
 from tacit.lab.theory import descent
 from tacit.lab.theory.random_penalties import LinearRate, edges, linear_rate, noise_floor
 from tacit.privacy.events import Gaussian
@@ -30,7 +32,6 @@ from tacit.simulation.simulate import simulate
 
 ROUNDS, ITERATIONS = 100, "iteration k"
 DISTANCE, EXCESS = "‖u - u*‖²_G, over the first", "Σ f_i(x) - Σ f_i(x*)"
-ROWS = 100
 TRIANGLE, AGENTS = Graph.complete(3), 10
 D, ZETA, RHO = 3.0, 0.02, (0.05, 0.06)  # they meet (48), and so (43), for m = 1 and L = 1.25
 triangle_rate = partial(linear_rate, edges(TRIANGLE), m=1.0, L=1.25, D=D, zeta=ZETA, rho=RHO)
@@ -75,15 +76,15 @@ class Bounded(NamedTuple):
         return f"{self.measured[:, -1].mean():.3g} after {rounds} rounds, bound {self.bounds[name][-1]:.3g}{below}"
 
 
-def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
+def theorems(lab: Lab) -> PaperFigure:
     """Each theorem's bound beside what was measured."""
     seeds = range(lab.size.runs)
     rounds = min(ROUNDS, lab.size.rounds)
-    linear, rate, ratios = _linear(rows, rounds)
-    noisy = _noisy(rows, rounds, seeds)
-    aggregated = _aggregated(rows, rounds, seeds)
-    descended = {padding: _descended(rows, rounds, seeds, padding) for padding in (0, PADDING)}
-    coordinate = _coordinate(rows, rounds, seeds)
+    linear, rate, ratios = _linear(rounds)
+    noisy = _noisy(rounds, seeds)
+    aggregated = _aggregated(rounds, seeds)
+    descended = {padding: _descended(rounds, seeds, padding) for padding in (0, PADDING)}
+    coordinate = _coordinate(rounds, seeds)
     panels = [
         linear.panel("Theorems 3.1 and 3.2", DISTANCE),
         noisy.panel("Theorem 3.3", DISTANCE),
@@ -159,11 +160,8 @@ def theorems(lab: Lab, rows: tuple[np.ndarray, np.ndarray]) -> PaperFigure:
     return PaperFigure("The theorems: what was measured, and the bounds", panels, claims)
 
 
-def _problem(rows: tuple[np.ndarray, np.ndarray], agents: int, seed: int, l2: float, padding: int = 0) -> Problem:
-    X, y = rows
-    chosen = np.random.default_rng(seed).permutation(len(y))[: agents * ROWS].reshape(agents, ROWS)
-    X = np.concatenate([X, np.zeros((len(X), padding))], axis=1) if padding else X
-    return Problem([(X[part], y[part]) for part in chosen], l2=l2, tolerance=1e-12)
+def _problem(agents: int, seed: int, l2: float, padding: int = 0) -> Problem:
+    return Problem(parts(agents, seed, padding), l2=l2, tolerance=1e-12)
 
 
 def _start(problem: Problem) -> np.ndarray:
@@ -188,11 +186,9 @@ def _distances(problem: Problem, rounds: int, seed: int, exact: bool, beta: floa
     return away
 
 
-def _linear(
-    rows: tuple[np.ndarray, np.ndarray], rounds: int
-) -> tuple[Bounded, dict[tuple[bool, bool], LinearRate], dict[bool, float]]:
+def _linear(rounds: int) -> tuple[Bounded, dict[tuple[bool, bool], LinearRate], dict[bool, float]]:
     """The run of (13) beside its bound; p by whether the step is exact and the formula as printed; the least factor."""
-    problem = _problem(rows, 3, 0, 1.0)
+    problem = _problem(3, 0, 1.0)
     rate = {
         (exact, printed): triangle_rate(exact=exact, as_printed=printed)
         for exact in (True, False)
@@ -204,8 +200,8 @@ def _linear(
     return Bounded((runs[False] / runs[False][0])[None], {"(1 + p)^-k, (47)": shrinking}), rate, ratios
 
 
-def _noisy(rows: tuple[np.ndarray, np.ndarray], rounds: int, seeds: range) -> Bounded:
-    problem = _problem(rows, 3, 0, 1.0)
+def _noisy(rounds: int, seeds: range) -> Bounded:
+    problem = _problem(3, 0, 1.0)
     runs = np.array([_distances(problem, rounds, seed, False, RATE) for seed in seeds])
     floor = noise_floor(triangle_rate(noisy=True))
     variance = 2 * problem.dimension / RATE**2
@@ -218,14 +214,14 @@ def _excess(problem: Problem, models: np.ndarray) -> np.ndarray:
     return np.array([problem.value(model).sum() for model in models]) - least
 
 
-def _aggregated(rows: tuple[np.ndarray, np.ndarray], rounds: int, seeds: range) -> Bounded:
+def _aggregated(rounds: int, seeds: range) -> Bounded:
     """Theorem 3.4: no regulariser, so that ||grad f_i|| <= 1."""
     graph, runs, bounds = Graph.complete(AGENTS), [], []
     steps = 1 / (C * np.sqrt(np.arange(1, rounds + 1)))[:, None] * np.ones(AGENTS)
     method = RandomAggregationGD(step=steps, beta=STEP_RATE / steps)
     k = np.arange(1, rounds + 1)
     for seed in seeds:
-        problem = _problem(rows, AGENTS, seed, 0.0)
+        problem = _problem(AGENTS, seed, 0.0)
         start = _start(problem)
         run = simulate(method, problem, graph, rounds=rounds, start=start, noise=SeededNoise(seed), record=True)
         assert run.trajectory is not None
@@ -249,12 +245,12 @@ def _aggregated(rows: tuple[np.ndarray, np.ndarray], rounds: int, seeds: range) 
     return Bounded(np.array(runs), {"as printed": printed, "corrected": corrected})
 
 
-def _descended(rows: tuple[np.ndarray, np.ndarray], rounds: int, seeds: range, padding: int) -> Bounded:
+def _descended(rounds: int, seeds: range, padding: int) -> Bounded:
     """Theorems 4.1 and 4.2: from the mean of all models, with the step 1/M, l2 = 1."""
-    runs, l1 = [], float(np.abs(rows[0]).sum(axis=1).max())
+    runs, l1 = [], float(np.abs(rows()[0]).sum(axis=1).max())
     M = 1.25
     for seed in seeds:
-        problem = _problem(rows, AGENTS, seed, 1.0, padding)
+        problem = _problem(AGENTS, seed, 1.0, padding)
         multiplier = DEVIATION * M / float(gradient_sensitivity(problem, 1.0).max())
         method = RandomAggregationGD(step=1 / M, weight=(0.5, 0.5), budget=Gaussian(multiplier))
         runs.append(_means(method, problem, rounds, seed))
@@ -277,11 +273,11 @@ def _descended(rows: tuple[np.ndarray, np.ndarray], rounds: int, seeds: range, p
     )
 
 
-def _coordinate(rows: tuple[np.ndarray, np.ndarray], rounds: int, seeds: range) -> Bounded:
+def _coordinate(rounds: int, seeds: range) -> Bounded:
     """(74), from 0, for the mean of the f_i, times N."""
     runs, M = [], 1.25
     for seed in seeds:
-        problem = _problem(rows, AGENTS, seed, 1.0)
+        problem = _problem(AGENTS, seed, 1.0)
         multiplier = DEVIATION * M / float(layer_sensitivity(problem, 1.0).max())
         runs.append(_means(RandomCoordinateDescent(seed=seed, budget=Gaussian(multiplier)), problem, rounds, seed))
     measured = np.array(runs)

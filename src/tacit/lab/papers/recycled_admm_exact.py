@@ -1,7 +1,6 @@
-"""Zhang, Khalili, Liu, "Recycled ADMM", section VIII: Fig. 1 and 2, without noise; and the constants of all figures.
+"""Zhang, Khalili, Liu, "Recycled ADMM", section VIII: Fig. 1 and 2, without noise.
 
-Adult, 40,000 training rows in equal parts, C = 1750, rho = 0.22 (so l2 = rho/N for each agent), logistic loss. The text
-does not give the graphs and the gammas of Fig. 1: we chose them.
+The text does not give the graphs and the gammas of Fig. 1: we chose them.
 """
 
 from __future__ import annotations
@@ -18,27 +17,25 @@ from tacit.core.algorithm import Algorithm
 from tacit.core.problem import Problem
 from tacit.core.release import Inbox
 from tacit.lab.papers.experiment import Claim, Lab, Panel, PaperFigure, ProblemSpec, Series, falling, listed
+from tacit.lab.papers.recycled_admm_runs import (
+    ERROR,
+    ETA_HAT,
+    FIVE,
+    GROWTHS,
+    ITERATIONS,
+    LOSS,
+    RHO,
+    TWENTY,
+    C,
+    N,
+    powers,
+)
 
-C, RHO, N = 1750.0, 0.22, 5
-FIVE = ProblemSpec(N, C, RHO / N)
-TWENTY = ProblemSpec(20, C, RHO / 20)
-ITERATIONS, LOSS, ERROR = "iteration t", "average training loss L(t)", "test error"
 DISTANCE = "distance to the optimum, relative"
-ETA_HAT = np.array([1, 1.03, 1.02, 0.8, 1.01])  # Fig. 1(b)
 Q2 = np.array([0.01, 0.005, 0.003, 0.015, 0.01])
-GROWTHS = (1.01, 1.02, 1.03, 1.04, 1.05)
 CAP = 2.0
 CONSTANT = RecycledADMM(penalty=1.0, gamma=0.5)  # the black curve of Fig. 1
 FROZEN = 1e4  # with a larger penalty nothing moves, and the solver runs out of digits
-
-
-def powers(ratio: float | np.ndarray, first: float | np.ndarray = 1.0, cap: float | None = None) -> Geometric:
-    """eta(2k-1) = first ratio^k with k = 1, 2, ...: the paper's first odd iteration has the ratio already.
-
-    >>> powers(1.5).at(0, np.array([0]))
-    array([[1.5]])
-    """
-    return Geometric(first * ratio, ratio, cap=cap)
 
 
 def fig1(lab: Lab) -> PaperFigure:

@@ -13,16 +13,15 @@ import math
 
 import numpy as np
 
-from tacit.algorithms import ConsensusADMM, Geometric, PrimalPerturbedADMM, RecycledADMM
+from tacit.algorithms import Geometric, PrimalPerturbedADMM, RecycledADMM
 from tacit.core.algorithm import Algorithm
 from tacit.lab.papers.experiment import DELTA, Claim, Lab, Panel, PaperFigure, Series, listed
-from tacit.lab.papers.recycled_admm_exact import ERROR, FIVE, ITERATIONS, LOSS, powers
+from tacit.lab.papers.recycled_admm_runs import ERROR, FIVE, ITERATIONS, LOSS, losses_beside_plain, powers
 from tacit.privacy.events import Pure
 from tacit.privacy.plan import calibrate
 
 GROWTH = 1.04  # MR-ADMM's, as in Fig. 5
 STEPS = (0.25, 0.5, 1.0)  # the pure epsilon of a noisy step of R-ADMM
-NON_PRIVATE = "ADMM, not private"
 PVP, GROWING, R, MR = "PVP", "PVP, growing penalty", "R-ADMM", "MR-ADMM"
 SAME, STOPPED = "PVP, same (ε, δ)", "PVP, R's noise, stopped"
 SUMMED = (PVP, GROWING, R, MR)  # at the same sum of pure epsilons; the others are controls
@@ -33,10 +32,9 @@ def output(lab: Lab) -> PaperFigure:
     """ADMM, R-ADMM and MR-ADMM with noise on the minimiser, at the same total."""
     T = lab.size.rounds
     steps = STEPS[1:2] if lab.size.quick else STEPS
-    plain = lab.runs(ConsensusADMM(penalty=1.0), FIVE, T)
     losses, controls, finals, errors, epsilons = [], [], {}, {}, {}  # type: ignore[var-annotated]
     for step in steps:
-        series = [Series.over_rounds(NON_PRIVATE, plain.loss)]
+        series: list[Series] = []
         beside: list[Series] = []
         for name, (method, rounds) in methods(lab, step, T).items():
             run = lab.runs(method, FIVE, rounds)
@@ -46,7 +44,7 @@ def output(lab: Lab) -> PaperFigure:
             finals.setdefault(name, []).append(run.loss[:, -1])
             errors.setdefault(name, []).append(run.error[:, -1])
             epsilons.setdefault(name, []).append(lab.plan(method, FIVE, rounds).epsilon(DELTA))
-        losses.append(Panel(f"ε = {step:g} a step of R-ADMM", ITERATIONS, LOSS, series, log_y=True))
+        losses.append(losses_beside_plain(lab, f"ε = {step:g} a step of R-ADMM", series, log_y=True))
         controls.append(Panel(f"controls, ε = {step:g}", ITERATIONS, LOSS, beside, log_y=True))
 
     def ends(title: str, label: str, values: dict[str, list], log_y: bool = False) -> Panel:

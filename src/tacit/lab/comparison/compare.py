@@ -14,16 +14,16 @@ from tacit.data import Dataset, Schema, Table, as_table, partition
 from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
-from tacit.lab.comparison.comparison import Comparison
-from tacit.lab.comparison.contenders import Contender, Named, Own, Specified, run_name
+from tacit.lab.comparison.comparison_table import Comparison
+from tacit.lab.comparison.contenders import Contender, ExactMethod, OwnMethod, Specified, run_name
 from tacit.lab.comparison.gaps import on_problem
 from tacit.lab.comparison.lines import ALTERNATIVES, Line, usual_reserves
 from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.results import MethodResult
 from tacit.lab.comparison.trials import Divide, trial
+from tacit.run.budget import Budget
 from tacit.run.exact import ALGORITHMS
 from tacit.run.graphs import auto_graph
-from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Reserve, Trust
@@ -208,9 +208,9 @@ def _more(
         if isinstance(each, RunSpec):
             found[_name(each)] = Specified(each.name, each.graph, each.budget, delta, each.trust, hostile, spec=each)
         elif isinstance(each, Contender):
-            found[each.name] = Own(each.title, *here, contender=each)
+            found[each.name] = OwnMethod(each.title, *here, contender=each)
         elif each in ALGORITHMS and (budget is None or each not in RECIPES):
-            found[each] = Named(f"{ALGORITHMS[each].title}, no privacy", *here, name=each)
+            found[each] = ExactMethod(f"{ALGORITHMS[each].title}, no privacy", *here, name=each)
     return found
 
 

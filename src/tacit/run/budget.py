@@ -9,6 +9,7 @@ from tacit.errors import InputError, number
 from tacit.privacy.accounting import delta_warning, epsilon_warning, require_small_delta
 from tacit.run.option import option
 
+USUAL_DELTA = 1e-5  # also that at which a run without a budget says what it costs
 LARGEST_EPSILON = 1e3  # above it nothing is private, and a plan of so many rounds would take hours
 
 
@@ -23,7 +24,7 @@ class Budget:
     epsilon: float = option(
         MISSING, "Protect every record by this total epsilon. All settings that you do not give follow from it."
     )
-    delta: float = option(1e-5, "With --epsilon: the total delta for every record; far below 1/rows (1e-5).")
+    delta: float = option(USUAL_DELTA, "With --epsilon: the total delta for every record; far below 1/rows (1e-5).")
     reason: str = option(
         "",
         "Allow a delta of one over the rows or more, and say why: a model file keeps the reason.",
