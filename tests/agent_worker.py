@@ -266,6 +266,8 @@ def agent(
     - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too;
     - or it "adds to its sum" of tick n: 2^62 to every entry;
     - or it "accuses everybody" of what it makes up, and with what others have really signed;
+    - or it "says no number" from tick n on, to nobody, and signs that;
+    - or it "soon says that it waits": after n seconds;
     - or it "tells another total" of tick n to its first child in the tree than to the others;
     - or it "has the nonce" of n, n, ...: as another process that does, of which it is a copy in memory.
 
@@ -355,6 +357,8 @@ def agent(
         _silent()
     elif fault is not None and fault[0] == "has two faces":
         _two_faced(fault[1])
+    elif fault is not None and fault[0] == "says no number":
+        _two_faced(fault[1], by=np.nan, to_all=True)
     elif fault is not None and fault[0] == "adds to its sum":
         from tacit.exchange.network_sharing import NetworkSharer
 
@@ -366,6 +370,11 @@ def agent(
         NetworkSharer.partial = false  # type: ignore[method-assign]
     elif fault is not None and fault[0] == "accuses everybody":
         _accusing()
+    elif fault is not None and fault[0] == "soon says that it waits":
+        from tacit.agent import waiting
+
+        waiting._FIRST = float(fault[1])
+        logging.getLogger("tacit.agent").setLevel(logging.INFO)  # as it is by default
     elif fault is not None and fault[0] == "tells another total":
         _another_total(fault[1])
     elif fault is not None and fault[0] == "has the nonce":
@@ -431,7 +440,8 @@ def _silent() -> None:
     Incarnations.take = lambda self, name, standing: None  # type: ignore[method-assign]
 
 
-def _two_faced(first: int) -> None:
+def _two_faced(first: int, by: float = 1e-3, to_all: bool = False) -> None:
+    """From a tick on, its first neighbour, or everybody, hears something else than what it has committed."""
     from tacit.agent.conversation import Conversation
     from tacit.agent.heard import MessageChain
     from tacit.agent.transport.wire import bare
@@ -441,13 +451,14 @@ def _two_faced(first: int) -> None:
 
     def two_faced(self: Any, question: Any) -> bytes | None:
         raw = find(self, question)
-        if raw is None or question.sender != self._agent.neighbours[0] or question.tick < first:
+        deceived = to_all or question.sender == self._agent.neighbours[0]
+        if raw is None or not deceived or question.tick < first:
             return raw
 
         def other(tick: int) -> bytes:
             said = Message.FromString(self.participant.store.message(tick))
             if tick >= first:
-                said.payload = (np.frombuffer(said.payload) + 1e-3).tobytes()
+                said.payload = (np.frombuffer(said.payload) + by).tobytes()
             return bare(said)
 
         chain = MessageChain()

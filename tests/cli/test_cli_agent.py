@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -217,8 +219,11 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = busy.getsockname()[1]
-        assert "the port is in use" in run(*own, "--exact", "--listen", f"127.0.0.1:{port}")
-        assert f"--page: cannot listen at 127.0.0.1:{port}" in run(*own, "--exact", "--page", f"127.0.0.1:{port}")
+        for option, said in {
+            "--listen": f"cannot listen at 127.0.0.1:{port}: the port is in use",
+            "--page": f"--page: cannot listen at 127.0.0.1:{port}",
+        }.items():
+            assert said in run(*own, "--exact", option, f"127.0.0.1:{port}", expected=74)
     assert "--page listens on this machine only" in run("--data", "nothing.csv", "--page", "0.0.0.0:8642")
     assert "alder.csv is an input" in run(*own, "--exact", "--report", "alder.csv")
     assert "--report would overwrite model.report.json" in run(*own, "--exact", "--report", "model.report.json")
@@ -228,6 +233,30 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
     )
     os.chmod("alder/key.pem", 0o644)
     assert "can be read by other users" in run(*own, "--exact")
+
+
+def test_an_agent_that_the_machine_lets_not_go_on_says_so_and_is_started_again(hospitals, tacit, monkeypatch):
+    """Too little memory, and a full disk, at whatever place nobody expected them."""
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    run = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv", "--exact")
+    for error, said in {
+        MemoryError("of a record"): "too little memory",
+        RuntimeError("can't start new thread"): "too little memory",
+        OSError(28, "No space left on device", "/home/alder"): "No space left on device",
+    }.items():
+        monkeypatch.setattr("tacit.agent.run.take_part", Mock(side_effect=error))
+        code, _, err = tacit(*run)
+        assert (code, err.count("tacit: error: ")) == (74, 1)
+        assert err.endswith(f"the machine does not let this agent go on ({said}): mend that, and start it again\n")
+    limit = (100 << 20, 100 << 20)
+    little = subprocess.run(
+        [sys.executable, "-m", "tacit", *run],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+        capture_output=True,
+        text=True,
+    )
+    assert (little.returncode, little.stderr.count("\n")) == (74, 1)
+    assert "this process may use 100 MB of addresses" in little.stderr
 
 
 def test_a_federation_file_does_not_destroy_what_it_is_made_from(hospitals, tacit):

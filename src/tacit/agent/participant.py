@@ -89,6 +89,12 @@ class Participant:
         return About(self.federation.setting.name, self.federation.title, self.records)
 
     @property
+    def finished(self) -> bool:
+        """Whether this member has heard everything that it needs in this run."""
+        saved = self.store.state()
+        return saved is not None and saved[0] == self.federation.rounds
+
+    @property
     def has_paid(self) -> bool:
         """Whether the ledger has paid for this run, in this process or in an earlier one."""
         return self.ledger is not None and bool(self.ledger.reserved(self.paid[0]))
@@ -161,8 +167,7 @@ class Participant:
         left already."""
         if self.books is not None:
             self.books.require_payer(run, ledger)
-        saved = self.store.state()
-        if ledger.begun_without_marks(run) and not (saved is not None and saved[0] == self.federation.rounds):
+        if ledger.begun_without_marks(run) and not self.finished:
             raise Over(
                 f"this run was begun with an older version of tacit, whose ledger does not show which ticks of "
                 f"{self.name} have left: {NEW_RUN}"
@@ -188,8 +193,7 @@ class Participant:
         """Refuses a run that needs a member that is refused here, unless the others may go on without it."""
         federation, refused = self.federation, self.federation.refused
         near = [federation.names[j] for j in federation.graph.neighbours(self.me)]
-        saved = self.store.state()
-        if not refused or (saved is not None and saved[0] == federation.rounds):
+        if not refused or self.finished:
             return  # an agent that has heard everything needs nobody, and others may need it
         if not (federation.go_on_after and set(near) - set(refused)):
             raise Over(

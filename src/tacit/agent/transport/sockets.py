@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 
-from tacit.errors import InputError
+from tacit.errors import InputError, MachineError
 
 _BACKLOG = 1024  # connections that wait for the event loop
 _FILES = 8192  # file descriptors that an agent asks for
@@ -30,7 +30,8 @@ class Network:
     """What an agent needs of a network: TCP, or whatever has these methods. All addresses are HOST:PORT."""
 
     async def listen(self, address: str, made: Made) -> asyncio.AbstractServer:
-        """Every connection that comes in is one of what `made` gives; an InputError if that is impossible."""
+        """Every connection that comes in is one of what `made` gives. A MachineError if that is impossible now; an
+        InputError if it will never be possible."""
         host, port = host_and_port(address)
         try:
             listening = _listening(host, int(port))
@@ -41,8 +42,11 @@ class Network:
                 server.close()
                 raise
             listening.listen(_BACKLOG)  # asyncio has made it 100: so many it accepts at once, and should
-        except (OSError, ValueError):
-            raise InputError(
+        except (PermissionError, ValueError) as error:
+            why = "this user may not use the port" if isinstance(error, PermissionError) else "an address is HOST:PORT"
+            raise InputError(f"cannot listen at {address}: {why}") from None
+        except OSError:
+            raise MachineError(
                 f"cannot listen at {address}: the port is in use, or this machine does not have the address"
             ) from None
         return server
