@@ -20,7 +20,7 @@ from tacit.agent.identity import Identity
 from tacit.agent.ledger_heads import Books
 from tacit.agent.participant import reserved
 from tacit.agent.store import Store
-from tacit.agent.transport.tls_streams import PROTOCOL
+from tacit.agent.transport.tls import PROTOCOL
 from tacit.cli import doctor
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger

@@ -296,7 +296,8 @@ def _peers(agreed: Federation, near: list[Member], home: Path) -> Iterator[Check
 def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     """Whether a neighbour, whose certificate is checked, goes on after it has seen the one in this folder."""
     from tacit.agent.identity import Identity
-    from tacit.agent.transport.tls_streams import OTHER_VERSION, PROTOCOL, context
+    from tacit.agent.transport.tls import PROTOCOL, context
+    from tacit.agent.transport.tls_streams import OTHER_VERSION
 
     tls = context(Identity.load(home), agreed.accepted(member.name), called=False)
     host, port = host_and_port(member.address)
