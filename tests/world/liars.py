@@ -186,12 +186,13 @@ class FalseHead(Liar):
 
 
 class FalseTotal(Liar):
-    """Tells one of its children in the tree another total, well within the bounds."""
+    """Tells one of its children in the tree another total, well within the bounds. Not the last one: of that, nobody
+    speaks any more before the reports."""
 
     changes_models, kinds = True, ("shared noise",)
 
     def says(self, life: Any, to: str, question: Any, message: Any) -> bool:
-        if message.phase == 2 and message.tick >= _FROM and message.run:
+        if message.phase == 2 and _FROM <= message.tick < self.world.federation.rounds - 1 and message.run:
             me = life.member.place
             if int(to) == Tree.of(self.world.federation.graph, message.tick).children(me)[0]:
                 words = np.frombuffer(message.payload, "<u8") + np.uint64(2**20)
