@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.agent.federation import ROWS, TOTALS, Federation, Member, agreement
 from tacit.agent.identity import Identity
-from tacit.agent.transport.tls_streams import PROTOCOL
+from tacit.agent.transport.tls import PROTOCOL
 from tacit.core.graph import Graph
 from tacit.data import Classes, Number, Schema
 from tacit.privacy.filters import epsilon

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.agent.transport.sockets import Network
-from tacit.agent.transport.tls_streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, PROTOCOL, READY, REFUSED
+from tacit.agent.transport.tls import PROTOCOL
+from tacit.agent.transport.tls_streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, READY, REFUSED
 
 METHODS = {"Greet": GREET, "Ask": ASK, "Leave": LEAVE}
 _MOST = 1 << 26  # bytes of a frame that is read

@@ -44,6 +44,7 @@ OF_THE_MACHINE = {
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL,  # no lock within some seconds, as on a very busy machine
 }
 
 

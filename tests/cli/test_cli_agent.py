@@ -213,7 +213,7 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
     assert agreed(tacit, "--rounds", 5)[0] == 0
     own = ("--data", "alder.csv")
     assert "has no budget, so nothing of it is private" in run(*own)
-    assert "says that alder has 400 rows; the data has 250" in run("--data", "birch.csv", "--exact")
+    assert "alder has 400 rows; the data has 250: use the agreed file" in run("--data", "birch.csv", "--exact")
     assert "schema.toml" in run("--data", "schema.toml", "--exact")
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
@@ -261,6 +261,9 @@ def test_an_agent_that_the_machine_lets_not_go_on_says_so_and_is_started_again(h
 
 def test_a_federation_file_does_not_destroy_what_it_is_made_from(hospitals, tacit):
     certificate = Path("alder/certificate.pem").read_text()
+    members = ["--member", "alder,127.0.0.1:7441,400,alder/key.pem"]
+    code, _, err = tacit("federation", "new", "--title", "x", "--schema", "schema.toml", "--epsilon", 1, *members)
+    assert (code, "is a private key, which must not leave its folder" in err) == (2, True), err
     for name in ("schema.toml", "alder/certificate.pem"):
         assert "writing to it would destroy it" in agreed(tacit, "--out", name)[2]
     assert Path("alder/certificate.pem").read_text() == certificate

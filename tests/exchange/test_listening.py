@@ -41,6 +41,23 @@ def test_what_is_heard_lies_within_the_radius(rows, radius):
     assert np.all(np.linalg.norm(total.sum(), axis=1) <= 2 * radius * (1 + 1e-12))
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_a_simulation_reads_private_messages_within_the_radius_and_exact_ones_as_they_are(private, monkeypatch):
+    """The noise alone goes far beyond this radius."""
+    heard, listen = [], tacit.algorithms.RecycledADMM.listen
+
+    def listened(self, state, inbox, view, t):
+        heard.extend(np.linalg.norm(inbox.rows, axis=1))
+        return listen(self, state, inbox, view, t)
+
+    monkeypatch.setattr(tacit.algorithms.RecycledADMM, "listen", listened)
+    problem = tacit.Problem(make_parts(), l2=0.5, radius=1e-3)
+    method = tacit.algorithms.RecycledADMM(budget=tacit.Gaussian(100.0) if private else None)
+    tacit.simulate(method, problem, COMPLETE, rounds=4, noise=tacit.SeededNoise(0) if private else None)
+    assert heard
+    assert (max(heard) <= 1e-3 * (1 + 1e-12)) == private
+
+
 @pytest.mark.parametrize("robust", [None, *ROBUST])
 @pytest.mark.parametrize("size", [3.0, 1e3, 1e300])
 def test_whatever_is_said_is_read_within_the_radius(robust, size):

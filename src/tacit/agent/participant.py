@@ -57,7 +57,8 @@ class Participant:
         member, facts = self.federation.members[self.me], self.federation.setting.facts
         if len(self.data) != member.rows:
             raise InputError(
-                f"the federation file says that {member.name} has {member.rows:,} rows; the data has {len(self.data):,}"
+                f"the federation file says that {member.name} has {member.rows:,} rows; the data has "
+                f"{len(self.data):,}: use the agreed file, or write a new federation"
             )
         scale, constants = float(facts.scale[self.me]), {"l2": facts.l2, "radius": facts.radius}
         if isinstance(self.data, Dataset):

@@ -24,7 +24,8 @@ from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.refusals import _MOST_CALLERS, Callers
 from tacit.agent.transport.server import Server, Signal
 from tacit.agent.transport.sockets import Network, plain
-from tacit.agent.transport.tls_streams import ASK, PROTOCOL, context
+from tacit.agent.transport.tls import PROTOCOL, context
+from tacit.agent.transport.tls_streams import ASK
 from tacit.errors import InputError, MachineError
 
 SOFT, OUTSIDERS = 128, 300  # more outsiders than files that the process may have open when it starts, or than may stay

@@ -24,7 +24,6 @@ from tacit.agent.transport.tls_streams import (
     Stranger,
     Stream,
     closed,
-    context,
     fingerprints,
 )
 from tacit.agent.transport.wire import BadMessage, answering, parsed
@@ -158,7 +157,7 @@ class Peer:
     async def _connected(self, trusted: tuple[str, ...]) -> Stream:
         """A connection to a neighbour that has shown a certificate that counts now."""
         if trusted != self._trusted:
-            self._trusted, self._context = trusted, context(self._identity, trusted, called=False)
+            self._trusted, self._context = trusted, self._network.secured(self._identity, trusted, called=False)
         pinned = fingerprints(trusted)
         while self._free:
             stream = self._free.pop()

@@ -1,4 +1,4 @@
-"""The network as an agent sees it: to listen, to connect, and to look up a name.
+"""The network as an agent sees it: to listen, to connect, to look up a name, and what secures a connection.
 
 An agent gets it from outside, as it gets its store, its ledger and its noise.
 """
@@ -9,10 +9,13 @@ import asyncio
 import ipaddress
 import resource
 import socket
+import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from tacit.agent.identity import Identity
+from tacit.agent.transport import tls
 from tacit.errors import InputError, MachineError
 
 _BACKLOG = 1024  # connections that wait for the event loop
@@ -75,6 +78,10 @@ class Network:
             found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
             return list(dict.fromkeys(plain(str(each[0])) for *_, each in found))
         return []
+
+    def secured(self, identity: Identity, trusted: Iterable[str], *, called: bool) -> ssl.SSLContext:
+        """What secures a connection: TLS for one who is called, or calls, and trusts exactly these certificates."""
+        return tls.context(identity, trusted, called=called)
 
     def room(self) -> int:
         """How many files this process may have open, after it has asked for as many as it may."""
