@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from agent_worker import SCHEMA as _SCHEMA
 from conftest import make_parts
-from tacit.run.limits import Budget
 
 from tacit.agent.clock import Clock
 from tacit.agent.federation import ROWS, SUMS, TOTALS, Federation, Member, agreement
@@ -31,6 +30,7 @@ from tacit.errors import TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.noise import SeededNoise
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust
 from world.disk import Disk
