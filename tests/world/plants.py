@@ -22,7 +22,7 @@ from tacit.agent.membership.meeting import Meeting
 from tacit.agent.participant import Participant
 from tacit.agent.signed_words import Statements
 from tacit.agent.store import Store
-from tacit.agent.totals_delivery import Totals
+from tacit.agent.totals_delivery import TotalsDelivery
 from tacit.exchange.keys import RepeatableWords
 from tacit.exchange.network_sharing import NetworkSharer
 from tacit.privacy.ledger import Ledger
@@ -173,7 +173,7 @@ def totals_not_compared(put: Put) -> None:
 
 
 def tick_before_forgotten(put: Put) -> None:
-    put(Totals, "remember", _nothing)
+    put(TotalsDelivery, "remember", _nothing)
 
 
 def head_before_commit(put: Put) -> None:
