@@ -25,7 +25,7 @@ CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit mutants adversary chaos protocol integrity fuzz reproduce lock sbom security clean
+.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit mutants adversary chaos world protocol integrity fuzz reproduce lock sbom security clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -126,6 +126,14 @@ chaos: $(READY)   ## 1,000 faults of agents, kills and worse: half an hour; docs
 	$(BIN)/python tests/chaos_runs.py --plants --faults 200
 	$(BIN)/python tests/chaos_runs.py --faults 1000
 	TACIT_KILLS=200 $(BIN)/python -m pytest tests/privacy/test_ledger.py -k copy_of_the_file
+
+world: $(READY)   ## agents in a world made from a seed: 20,000 schedules, and planted bugs, an hour; SEED=17 replays one
+ifdef SEED
+	$(BIN)/python tests/world_runs.py --seed $(SEED)
+else
+	$(BIN)/python tests/world_runs.py --schedules 20000 --write
+	$(BIN)/python tests/world_runs.py --plants --write
+endif
 
 protocol: $(READY)  ## every state of a model of the protocol, with faults and lies, and planted wrong rules: half an hour; docs/explanation/protocol.md keeps the result
 	$(BIN)/python tests/protocol_runs.py

@@ -22,12 +22,12 @@ import numpy as np
 
 from tacit.agent.federation import ROWS, TOTALS, Federation, Member, agreement
 from tacit.agent.identity import Identity
-from tacit.agent.transport.streams import PROTOCOL
+from tacit.agent.transport.tls import PROTOCOL
 from tacit.core.graph import Graph
 from tacit.data import Classes, Number, Schema
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Cap, Ledger
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust

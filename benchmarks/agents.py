@@ -118,7 +118,7 @@ def talk(federation: Federation, folder: Path, me: int, stores: Path, listen: st
 
 def ping(federation: Federation, folder: Path, me: int, together: Any) -> list[float]:
     """The same traffic by asyncio alone; the times of its rounds."""
-    from tacit.agent.transport.streams import context
+    from tacit.agent.transport.tls import context
 
     identity, members = Identity.load(folder / federation.names[me]), federation.members
     near = federation.graph.neighbours(me).tolist()

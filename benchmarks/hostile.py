@@ -17,7 +17,7 @@ import numpy as np
 import tacit
 from tacit.exchange.listening import ROBUST
 from tacit.lab.comparison.trials import run_setting, trial
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES, recommended
 from tacit.run.trust import Trust
 from tacit.simulation.hostile import KINDS

@@ -23,7 +23,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import tacit
 from tacit.data import Category, Classes, Dataset, Label, Multiclass, Number, Schema, Target, partition
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.metrics import Metrics, Numbers, TwoClasses, numbers, several_classes, two_classes
 from tacit.run.recipes import recommended
 from tacit.run.request import Request

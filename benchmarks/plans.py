@@ -28,7 +28,7 @@ def seconds(name: str, agents: int, rows: int, epsilon: float) -> str:
     from tacit.core.facts import Facts
     from tacit.privacy import accounting
     from tacit.privacy.plan import calibrate, plan
-    from tacit.run.limits import Budget
+    from tacit.run.budget import Budget
     from tacit.run.recipes import RECIPES
     from tacit.run.trust import LOCAL, Trust
 

@@ -17,7 +17,7 @@ from labels import AGENTS, DELTA, SEEDS, rare
 
 import tacit
 from tacit.data import Classes, partition
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.metrics import TwoClasses
 from tacit.run.recipes import recommended
 from tacit.run.request import Request

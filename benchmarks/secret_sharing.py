@@ -42,7 +42,7 @@ from tacit.exchange.tree import Tree
 from tacit.privacy.mechanisms import unprotected
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.sensitivity import SHARE_GRID
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Trust
 from tacit.simulation.simulate import simulate

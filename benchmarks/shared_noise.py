@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 from tacit.data import adult, adult_schema, partition
 from tacit.lab.comparison.lines import Line, methods
 from tacit.lab.comparison.trials import Trial, trial
+from tacit.run.budget import Budget
 from tacit.run.graphs import auto_graph
-from tacit.run.limits import Budget
 from tacit.run.recipes import recommended
 from tacit.run.trust import Reserve
 

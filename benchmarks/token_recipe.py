@@ -14,7 +14,7 @@ import scipy.sparse
 from tuning import AGENTS, ROWS, records
 
 import tacit
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 
 TOTAL = AGENTS * ROWS

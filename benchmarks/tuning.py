@@ -21,7 +21,7 @@ import scipy.sparse
 import tacit
 from tacit.core.losses import HuberHinge
 from tacit.engines import Local
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES, Recipe
 
 AGENTS, ROWS, TEST = 5, 8000, 5000

@@ -19,7 +19,7 @@ from tuning import AGENTS, ROWS, records
 import tacit
 from tacit.core.losses import PseudoHuber
 from tacit.core.multinomial import Multinomial
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES, Recipe
 
 DATA_SETS, NOISES, CLASSES = 2, 2, 6

@@ -20,7 +20,7 @@ from tuning import AGENTS, ROWS, records
 
 import tacit
 from tacit.run import recipes
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES, Recipe
 from tacit.run.trust import Reserve, Trust
 

@@ -43,7 +43,7 @@ import tacit
 from tacit.algorithms import SummedGradientDescent
 from tacit.lab.comparison.trials import trial
 from tacit.model import Model
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Trust
 

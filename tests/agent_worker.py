@@ -41,7 +41,7 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.mechanisms import unprotected
 from tacit.run import recipes
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Trust
@@ -227,8 +227,8 @@ def loaded(folder: Path, kind: str) -> Any:
 
 
 def participant(folder: Path, kind: str, me: int, identities: Path, noise: Any) -> Any:
-    from tacit.agent.books import Books
     from tacit.agent.identity import Identity
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.participant import Participant
     from tacit.agent.store import Store
 
@@ -266,6 +266,8 @@ def agent(
     - or it "has two faces": from tick n on it says something else to its first neighbour, and signs that, too;
     - or it "adds to its sum" of tick n: 2^62 to every entry;
     - or it "accuses everybody" of what it makes up, and with what others have really signed;
+    - or it "says no number" from tick n on, to nobody, and signs that;
+    - or it "soon says that it waits": after n seconds;
     - or it "tells another total" of tick n to its first child in the tree than to the others;
     - or it "has the nonce" of n, n, ...: as another process that does, of which it is a copy in memory.
 
@@ -355,6 +357,17 @@ def agent(
         _silent()
     elif fault is not None and fault[0] == "has two faces":
         _two_faced(fault[1])
+    elif fault is not None and fault[0] == "says no number":
+        from tacit.agent.delivery import Rows
+
+        row, own = Rows.message, AgentLoop._own
+
+        def no_number(self: Any, tick: int, release: Any) -> bytes:
+            said = release.value + np.nan if tick >= fault[1] else release.value
+            return row(self, tick, release._replace(value=said))
+
+        Rows.message = no_number  # type: ignore[method-assign]
+        AgentLoop._own = lambda self, tick: own(self, min(tick, fault[1] - 1))  # type: ignore[method-assign]
     elif fault is not None and fault[0] == "adds to its sum":
         from tacit.exchange.network_sharing import NetworkSharer
 
@@ -366,6 +379,11 @@ def agent(
         NetworkSharer.partial = false  # type: ignore[method-assign]
     elif fault is not None and fault[0] == "accuses everybody":
         _accusing()
+    elif fault is not None and fault[0] == "soon says that it waits":
+        from tacit.agent import waiting
+
+        waiting._FIRST = float(fault[1])
+        logging.getLogger("tacit.agent").setLevel(logging.INFO)  # as it is by default
     elif fault is not None and fault[0] == "tells another total":
         _another_total(fault[1])
     elif fault is not None and fault[0] == "has the nonce":

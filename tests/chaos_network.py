@@ -34,10 +34,10 @@ from tacit.agent.identity import Identity
 from tacit.agent.monitoring.status import store_name
 from tacit.agent.store import Store, check, status
 from tacit.agent.transport.wire_pb2 import Message
-from tacit.errors import Over, TacitError
+from tacit.errors import MachineError, Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Ledger
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust
 
@@ -293,7 +293,7 @@ class Run:
             explained = bool(DAMAGED.search(text))
             self.counts["flips that were named"] += 1
             self._restore(agent)
-        elif life.full is not None and ended == 2:
+        elif life.full is not None and ended == MachineError.exit_code:
             explained = bool(DISK_FULL.search(text)) or not text.strip()
             self.counts["ended because the disk was full"] += 1
         elif life.clock is not None and ended == 2:

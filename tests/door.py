@@ -32,7 +32,7 @@ from frames import Line, framed, tls
 from speaking import Quiet
 
 from tacit.agent.identity import Identity
-from tacit.agent.transport.streams import ASK
+from tacit.agent.transport.tls_streams import ASK
 from tacit.agent.transport.wire_pb2 import Question
 
 HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(100)  # the beginning of a ClientHello

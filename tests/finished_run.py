@@ -14,12 +14,12 @@ import numpy as np
 from conftest import make_parts
 from ports import free_ports
 
-from tacit.agent.books import Books
 from tacit.agent.certificate import signed_report
 from tacit.agent.certificate.examination import collected
 from tacit.agent.certificate.trained_model import model_of
 from tacit.agent.federation import ROWS, Federation, Member, agreement, talk
 from tacit.agent.identity import Identity
+from tacit.agent.ledger_heads import Books
 from tacit.agent.participant import Participant
 from tacit.agent.run import take_part
 from tacit.agent.store import Store
@@ -28,7 +28,7 @@ from tacit.privacy import filters
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.noise import SecureNoise
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 
 NAMES = ("alder", "birch", "cedar")

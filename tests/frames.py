@@ -1,7 +1,7 @@
 """What agents say on the wire, by asyncio's own TLS: members and servers of which a test decides every byte.
 
-docs/reference/wire.md has the format. Nothing here is shared with `tacit.agent.transport.streams` but the numbers of
-the kinds. Not a test.
+docs/reference/wire.md has the format. Nothing here is shared with `tacit.agent.transport.tls_streams` but the numbers
+of the kinds. Not a test.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.agent.transport.sockets import Network
-from tacit.agent.transport.streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, PROTOCOL, READY, REFUSED
+from tacit.agent.transport.tls import PROTOCOL
+from tacit.agent.transport.tls_streams import ANSWER, ASK, GREET, LEAVE, NOT_YET, READY, REFUSED
 
 METHODS = {"Greet": GREET, "Ask": ASK, "Leave": LEAVE}
 _MOST = 1 << 26  # bytes of a frame that is read

@@ -72,7 +72,7 @@ def agreed(
     """A federation in which all members are neighbours."""
     from tacit.agent.federation import Member, agreement
     from tacit.core.graph import Graph
-    from tacit.run.limits import Budget
+    from tacit.run.budget import Budget
     from tacit.run.request import Request
 
     members = tuple(

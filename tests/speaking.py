@@ -18,6 +18,9 @@ def unpacked(raw: bytes, run: str, sender: int, tick: int, phase: int = 0) -> An
 class Quiet:
     """An agent that takes everything as it comes, for a `Peer` or a `Server` by itself."""
 
+    def __init__(self) -> None:
+        self.refused: dict[str, str] = {}
+
     def contact(self, name: str) -> None:
         """Nothing."""
 
@@ -39,6 +42,7 @@ class Rehearsed(Quiet):
     def __init__(self) -> None:
         from tacit.agent.transport.server import Signal
 
+        super().__init__()
         self.changed = Signal()
 
     def find(self, question: Any) -> bytes | None:

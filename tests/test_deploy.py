@@ -16,9 +16,10 @@ from prometheus_client.exposition import generate_latest
 from tacit import cli
 from tacit.agent.monitoring import prometheus
 from tacit.agent.monitoring.progress import Progress
-from tacit.errors import InputError, NotNow, Over
+from tacit.errors import InputError, MachineError, NotNow, Over
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger
+from tacit.privacy.ledger.entries import LedgerUnavailable
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -49,7 +50,9 @@ def test_an_agent_is_started_with_options_that_it_has(words):
 def test_a_supervisor_knows_when_to_start_it_again():
     never = {str(kind.exit_code) for kind in (InputError, Over, BudgetExceeded)}
     assert set(settings("RestartPreventExitStatus")[0]) == never
-    assert settings("RestartForceExitStatus") == settings("SuccessExitStatus") == [[str(NotNow.exit_code)]]
+    again = {str(kind.exit_code) for kind in (NotNow, MachineError, LedgerUnavailable)}
+    assert set(settings("RestartForceExitStatus")[0]) == again
+    assert settings("SuccessExitStatus") == [[str(NotNow.exit_code)]]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
@@ -92,7 +95,7 @@ def numbers(version):
     return [int(part) for part in re.findall(r"\d+", version)]
 
 
-def test_every_panel_shows_metrics_that_there_are(tmp_path):
+def test_every_panel_and_every_alert_has_metrics_that_there_are(tmp_path):
     with Ledger.new(tmp_path / "l", population="p", cost=epsilon) as ledger:
         ledger.set_cap(Cap(1.0, 1e-5))
     progress, registry = Progress(), CollectorRegistry()
@@ -100,8 +103,12 @@ def test_every_panel_shows_metrics_that_there_are(tmp_path):
     progress.traffic.refuse("a kind")
     progress.accused["birch"] = 3
     progress.heartbeat()
-    registry.register(prometheus._Agent(progress, tmp_path / "l", lambda: 0))
+    registry.register(prometheus._AgentMetrics(progress, tmp_path / "l", lambda: 0))
     there = set(re.findall(rb"^(tacit_\w+)", generate_latest(registry), flags=re.MULTILINE))
+    alerts = re.findall(r"^        expr: (.*)$", (DEPLOY / "alerts.yml").read_text(), flags=re.MULTILINE)
+    assert len(alerts) > 8
+    for alert in alerts:
+        assert {name.encode() for name in re.findall(r"tacit_\w+", alert)} <= there, alert
     panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
     shown = {name for each in panels for one in each["targets"] for name in re.findall(r"tacit_\w+", one["expr"])}
     assert len(shown) > 10

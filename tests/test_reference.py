@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from tacit.cli import COMMANDS, load
-from tacit.errors import NotNow, Over, TacitError
+from tacit.errors import MachineError, NotNow, Over, TacitError
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import BudgetExceeded
 
@@ -86,7 +86,7 @@ def test_a_notebook_is_shown_with_what_it_printed_and_drew(tmp_path):
 @pytest.mark.parametrize("page", ["stability.md", "deploy.md"])
 def test_every_exit_code_is_in_the_tables(page):
     table = (DOCS / page).read_text(encoding="utf-8").split("[start:exit-codes]")[1].split("[end:exit-codes]")[0]
-    codes = {0, 1, *(each.exit_code for each in (TacitError, NotNow, Over, BudgetExceeded))}
+    codes = {0, 1, *(each.exit_code for each in (TacitError, MachineError, NotNow, Over, BudgetExceeded))}
     codes |= {130} if page == "stability.md" else set()  # Ctrl-C, which gives 75 for an agent
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, flags=re.MULTILINE)} == codes
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tacit.core.graph import Graph
     from tacit.core.problem import Problem
     from tacit.errors import GraphError, InputError, NotConnected, NotConverged, TacitError
-    from tacit.lab.comparison.comparison import Comparison
+    from tacit.lab.comparison.compare import compare
+    from tacit.lab.comparison.comparison_table import Comparison
     from tacit.lab.comparison.contenders import Contender
-    from tacit.lab.comparison.methods import compare
     from tacit.privacy.events import Gaussian, Pure
     from tacit.privacy.noise import RecordedNoise, SecureNoise, SeededNoise
     from tacit.privacy.plan import CannotKeep, Plan, calibrate, plan
-    from tacit.run.limits import Budget
+    from tacit.run.budget import Budget
     from tacit.run.request import Request
     from tacit.run.spec import RunSpec
     from tacit.run.trust import Trust
@@ -43,14 +43,14 @@ _MODULES = {
     "tacit.privacy.events": ("Gaussian", "Pure"),
     "tacit.privacy.noise": ("RecordedNoise", "SecureNoise", "SeededNoise"),
     "tacit.privacy.plan": ("CannotKeep", "Plan", "calibrate", "plan"),
-    "tacit.run.limits": ("Budget",),
+    "tacit.run.budget": ("Budget",),
     "tacit.run.request": ("Request",),
     "tacit.run.spec": ("RunSpec",),
     "tacit.run.trust": ("Trust",),
     "tacit.simulation.result": ("Run",),
     "tacit.simulation.simulate": ("simulate",),
-    "tacit.lab.comparison.comparison": ("Comparison",),
-    "tacit.lab.comparison.methods": ("compare",),
+    "tacit.lab.comparison.comparison_table": ("Comparison",),
+    "tacit.lab.comparison.compare": ("compare",),
     "tacit.lab.comparison.contenders": ("Contender",),
 }
 

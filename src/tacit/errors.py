@@ -1,5 +1,6 @@
 """The errors. Every message says which rule was broken, by which value, and what to do."""
 
+import errno
 import math
 from numbers import Integral, Real
 from typing import Any
@@ -10,6 +11,7 @@ __all__ = [
     "ExchangeError",
     "GraphError",
     "InputError",
+    "MachineError",
     "NotConnected",
     "NotConverged",
     "NotNow",
@@ -45,6 +47,13 @@ class NotNow(TacitError):  # noqa: N818 (a state of affairs, not a mistake)
     """The command was stopped, or waited too long. Nothing is lost: the same command goes on."""
 
     exit_code = 75
+
+
+class MachineError(TacitError):
+    """The machine does not let the command go on now: a full disk, an address in use, too little memory. Nothing is
+    lost: once that is mended, the same command goes on."""
+
+    exit_code = 74
 
 
 class EngineError(TacitError):
@@ -89,6 +98,40 @@ class Dropout(ExchangeError):  # noqa: N818 (a state of affairs, not a mistake)
     def __init__(self, agents: list[int], message: str) -> None:
         super().__init__(message)
         self.agents = agents
+
+
+_OF_THE_MACHINE = {
+    errno.EADDRINUSE,
+    errno.EADDRNOTAVAIL,
+    errno.EAGAIN,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOSPC,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+}
+
+
+def of_the_machine(error: BaseException) -> bool:
+    """Whether an error may go away by itself, or with more room: nobody has made a mistake."""
+    if isinstance(error, OSError):
+        return error.errno in _OF_THE_MACHINE
+    return isinstance(error, MemoryError) or "can't start new thread" in str(error)
+
+
+def failed(error: OSError, text: str) -> TacitError:
+    """The error with this text: of the machine, or of whoever named the file or the address.
+
+    >>> failed(OSError(errno.ENOSPC, "No space left on device"), "x.store: no space").exit_code
+    74
+    >>> failed(OSError(errno.EACCES, "Permission denied"), "x.store: not allowed").exit_code
+    2
+    """
+    return (MachineError if of_the_machine(error) else InputError)(text)
 
 
 def whole(name: str, value: Any, least: int) -> int:

@@ -9,7 +9,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import TextIO
 
-from tacit.errors import InputError
+from tacit.errors import InputError, failed
 
 
 def writable(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]] = ()) -> Path:
@@ -44,7 +44,7 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
         with open(path, "rb") as file:
             return f"sha256:{file_digest(file, 'sha256').hexdigest()}"
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise failed(error, f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def write_once(path: Path, text: str, option: str) -> None:
@@ -102,7 +102,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield draft
         draft.replace(path)
     except OSError as error:
-        raise InputError(f"{path} could not be written: {error.strerror or error}; the old file is unchanged") from None
+        raise failed(
+            error, f"{path} could not be written: {error.strerror or error}; the old file is unchanged"
+        ) from None
     finally:
         draft.unlink(missing_ok=True)
 

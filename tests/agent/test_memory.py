@@ -18,7 +18,7 @@ from patience import all_ended
 from ports import free_ports
 
 import tacit
-from tacit.agent.books import population_tag, signed_text
+from tacit.agent.ledger_heads import population_tag, signed_text
 from tacit.agent.loop import AgentLoop
 from tacit.agent.monitoring.status import Watched
 from tacit.agent.transport.sockets import Network
@@ -423,7 +423,7 @@ def test_nothing_is_paid_once_a_neighbour_has_shown_a_newer_head_of_the_ledger(n
 
     async def paying():
         loop = AgentLoop(birch, lambda doing, done, rounds: None)
-        loop._heads.take("alder", Greeting(name="alder", seen=seen))
+        loop.conversation.heads.take("alder", Greeting(name="alder", seen=seen))
         loop._pay()
 
     with pytest.raises(Over, match=f"alder has seen {longer.rows} rows of the ledger"):

@@ -29,7 +29,7 @@ from tacit.core.multinomial import Multinomial
 from tacit.errors import InputError, TacitError
 from tacit.privacy.events import Gaussian
 from tacit.run import recipes
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Trust
 

@@ -1,5 +1,7 @@
-"""The model of the protocol (docs/explanation/protocol.md) keeps its rules; the explorer finds rules that are wrong.
-`make protocol` explores all cases."""
+"""The model of the protocol (docs/explanation/protocol.md) keeps its rules, and the explorer finds wrong ones.
+
+`make protocol` explores all cases.
+"""
 
 import importlib
 import re

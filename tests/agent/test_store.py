@@ -21,9 +21,9 @@ from agent_network import assert_as_simulated, assert_consistent
 import tacit
 from tacit.agent.loop import AgentLoop
 from tacit.agent.transport.wire_pb2 import Question
-from tacit.errors import NotNow, Over, TacitError
+from tacit.errors import MachineError, NotNow, Over, TacitError
 from tacit.privacy import filters
-from tacit.privacy.ledger import AnotherVersion, Ledger, LedgerError
+from tacit.privacy.ledger import AnotherVersion, Ledger
 
 KILLS = 8  # `make chaos` kills more often
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -147,9 +147,9 @@ def test_nothing_is_answered_before_it_is_committed_and_marked(network, identiti
 
     def asking(where, call):
         def called(*how):
-            found[f"before it is {where}"] = loop._committed(0)
+            found[f"before it is {where}"] = loop.committed(0)
             call(*how)
-            found[f"when it was {where}"] = loop._committed(0)
+            found[f"when it was {where}"] = loop.committed(0)
 
         return called
 
@@ -160,7 +160,7 @@ def test_nothing_is_answered_before_it_is_committed_and_marked(network, identiti
         alder.store.commit = asking("committed", alder.store.commit)
         alder.ledger.mark = asking("marked", alder.ledger.mark)
         await loop._speak(0)
-        return loop.find(question)
+        return loop.conversation.find(question)
 
     loop, question = None, Question(run=bytes.fromhex(net.federation.run), sender=1, tick=0)
     assert asyncio.run(spoken()) is not None
@@ -301,7 +301,7 @@ def test_a_disk_that_is_full_at_a_commit_is_as_a_crash(network, identities):
 
     first.store.commit = full
     try:
-        with pytest.raises(TacitError, match=r"store-state0: File too large; nothing was sent"):
+        with pytest.raises(MachineError, match=r"store-state0: File too large; nothing was sent"):
             asyncio.run(spoken(first))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -330,7 +330,7 @@ def test_a_disk_that_is_full_at_a_mark_lets_nothing_leave_and_the_same_bytes_lea
 
     first.ledger.mark = full
     try:
-        with pytest.raises(LedgerError, match=r"alder\.ledger"):
+        with pytest.raises(MachineError, match=r"alder\.ledger"):
             asyncio.run(spoken())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

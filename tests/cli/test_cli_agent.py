@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -37,7 +39,7 @@ from tacit.privacy.events import Gaussian
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.entries import canonical
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES
 from tacit.run.spec import RunSpec
@@ -211,14 +213,17 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
     assert agreed(tacit, "--rounds", 5)[0] == 0
     own = ("--data", "alder.csv")
     assert "has no budget, so nothing of it is private" in run(*own)
-    assert "says that alder has 400 rows; the data has 250" in run("--data", "birch.csv", "--exact")
+    assert "alder has 400 rows; the data has 250: use the agreed file" in run("--data", "birch.csv", "--exact")
     assert "schema.toml" in run("--data", "schema.toml", "--exact")
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = busy.getsockname()[1]
-        assert "the port is in use" in run(*own, "--exact", "--listen", f"127.0.0.1:{port}")
-        assert f"--page: cannot listen at 127.0.0.1:{port}" in run(*own, "--exact", "--page", f"127.0.0.1:{port}")
+        for option, said in {
+            "--listen": f"cannot listen at 127.0.0.1:{port}: the port is in use",
+            "--page": f"--page: cannot listen at 127.0.0.1:{port}",
+        }.items():
+            assert said in run(*own, "--exact", option, f"127.0.0.1:{port}", expected=74)
     assert "--page listens on this machine only" in run("--data", "nothing.csv", "--page", "0.0.0.0:8642")
     assert "alder.csv is an input" in run(*own, "--exact", "--report", "alder.csv")
     assert "--report would overwrite model.report.json" in run(*own, "--exact", "--report", "model.report.json")
@@ -230,8 +235,35 @@ def test_what_is_refused_before_anything_leaves(hospitals, tacit):
     assert "can be read by other users" in run(*own, "--exact")
 
 
+def test_an_agent_that_the_machine_lets_not_go_on_says_so_and_is_started_again(hospitals, tacit, monkeypatch):
+    """Too little memory, and a full disk, at whatever place nobody expected them."""
+    assert agreed(tacit, "--rounds", 5)[0] == 0
+    run = ("agent", "run", "--federation", "federation.toml", "--identity", "alder", "--data", "alder.csv", "--exact")
+    for error, said in {
+        MemoryError("of a record"): "too little memory",
+        RuntimeError("can't start new thread"): "too little memory",
+        OSError(28, "No space left on device", "/home/alder"): "No space left on device",
+    }.items():
+        monkeypatch.setattr("tacit.agent.run.take_part", Mock(side_effect=error))
+        code, _, err = tacit(*run)
+        assert (code, err.count("tacit: error: ")) == (74, 1)
+        assert err.endswith(f"the machine does not let this agent go on ({said}): mend that, and start it again\n")
+    limit = (100 << 20, 100 << 20)
+    little = subprocess.run(
+        [sys.executable, "-m", "tacit", *run],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+        capture_output=True,
+        text=True,
+    )
+    assert (little.returncode, little.stderr.count("\n")) == (74, 1)
+    assert "this process may use 100 MB of addresses" in little.stderr
+
+
 def test_a_federation_file_does_not_destroy_what_it_is_made_from(hospitals, tacit):
     certificate = Path("alder/certificate.pem").read_text()
+    members = ["--member", "alder,127.0.0.1:7441,400,alder/key.pem"]
+    code, _, err = tacit("federation", "new", "--title", "x", "--schema", "schema.toml", "--epsilon", 1, *members)
+    assert (code, "is a private key, which must not leave its folder" in err) == (2, True), err
     for name in ("schema.toml", "alder/certificate.pem"):
         assert "writing to it would destroy it" in agreed(tacit, "--out", name)[2]
     assert Path("alder/certificate.pem").read_text() == certificate

@@ -240,6 +240,8 @@ def test_a_bad_epsilon_is_refused_before_all_else(tacit, wrong):
 def test_a_decimal_comma_gets_a_hint(tacit):
     code, _, err = tacit("train", "p.csv", "--schema", "schema.toml", "--epsilon", "1,5")
     assert (code, "a decimal comma? Write 1.5" in err) == (2, True)
+    code, _, err = tacit("predict", "model.json", "p.csv", "--threshold", "0,1")
+    assert (code, "a decimal comma? Write 0.1" in err) == (2, True)
     code, _, err = tacit("plan", "--epsilon", "")
     assert (code, "write a number such as 0.5" in err) == (2, True)
 

@@ -122,6 +122,13 @@ def test_what_cannot_be_read_is_one_line_and_the_exit_code_is_2(folder, tacit, t
     assert not (folder / "predictions.csv").exists()
 
 
+def test_a_file_that_is_no_certificate_is_called_so(folder, tacit):
+    code, out, _ = tacit("certificate", "verify", "alder.json")
+    assert (code, len(out.splitlines()), "this is no certificate" in out) == (1, 2, True)
+    code, _, err = tacit("predict", "alder.json", "new.csv", "--certificate", "alder.json")
+    assert (code, err.count(";"), "this is no certificate" in err) == (2, 0, True)
+
+
 def test_predict_refuses_a_model_that_does_not_match_its_certificate(folder, tacit):
     predict = ["predict", "alder.json", "new.csv", "--certificate", "c.json"]
     assert tacit(*predict)[0] == 0

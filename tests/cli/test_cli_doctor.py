@@ -8,18 +8,20 @@ import ssl
 import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from patients import SCHEMA
 from ports import free_ports
 
-from tacit.agent.books import Books
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity
+from tacit.agent.ledger_heads import Books
 from tacit.agent.participant import reserved
 from tacit.agent.store import Store
-from tacit.agent.transport.streams import PROTOCOL
+from tacit.agent.transport.tls import PROTOCOL
+from tacit.cli import doctor
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 
@@ -78,7 +80,8 @@ def test_all_is_well_before_the_start(look, tacit):
         ({"data": "none.csv"}, "data", "none.csv"),
         ({"identity": "nobody"}, "identity", "nobody"),
         ({"ledger": "schema.toml"}, "ledger", "schema.toml"),
-        ({"federation": "schema.toml"}, "federation", "schema.toml"),
+        ({"identity": "alder/key.pem"}, "identity", "alder/key.pem is a file: name the folder"),
+        ({"federation": "schema.toml"}, "federation", "schema.toml: it is a schema, not a federation file"),
     ],
 )
 def test_what_is_wrong_is_named(look, changed, what, text):
@@ -174,13 +177,18 @@ def test_neighbours_are_known_by_their_certificates(look):
     assert "another version of tacit" in found["peers"][0][1]
 
 
-def test_a_store_is_looked_at_and_put_back(look, tacit):
+def test_a_store_is_looked_at_and_put_back(look, tacit, monkeypatch):
     agreed = Federation.load(Path("fed.toml"))
     path = Path("alder") / f"{agreed.run[:16]}.store"
     with closing(Store(path, agreed.run, "alder", agreed.rounds)) as store:
         store.commit(0, {"f": np.ones((1, 3))}, b"said", agreed.plans[0][0])
     code, found = look()
     assert (code, found["store"]) == (0, [("ok", f"every digest fits; round 0 of {agreed.rounds}")])
+    with closing(Store(path, agreed.run, "alder", agreed.rounds)) as store:  # of an agent that has stopped since
+        store.heartbeat(1_000_000.0, {}, "waiting for birch")
+    with monkeypatch.context() as patched:
+        patched.setattr(doctor, "time", SimpleNamespace(time=lambda: 1_000_003.0))
+        assert look()[1]["store"][0][1].endswith(f"round 0 of {agreed.rounds}; its agent was alive 3 s ago")
     which = ("--federation", "fed.toml", "--identity", "alder")
     assert tacit("agent", "backup", *which, "--out", "alder.backup")[0] == 0
     state = path.with_name(path.name + "-state0")

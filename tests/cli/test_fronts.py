@@ -14,7 +14,7 @@ import tacit as package
 from tacit.core.graph import Graph
 from tacit.data import Classes, Number, Schema
 from tacit.estimators import FederatedClassifier
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.trust import Trust
 

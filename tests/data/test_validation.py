@@ -142,6 +142,12 @@ def test_a_missing_column_and_the_rest_of_the_file():
         "missing column",
         "did you mean 'Sex '? Rename it",
     )
+    for columns, advice in (
+        (["sex_at_birth", "age"], "did you mean 'sex_at_birth'? Rename it"),
+        (["sex_at_birth", "sex_now", "age"], "add it"),  # which of the two, only a person can know
+    ):
+        (lacking,) = validate(table(**dict.fromkeys(columns, GOOD["age"]), died=GOOD["died"]), schema())
+        assert lacking.values[0].suggestion == advice
     assert (number.column, number.problem) == ("age", "not a number")
     assert {each.column for each in validate(table(other=["1"]), schema(missing="drop"))} == {"age", "sex", "died"}
 
@@ -150,11 +156,13 @@ def test_what_the_schema_forgives_is_a_warning():
     agreed = schema(missing="zero", unknown="zero")
     missing, unknown = found(agreed, age=["", "40", "50", "60"], sex=["Male", "male", "Male", "Male"])
     assert (missing.problem, missing.warning) == ("missing", True)
-    assert missing.values[0].suggestion == "its features stay zero"
+    assert missing.values[0].suggestion == "counts as 0, the lower bound; counts as none of the bands"
     assert (unknown.problem, unknown.warning) == ("unknown category", True)
-    assert unknown.values[0].suggestion.endswith("its features stay zero")
+    assert unknown.values[0].suggestion.endswith("counts as none of those listed")
     (label,) = found(agreed, died=["", "no", "no", "no"])  # a row without its label is of no use
     assert (label.problem, label.warning) == ("missing", False)
+    (empty,) = found(agreed, sex=["", *GOOD["sex"][1:]])
+    assert empty.values[0].suggestion == "counts as none of those listed"
     (dropped,) = found(schema(missing="drop"), age=["", "40", "50", "60"], sex=["male", *GOOD["sex"][1:]])
     assert (dropped.values[0].suggestion, dropped.warning) == ("the rows are left out", True)
 
@@ -235,4 +243,4 @@ def test_a_file_has_problems_if_and_only_if_encoding_refuses_it(cells, missing, 
 
 def test_what_the_schema_says_already_is_not_advised():
     (unknown,) = found(schema(unknown="zero"), sex=["Male", "7", "Male", "Male"])
-    assert unknown.values[0].suggestion == "correct it, or add it to the schema; its features stay zero"
+    assert unknown.values[0].suggestion == "correct it, or add it to the schema; counts as none of those listed"

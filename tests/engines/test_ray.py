@@ -16,7 +16,7 @@ from tacit.lab.audit.named import audit_named
 from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.trials import trial
 from tacit.lab.papers.experiment import Lab, ProblemSpec, Size
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 
 
 @pytest.fixture(scope="module")

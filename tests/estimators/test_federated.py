@@ -20,7 +20,7 @@ import tacit
 from tacit.estimators import FederatedClassifier, FederatedRegressor
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.events import Free, Gaussian, ObjectiveGaussian, Pure
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.share import share_event
 from tacit.run.spending import worst
@@ -65,6 +65,16 @@ def test_sites_find_the_maximum_of_the_likelihood_of_all_records(graph):
     assert model.privacy_.statement.startswith("not private: no noise")
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert model.history_["messages"][-1] == 2 * len(model.graph_.edges) * model.history_["round"][-1]
+
+
+def test_a_fit_without_noise_has_no_finite_epsilon():
+    """What says so in words is for people; this is what a program reads."""
+    privacy = FederatedClassifier().fit(X, Y, sites=SITES).privacy_
+    assert not privacy.private
+    assert privacy.epsilon == np.inf
+    assert privacy.totals.best == np.inf
+    private = FederatedClassifier(**QUICK, random_state=0).fit(X, Y).privacy_
+    assert private.epsilon == private.totals.best <= 1.0
 
 
 @pytest.mark.parametrize("method", ["auto", "coca", "i-admm", "w-admm"])
@@ -240,6 +250,17 @@ def test_private_classes_and_numbers_learn_and_do_not_look_at_the_labels():
     alike = FederatedClassifier(**QUICK, random_state=0).fit(X, np.full(N, "no"))
     assert alike.classes_.tolist() == ["no", "yes"]
     assert np.all(alike.predict(X) == "no")
+
+
+def test_the_weights_of_a_private_fit_come_from_public_shares():
+    """The fit is planned in the same way whatever the labels are."""
+    rows, y, _ = rare()
+    heavy = {"class_weight": "balanced", "positive_share": 0.06, "bounds": (-4, 4), "classes": [0, 1]}
+    plans = [
+        FederatedClassifier(2.0, **heavy, method="one-shot", random_state=0).fit(rows, labels).spec_
+        for labels in (y, 1 - y)
+    ]
+    assert plans[0] == plans[1]
 
 
 def test_the_worst_of_the_members_is_charged():

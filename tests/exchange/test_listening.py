@@ -18,8 +18,8 @@ from tacit.exchange import SecretSharedSums
 from tacit.exchange.listening import ROBUST, Listening
 from tacit.exchange.secret_shared import SummedInbox
 from tacit.lab.comparison.trials import Trial, run_setting
+from tacit.run.budget import Budget
 from tacit.run.exact import RADIUS as EXACT_RADIUS
-from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Trust
 from tacit.simulation.hostile import KINDS, Hostile
@@ -39,6 +39,23 @@ def test_what_is_heard_lies_within_the_radius(rows, radius):
     np.testing.assert_allclose(clipped(heard, radius), heard, rtol=1e-12)
     total = SummedInbox(rows, np.full((3, 1), 2)).within(radius)
     assert np.all(np.linalg.norm(total.sum(), axis=1) <= 2 * radius * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_simulation_reads_private_messages_within_the_radius_and_exact_ones_as_they_are(private, monkeypatch):
+    """The noise alone goes far beyond this radius."""
+    heard, listen = [], tacit.algorithms.RecycledADMM.listen
+
+    def listened(self, state, inbox, view, t):
+        heard.extend(np.linalg.norm(inbox.rows, axis=1))
+        return listen(self, state, inbox, view, t)
+
+    monkeypatch.setattr(tacit.algorithms.RecycledADMM, "listen", listened)
+    problem = tacit.Problem(make_parts(), l2=0.5, radius=1e-3)
+    method = tacit.algorithms.RecycledADMM(budget=tacit.Gaussian(100.0) if private else None)
+    tacit.simulate(method, problem, COMPLETE, rounds=4, noise=tacit.SeededNoise(0) if private else None)
+    assert heard
+    assert (max(heard) <= 1e-3 * (1 + 1e-12)) == private
 
 
 @pytest.mark.parametrize("robust", [None, *ROBUST])

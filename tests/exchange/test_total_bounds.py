@@ -24,7 +24,7 @@ from tacit.exchange.listening import Listening
 from tacit.exchange.total_bounds import FALSE_ALARM, TotalBounds
 from tacit.exchange.totals import TotalInbox
 from tacit.privacy.events import MOST_ROUNDS
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Trust
 

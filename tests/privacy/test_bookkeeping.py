@@ -22,7 +22,7 @@ from tacit.privacy.events import Free
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.mechanisms import _LAYER
 from tacit.privacy.noise import SeededNoise
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request
 from tacit.run.share import share_event

@@ -14,7 +14,7 @@ from scipy.stats import binom, f
 
 import tacit
 from tacit.lab.audit.named import recipe_case
-from tacit.lab.audit.shared import Runs, _calibrated
+from tacit.lab.audit.shared import SideBySide, _calibrated
 from tacit.privacy import mechanisms
 from tacit.privacy.events import Gaussian
 from tacit.privacy.laws import Normal, Spherical, TwoSided
@@ -193,7 +193,7 @@ def test_every_paid_release_of_a_run_has_noise_of_its_own(name):
 
 def test_every_total_has_noise_of_its_own():
     """What a coalition of two of five sees, of models that stay where they are."""
-    algorithm, runs = _calibrated(4.0, 5, 2, rows=16), Runs(5, 2, 8, size=300)
+    algorithm, runs = _calibrated(4.0, 5, 2, rows=16), SideBySide(5, 2, 8, size=300)
 
     def seen(noise):
         return runs.seen(algorithm, noise, 0, 0)

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import sha256
 
 import ledger_worker as worker
@@ -16,10 +16,10 @@ import pytest
 from ledger_case import CAP, released, tamper
 from ledger_worker import ROUND, RUN, cost, open_ledger
 
-from tacit.errors import InputError
+from tacit.errors import InputError, MachineError
 from tacit.privacy.events import Free, Pure, Unprotected
 from tacit.privacy.ledger import BudgetExceeded, Cap, Ledger, LedgerError
-from tacit.privacy.ledger.file import create
+from tacit.privacy.ledger.file import create, last_charge
 
 
 @pytest.fixture
@@ -694,7 +694,7 @@ def test_a_disk_that_fills_at_any_byte_loses_nothing(ledger, tmp_path):
     for room in range(0, 30_000, 997):
         resource.setrlimit(resource.RLIMIT_FSIZE, (log + room, hard))
         try:
-            with pytest.raises(LedgerError, match="nothing was written"):
+            with pytest.raises(MachineError, match="nothing was written"):  # a supervisor tries again
                 ledger.store(RUN, 3, bytes(50_000))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -703,6 +703,20 @@ def test_a_disk_that_fills_at_any_byte_loses_nothing(ledger, tmp_path):
             assert list(another.entries()) == rows
     ledger.store(RUN, 3, bytes(50_000))
     ledger.verify()
+
+
+def test_a_bit_that_changes_in_its_tables_is_one_line_for_everybody_who_reads_it(ledger, tmp_path):
+    """Also for the metrics, which do not check the ledger: SQLite's own message quotes what is no text."""
+    ledger.close()
+    path = tmp_path / "ledger"
+    whole = path.read_bytes()
+    start = whole.index(b"CREATE TRIGGER entries_insert")
+    for at in range(start, start + 60):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 128]) + whole[at + 1 :])
+        with pytest.raises(LedgerError):
+            open_ledger(tmp_path)
+        with suppress(LedgerError):
+            last_charge(path)
 
 
 def test_a_ledger_that_cannot_be_made_leaves_nothing(tmp_path):

@@ -10,7 +10,9 @@ import pytest
 from ledger_case import CAP, released, tamper
 from ledger_worker import ROUND, RUN, cost, open_ledger
 
+from tacit.errors import MachineError
 from tacit.privacy.ledger import About, AnotherVersion, Cap, Ledger, LedgerError, Records
+from tacit.privacy.ledger.entries import LedgerUnavailable
 from tacit.privacy.ledger.second import VARIABLE, SecondPlace, rewritten
 
 DIGEST, NONCE = bytes(range(32)), bytes(16)
@@ -67,7 +69,7 @@ def refusal(folder, kind=LedgerError):
     with pytest.raises(LedgerError) as refused:
         open_ledger(folder)
     assert isinstance(refused.value, AnotherVersion) == (kind is AnotherVersion)
-    assert refused.value.exit_code == (78 if kind is AnotherVersion else 2)
+    assert refused.value.exit_code == kind.exit_code
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -209,9 +211,9 @@ def test_a_damaged_file_is_refused(ledger, heads, tmp_path, damage):
 
 def test_no_folder_no_start(ledger, heads, tmp_path):
     heads.rename(tmp_path / "pulled out")
-    assert f"{heads} is not there" in refusal(tmp_path)
+    assert f"{heads} is not there" in refusal(tmp_path, LedgerUnavailable)
     rows = ledger.head().rows
-    with pytest.raises(LedgerError, match=r"is not there.*costs nothing more"):
+    with pytest.raises(MachineError, match=r"is not there.*costs nothing more"):
         ledger.mark(RUN, 0, DIGEST, 1)
     assert ledger.head().rows == rows
     with pytest.raises(LedgerError, match="is not there"):
@@ -230,7 +232,7 @@ def test_a_write_that_fails_lets_nothing_leave_and_costs_nothing(ledger, heads, 
     for again in (False, True):
         with monkeypatch.context() as away:
             away.setattr(os, "fsync", broken)
-            with pytest.raises(LedgerError, match="cannot be used: Input/output error; nothing may leave") as refused:
+            with pytest.raises(MachineError, match="cannot be used: Input/output error; nothing may leave") as refused:
                 ledger.reserve_run("autumn", {0: ROUND, 1: ROUND}, ABOUT)
         assert "\n" not in str(refused.value)
         assert ledger.spent()[ROUND] == 3, again

@@ -92,6 +92,16 @@ def test_a_private_run_does_not_stop_by_what_it_released():
         tacit.simulate(method, problem, graph, rounds=9, noise=tacit.SeededNoise(1), tolerance=1.0)
 
 
+def test_a_run_with_a_seed_in_it_is_never_private_again():
+    """Whoever knows the seed takes the noise away from all that left before."""
+    problem, graph = tacit.Problem(make_parts(), l2=0.5), tacit.Graph.ring(5)
+    method, fresh = tacit.algorithms.DualPerturbedADMM(budget=tacit.Gaussian(5.0)), tacit.SecureNoise()
+    for first in (tacit.SeededNoise(1), fresh):
+        half = tacit.simulate(method, problem, graph, rounds=2, noise=first)
+        whole = tacit.simulate(method, problem, graph, rounds=3, noise=fresh, resume=half)
+        assert (whole.private, whole.seeded) == (first is fresh, first is not fresh)
+
+
 def test_an_objective_that_is_not_strongly_convex_is_refused():
     problem, alone = tacit.Problem(make_parts(sizes=(30,))), tacit.Graph.ring(1)
     for method in (

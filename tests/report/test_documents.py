@@ -72,6 +72,12 @@ def test_the_numbers_are_those_of_the_data(name):
             assert float(text) <= at(found.data, path)
 
 
+def test_a_setting_with_parts_is_shown_in_words():
+    make, plain = DOCUMENTS["run"]
+    words = Read(make(plain | {"settings": plain["settings"] | {"budget": {"multiplier": 2.5, "centre": None}}})).words
+    assert "multiplier 2.5, centre none" in words
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_hostile_names_stay_text(name):
     make, plain = DOCUMENTS[name]

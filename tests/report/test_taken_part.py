@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from agent_worker import NAMES, participant
 
-from tacit.agent.books import Signed
 from tacit.agent.certificate.trained_model import model_of
+from tacit.agent.ledger_heads import Signed
 from tacit.agent.monitoring.status import Watched
 from tacit.privacy.events import Free
 from tacit.privacy.ledger import Head

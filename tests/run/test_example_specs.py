@@ -15,7 +15,7 @@ import tacit.algorithms
 from tacit.data import Classes, Number, Schema, Target
 from tacit.estimators import FederatedClassifier
 from tacit.privacy.noise import SeededNoise
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.model import Model
 from tacit.run.request import specified
 from tacit.run.setting import Setting

@@ -12,7 +12,7 @@ from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Multiclass, Target
 from tacit.errors import GraphError, InputError
 from tacit.privacy.plan import per_agent_totals, plan
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES, recommended
 from tacit.run.share import share_event
 from tacit.run.trust import LOCAL, Reserve, Trust

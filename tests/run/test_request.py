@@ -14,7 +14,7 @@ from tacit.core.multinomial import Multinomial
 from tacit.data import Classes, Multiclass, Target
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian, Pure
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.parts import METHODS
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request, specified
@@ -68,7 +68,7 @@ def test_numbers_that_are_not_those_of_the_recipe_are_noticed():
     spec = resolved(budget=TOTAL, method="gradient-descent").spec
     method = dataclasses.replace(spec.method.method, step=2 * spec.method.method.step)
     changed = dataclasses.replace(spec, method=dataclasses.replace(spec.method, method=method))
-    with pytest.raises(InputError, match="not those of the recipe 'gradient-descent' for these rows"):
+    with pytest.raises(InputError, match=f"not those of the recipe 'gradient-descent' for --rows {SIZES[0]},"):
         specified(changed, TWO, SIZES, 4)
     free = specified(dataclasses.replace(changed, recipe=""), TWO, SIZES, 4)
     assert free.name == "gradient-descent"

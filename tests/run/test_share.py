@@ -11,7 +11,7 @@ from tacit.data import Classes, Dataset, Multiclass, Number, Schema, Target
 from tacit.errors import InputError
 from tacit.privacy.accounting import epsilon
 from tacit.privacy.plan import plan
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request
 from tacit.run.share import noisy_share

@@ -22,7 +22,7 @@ from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Logistic
 from tacit.errors import InputError
 from tacit.privacy.events import Gaussian
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.setting import Setting
 from tacit.run.spec import RunSpec

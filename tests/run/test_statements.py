@@ -18,11 +18,12 @@ from tacit.errors import TacitError
 from tacit.estimators import FederatedClassifier
 from tacit.privacy import filters
 from tacit.privacy.accounting import epsilon, rounded_up
-from tacit.privacy.events import Free, Gaussian, SharedGaussian
+from tacit.privacy.events import Free, Gaussian, Pure, SharedGaussian, Unprotected
 from tacit.privacy.ledger import Cap, Ledger
 from tacit.privacy.plan.every_tick import NoNoise
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
+from tacit.run.spending import require_as_planned
 from tacit.run.training import train_privately
 from tacit.run.trust import LOCAL as TRUSTING
 from tacit.run.trust import Reserve, Trust
@@ -180,6 +181,33 @@ def test_a_training_that_costs_other_than_planned_keeps_nothing(monkeypatch, tmp
     with Ledger(tmp_path / "ledger", cost=filters.epsilon) as ledger:
         assert [run.events.total() > 0 for run in ledger.runs()] == [True]  # it has paid
         assert not ledger.told()  # and nothing is stored
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Gaussian(2.0 * (1 - 1e-9)), Gaussian(2.0 * (1 + 1e-9)), Pure(0.5), Free("a mean"), Unprotected()],
+    ids=str,
+)
+def test_events_of_another_cost_are_not_those_that_were_planned(other):
+    """Also with as many of them. Last bits may differ."""
+    planned = [Counter({Gaussian(2.0): 3})] * 2
+    require_as_planned([Counter({Gaussian(2.0 * (1 - 4e-16)): 3})] * 2, planned)
+    with pytest.raises(TacitError, match="did not cost what was planned; nothing of it is kept"):
+        require_as_planned([planned[0], Counter({other: 3})], planned)
+
+
+def test_whoever_gives_a_seed_gets_no_private_statement():
+    """What a model says of itself in one field and in words agrees."""
+    data, parts = records()
+    asked = Request(Budget(2.0, DELTA), method="one-shot")
+    setting = asked.resolved(SCHEMA.label, [len(part) for part in parts], SCHEMA.model_dimension, Graph.ring(5))
+    seeded, fresh = (
+        train_privately(setting, data, SCHEMA, parts, noise=noise).model.privacy
+        for noise in (tacit.SeededNoise(3), tacit.SecureNoise())
+    )
+    assert (seeded["private"], fresh["private"]) == (False, True)
+    assert seeded["statement"].startswith("not private: the noise was seeded; with fresh noise it is (")
+    assert "not private" not in fresh["statement"]
 
 
 # An estimator

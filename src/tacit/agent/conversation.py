@@ -14,10 +14,10 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from tacit.agent.books import Heads
 from tacit.agent.federation import TOTALS, difference
 from tacit.agent.heard import MessageChain
 from tacit.agent.incarnation import Incarnations
+from tacit.agent.ledger_heads import Heads
 from tacit.agent.membership import dropout
 from tacit.agent.membership.meeting import Meeting
 from tacit.agent.monitoring.logs import log
@@ -49,6 +49,7 @@ class Conversation:
         self.statements, self._incarnations = Statements(participant), Incarnations(participant)
         self._refusals = Refusals(agent.progress.traffic)
         self._totals_before: dict[int, bytes] = {}  # a tick -> the digest of the totals before it
+        self.refused: dict[str, str] = {}  # by neighbour that has answered the present question with nonsense: why
         self._other_renewals: set[str] = set()  # the neighbours of which the log says so
 
     # What neighbours ask
@@ -141,9 +142,9 @@ class Conversation:
         return self.meeting.complete
 
     def contact(self, name: str) -> None:
-        """There was a sign of life of a neighbour. One that has signed two versions counts as away: otherwise it could
-        hold up the others by answering "not yet"."""
-        if name not in self.statements.contradictions:
+        """There was a sign of life of a neighbour. One that has signed two versions counts as away, and so does one as
+        long as its answers are refused: otherwise it could hold up the others by answering "not yet", or nonsense."""
+        if name not in self.statements.contradictions and name not in self.refused:
             self._liveness.contact(name)
 
     # Who speaks, and what it has signed

@@ -95,6 +95,8 @@ def loads(text: str, source: str) -> dict[str, Any]:
 def check(plain: dict[str, Any]) -> None:
     """Refuses a file that lacks a key, has an unknown one, or has a value of the wrong type."""
     _check_sizes(plain)
+    if "label" in plain and "members" not in plain:
+        raise InputError("it is a schema, not a federation file, which tacit federation new writes")
     if plain.get("version", VERSION) != VERSION:
         raise InputError(f"version must be {VERSION}, not {plain['version']!r}: write it anew (tacit federation new)")
     _check_keys(plain, (*_KEYS, "schema"), "a federation", optional=_OPTIONAL)

@@ -38,7 +38,7 @@ class Identity:
     name: str
     key: bytes
     certificate: str
-    population_key: bytes = b""  # names populations to others (`tacit.agent.books`): it outlives a renewed key
+    population_key: bytes = b""  # names populations to others (`tacit.agent.ledger_heads`): it outlives a renewed key
 
     def __post_init__(self) -> None:
         if not self.population_key:
@@ -80,6 +80,8 @@ class Identity:
     @classmethod
     def load(cls, home: Path) -> Identity:
         """Reads the folder that `new` made; a key that others may read is refused."""
+        if home.is_file():
+            raise InputError(f"{home} is a file: name the folder that tacit identity new has made")
         certificate = read_text(home / "certificate.pem")
         try:
             key = (home / "key.pem").read_bytes()
@@ -158,6 +160,8 @@ def check_name(name: str) -> None:
 
 def read_certificate(pem: str, where: str) -> x509.Certificate:
     """The certificate in a text. Refuses a kind that an identity cannot have; `where` is what an error calls it."""
+    if "PRIVATE KEY" in pem:
+        raise InputError(f"{where} is a private key, which must not leave its folder: take certificate.pem beside it")
     try:
         (certificate,) = x509.load_pem_x509_certificates(pem.encode())
     except (ValueError, x509.InvalidVersion):

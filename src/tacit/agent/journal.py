@@ -28,8 +28,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tacit.database import NO_TEXT, cause, keep, reading, transaction
-from tacit.errors import InputError, NotNow, Over, TacitError
+from tacit import database
+from tacit.database import NO_TEXT, OF_THE_MACHINE, cause, keep, reading, transaction
+from tacit.errors import NotNow, Over, TacitError, failed
 
 _SCHEMA = (
     # The body comes last: reading the rest of a row does not touch the pages of a long one.
@@ -38,17 +39,8 @@ _SCHEMA = (
     "CREATE TABLE note (only INTEGER PRIMARY KEY, hashed BLOB NOT NULL, body BLOB NOT NULL)",
 )
 _TABLES = {"journal", "note"}
-# Errors of the machine, not of the file: it may be in order.
-_ELSEWHERE = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_NOMEM,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-}
+# Errors that say nothing about the file: it may be in order.
+_ELSEWHERE = OF_THE_MACHINE | {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
 
 
 class JournalEntry(NamedTuple):
@@ -106,8 +98,10 @@ class Journal:
                     if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                         for statement in _SCHEMA:
                             self._db.execute(statement)
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(f"{path} cannot be used as the store of an agent: {error}") from None
+        except OSError as error:
+            raise failed(error, f"{path} cannot be used as the store of an agent: {error}") from None
+        except sqlite3.Error as error:
+            raise database.failed(error, f"{path} cannot be used as the store of an agent: {error}") from None
 
     def close(self) -> None:
         self._db.close()
@@ -131,13 +125,13 @@ class Journal:
         except sqlite3.Error as error:
             if cause(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise damaged(self.path, str(error)) from None
-            raise TacitError(f"{self.path}: {error}; nothing was sent") from None
+            raise database.failed(error, f"{self.path}: {error}; nothing was sent") from None
         if added.count > self._count:
             self._count, self._digest = added.count, added.digest
             try:
                 os.pwrite(self._head_file, _written(self._count - 1, self._digest), 0)
             except OSError as error:
-                raise TacitError(f"{_head_path(self.path)}: {error.strerror or error}; nothing was sent") from None
+                raise failed(error, f"{_head_path(self.path)}: {error.strerror or error}; nothing was sent") from None
 
     def note(self, body: bytes) -> None:
         """Replaces the one note, which is no entry: what it said before is not kept."""
@@ -233,7 +227,7 @@ def copy(path: Path, target: Path, long: frozenset[str]) -> list[JournalEntry]:
         found, digest = read(target, long)
         _head_path(target).write_bytes(_written(len(found) - 1, digest))
     except OSError as error:
-        raise InputError(f"{target} could not be written: {error.strerror or error}") from None
+        raise failed(error, f"{target} could not be written: {error.strerror or error}") from None
     except Over as error:  # the copy was read, but the journal is what is damaged
         raise Over(str(error).replace(str(target), str(path))) from None
     return found
@@ -302,7 +296,7 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _failure(path: Path, error: sqlite3.Error) -> TacitError:
     if cause(error) in _ELSEWHERE:
-        return InputError(f"{path} cannot be used as the store of an agent: {error}")
+        return database.failed(error, f"{path} cannot be used as the store of an agent: {error}")
     return damaged(path, str(error))
 
 
@@ -329,7 +323,7 @@ def _head(path: Path) -> tuple[int, bytes] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InputError(f"{_head_path(path)} cannot be read: {error.strerror or error}") from None
+        raise failed(error, f"{_head_path(path)} cannot be read: {error.strerror or error}") from None
     if not raw:
         return None  # stopped when it was made
     try:

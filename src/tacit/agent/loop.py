@@ -32,6 +32,7 @@ from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Signal
 from tacit.agent.transport.wire import BadMessage, packed, row_of
 from tacit.agent.transport.wire_pb2 import Greeting, Message
+from tacit.agent.waiting import Waiting
 from tacit.core.release import Inbox
 from tacit.core.schedule import role
 from tacit.errors import NotNow, Over
@@ -87,6 +88,7 @@ class AgentLoop:
         self.liveness = Liveness(participant, near, self._totals, self._spoken >= 0)
         self.progress.contacts = self.liveness.contacts
         self.conversation = Conversation(self, near, max(self._spoken, 0))
+        self._waiting = Waiting(self)
         if self._spoken >= 0:
             self.conversation.note_totals(self._spoken)
 
@@ -346,17 +348,24 @@ class AgentLoop:
         while True:
             self.beat(self.doing)
             self.progress.heartbeat()
+            self._waiting.look()
             await asyncio.sleep(HEARTBEAT)
 
     def beat(self, doing: str) -> None:
         """Writes down that the process is alive, and what it does."""
         participant = self.participant
-        participant.store.heartbeat(participant.clock.wall(), self.liveness.contacts(), doing, self.progress.accused)
+        accused, reached = self.progress.accused, self.conversation.statements.reached()
+        participant.store.heartbeat(participant.clock.wall(), self.liveness.contacts(), doing, accused, reached)
 
     async def watch_neighbour(self, j: int) -> None:
         """Notices if a neighbour is away."""
-        name = self.participant.federation.names[j]
-        await self.liveness.watch(name, partial(self._greet, j), partial(self._needs, j))
+        name, why = self.participant.federation.names[j], partial(self.why_quiet, j)
+        await self.liveness.watch(name, partial(self._greet, j), partial(self._needs, j), why)
+
+    def why_quiet(self, j: int) -> str:
+        """Why a neighbour gave no sign of life the last time that it was asked for one."""
+        peer = self.peers[j]
+        return self.conversation.refused.get(peer.name, peer.trouble)
 
     def _needs(self, j: int) -> bool:
         """Whether a neighbour has not finished, or this agent has to hear it still. If this agent has finished, another

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.agent.able import check_sums
-from tacit.agent.books import Books
 from tacit.agent.clock import Clock
 from tacit.agent.federation import SUMS, TOTALS, Federation
 from tacit.agent.identity import Identity
 from tacit.agent.incarnation import NONCE, signed
+from tacit.agent.ledger_heads import Books
 from tacit.agent.store import Store
 from tacit.agent.transport.wire_pb2 import Incarnation
 from tacit.core.problem import Problem
@@ -57,7 +57,8 @@ class Participant:
         member, facts = self.federation.members[self.me], self.federation.setting.facts
         if len(self.data) != member.rows:
             raise InputError(
-                f"the federation file says that {member.name} has {member.rows:,} rows; the data has {len(self.data):,}"
+                f"the federation file says that {member.name} has {member.rows:,} rows; the data has "
+                f"{len(self.data):,}: use the agreed file, or write a new federation"
             )
         scale, constants = float(facts.scale[self.me]), {"l2": facts.l2, "radius": facts.radius}
         if isinstance(self.data, Dataset):
@@ -86,6 +87,12 @@ class Participant:
     def about(self) -> About:
         """What the ledger says about the run."""
         return About(self.federation.setting.name, self.federation.title, self.records)
+
+    @property
+    def finished(self) -> bool:
+        """Whether this member has heard everything that it needs in this run."""
+        saved = self.store.state()
+        return saved is not None and saved[0] == self.federation.rounds
 
     @property
     def has_paid(self) -> bool:
@@ -160,8 +167,7 @@ class Participant:
         left already."""
         if self.books is not None:
             self.books.require_payer(run, ledger)
-        saved = self.store.state()
-        if ledger.begun_without_marks(run) and not (saved is not None and saved[0] == self.federation.rounds):
+        if ledger.begun_without_marks(run) and not self.finished:
             raise Over(
                 f"this run was begun with an older version of tacit, whose ledger does not show which ticks of "
                 f"{self.name} have left: {NEW_RUN}"
@@ -187,8 +193,7 @@ class Participant:
         """Refuses a run that needs a member that is refused here, unless the others may go on without it."""
         federation, refused = self.federation, self.federation.refused
         near = [federation.names[j] for j in federation.graph.neighbours(self.me)]
-        saved = self.store.state()
-        if not refused or (saved is not None and saved[0] == federation.rounds):
+        if not refused or self.finished:
             return  # an agent that has heard everything needs nobody, and others may need it
         if not (federation.go_on_after and set(near) - set(refused)):
             raise Over(

@@ -67,6 +67,11 @@ class Statements:
         """This agent has committed what it says at this tick."""
         self._extend(tick, self._participant.store.digest(tick))
 
+    def reached(self) -> dict[str, int]:
+        """The last tick at which each member has spoken, as far as it is signed and known here."""
+        names = self._participant.federation.names
+        return {names[i]: max(known) for i, known in sorted(self._known.items()) if known}
+
     def own(self, tick: int) -> wire.Said:
         """For the message of this tick."""
         return self._signed(tick)

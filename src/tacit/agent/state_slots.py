@@ -16,7 +16,7 @@ import numpy as np
 
 from tacit.agent.heard import MessageChain
 from tacit.agent.journal import damaged
-from tacit.errors import TacitError
+from tacit.errors import TacitError, failed
 from tacit.files import sync_folder
 
 Arrays = dict[str, np.ndarray]
@@ -43,7 +43,7 @@ def write(store: Path, slot: int, state: Arrays, heard: Mapping[str, MessageChai
         if new:
             sync_folder(path.parent)
     except OSError as error:
-        raise TacitError(f"{path}: {error.strerror or error}; nothing was sent") from None
+        raise failed(error, f"{path}: {error.strerror or error}; nothing was sent") from None
     return digest.hexdigest()
 
 

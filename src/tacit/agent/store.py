@@ -31,7 +31,7 @@ order:
 sent already. If one file of it is lost, damaged or old, the others show it. If all of them are, the ledger shows it: it
 has the mark of every tick that may have left, and the run is over unless the newest store is put back
 (`Participant.check`). What neighbours say is not needed for that. The folder of the identity notes which ledger has
-paid for a run (`tacit.agent.books`), so that no other ledger, which has no such marks, takes its place.
+paid for a run (`tacit.agent.ledger_heads`), so that no other ledger, which has no such marks, takes its place.
 
 **An old copy of the ledger** is shown by this file: every commit notes the ledger's head. So one of the two can be old,
 and it is noticed. If both are old copies of one moment, as in a machine that was put back as a whole, the neighbours
@@ -51,6 +51,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tacit.agent import journal, state_slots
 from tacit.agent.heard import MessageChain
@@ -80,6 +81,9 @@ class Status:
     events: list[Event]  # of what was released
     without: list[str]  # the members without whom it goes on, in another run
     accused: dict[str, int]  # members that have signed two versions of a tick, and which
+    reached: dict[str, int]  # the last tick at which members have spoken, as far as that is known here
+    met: list[int]  # places of the members that have signed that they have met all their neighbours
+    finished: list[str]  # the neighbours that need no more from this agent
 
 
 class Store:
@@ -156,10 +160,16 @@ class Store:
         return number
 
     def heartbeat(
-        self, now: float, contacts: Mapping[str, float | None], doing: str, accused: Mapping[str, int] | None = None
+        self,
+        now: float,
+        contacts: Mapping[str, float | None],
+        doing: str,
+        accused: Mapping[str, int] | None = None,
+        reached: Mapping[str, int] | None = None,
     ) -> None:
-        """Writes down that the process is alive, for `tacit agent status`."""
-        said = {"beat": now, "doing": doing, "peers": dict(contacts), "accused": dict(accused or {})}
+        """Writes down that the process is alive, and what it knows of others, for `tacit agent status`."""
+        said: dict[str, Any] = {"beat": now, "doing": doing, "peers": dict(contacts)}
+        said |= {"accused": dict(accused or {}), "reached": dict(reached or {})}
         self._journal.note(json.dumps(said).encode())
 
     def mark_finished(self, name: str) -> None:
@@ -328,8 +338,23 @@ def status(path: Path) -> Status:
     alive = {"beat": None, "doing": "not started", "peers": {}} if note is None else json.loads(note)
     events = [_event(entry.body or b"") for entry in kept["event"].values()]
     peers = dict(sorted(alive["peers"].items()))
-    without, accused = sorted(kept["without"]), alive.get("accused", {})
-    return Status(run, member, tick, rounds, peers, alive["beat"], alive["doing"], events, without, accused)
+    without, finished, met = sorted(kept["without"]), sorted(kept["finished"]), sorted(map(int, kept["met"]))
+    accused, reached = alive.get("accused", {}), alive.get("reached", {})
+    return Status(
+        run,
+        member,
+        tick,
+        rounds,
+        peers,
+        alive["beat"],
+        alive["doing"],
+        events,
+        without,
+        accused,
+        reached,
+        met,
+        finished,
+    )
 
 
 def check(path: Path) -> Status | None:

@@ -108,6 +108,8 @@ def main() -> None:
     if agent:
         _on_signals(_stop)  # until `tacit.agent.stopping` takes over, and after it
     try:
+        if agent:
+            import_module("tacit.cli.memory").require()
         app()
     except TacitError as error:
         message = " ".join(str(error).split())

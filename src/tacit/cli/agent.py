@@ -95,8 +95,9 @@ def run(
     ledger before the first message. After a crash, start the same command again: it continues where it stopped.
 
     SIGTERM and Ctrl-C end the agent within five seconds. Exit codes, for a supervisor: 0 done; 75 stopped, or waited
-    too long (start it again); 77 refused by the ledger; 78 this run is over for this member; 2 a mistake in the command
-    or in a file. After 2, 77 and 78 somebody has to look first.
+    too long (start it again); 74 the machine is in the way, such as a full disk or a port in use (start it again); 77
+    refused by the ledger; 78 this run is over for this member; 2 a mistake in the command or in a file. After 2, 77 and
+    78 somebody has to look first.
 
     With --page you can watch the agent in a browser on this machine: its round, its neighbours, the budget and the log.
     With --report it writes a page about the run at the end, for people who do not know the method.
@@ -210,9 +211,10 @@ def _participant(
     """Reads and checks everything that the agent needs; what the cluster holds of it is let go with the stack.
 
     `progress` hears who this is as soon as that is known, for the lines of the log about the rest."""
-    from tacit.agent.books import Books
+    from tacit.agent.certificate import left_behind
     from tacit.agent.federation import Federation
     from tacit.agent.identity import Identity
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.membership.revocation import namesakes, revoked
     from tacit.agent.monitoring.status import store_name
     from tacit.agent.participant import Participant
@@ -256,6 +258,8 @@ def _participant(
         agreed, me, own, records, kept, opened, SecureNoise(), records=charged, books=books
     ).present()
     _ = participant.problem  # checked
+    if not participant.finished:
+        left_behind.check(identity, agreed, own.name)
     return participant
 
 

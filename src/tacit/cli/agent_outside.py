@@ -12,7 +12,7 @@ import typer
 from tacit.agent.monitoring.logs import Lines, log
 from tacit.agent.monitoring.progress import Progress
 from tacit.cli.console import err, rounds_bar
-from tacit.errors import TacitError
+from tacit.errors import MachineError, TacitError, of_the_machine
 
 if TYPE_CHECKING:
     from tacit.agent.loop import Watch
@@ -32,7 +32,11 @@ def ending_in_the_log() -> Iterator[None]:
     except TacitError as error:
         log.error(str(error))
         raise typer.Exit(error.exit_code) from None
-    except Exception:
+    except Exception as error:
+        if of_the_machine(error):
+            lacking = error.strerror if isinstance(error, OSError) else "too little memory"
+            log.error(f"the machine does not let this agent go on ({lacking}): mend that, and start it again")
+            raise typer.Exit(MachineError.exit_code) from None
         log.critical("", exc_info=True)
         raise typer.Exit(1) from None
 

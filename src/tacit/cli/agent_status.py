@@ -98,7 +98,7 @@ def _table(found: list[dict[str, Any]]) -> Table:
         if one["problem"] is not None:
             table.add_row(one["member"], "", escape(one["problem"]))
             continue
-        near = ", ".join(f"{name} {_ago(ago)}" for name, ago in one["seconds_since"].items())
+        near = ", ".join(f"{name} {ago(last)}" for name, last in one["seconds_since"].items())
         spent = "" if one["epsilon"] is None else f"{one['epsilon']:.4g}"
         table.add_row(one["member"], f"{one['round']}/{one['rounds']}", escape(_doing(one)), near, spent)
     return table
@@ -109,8 +109,14 @@ def _doing(one: dict[str, Any]) -> str:
     return doing if one["alive"] or doing == "finished" else f"not running; it was {doing}"
 
 
-def _ago(seconds: float | None) -> str:
+def ago(seconds: float | None) -> str:
+    """Seconds for a person."""
     return "not yet" if seconds is None else f"{seconds:.0f} s ago"
+
+
+def heard(seconds: float | None) -> str:
+    """When a neighbour was last heard from."""
+    return "not heard from yet" if seconds is None else f"heard from {ago(seconds)}"
 
 
 def _tell(one: dict[str, Any]) -> None:
@@ -119,8 +125,7 @@ def _tell(one: dict[str, Any]) -> None:
         screen.print(f"  goes on without {', '.join(one['without'])}", markup=False)
     for name, tick in one["accused"].items():
         screen.print(f"  {name} has signed two versions of what it said at tick {tick}", markup=False)
-    for name, ago in one["seconds_since"].items():
-        heard = "not heard from yet" if ago is None else f"heard from {ago:.0f} s ago"
-        screen.print(f"  {name}: {heard}", markup=False)
+    for name, last in one["seconds_since"].items():
+        screen.print(f"  {name}: {heard(last)}", markup=False)
     cost = "" if one["epsilon"] is None else f", epsilon = {one['epsilon']:.4g} so far (the whole run is paid for)"
     screen.print(f"released {one['released']} times{cost}")

@@ -15,7 +15,7 @@ from tacit.cli import names
 
 if TYPE_CHECKING:
     from tacit.engines.work import Tell
-    from tacit.run.limits import Budget
+    from tacit.run.budget import Budget
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

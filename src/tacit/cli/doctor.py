@@ -191,7 +191,7 @@ def _data(agreed: Federation, me: int, table: Table | None) -> Iterator[Check]:
 
 
 def _ledger(agreed: Federation, me: int, path: Path | None, home: Path, table: Table | None) -> Iterator[Check]:
-    from tacit.agent.books import Books
+    from tacit.agent.ledger_heads import Books
     from tacit.agent.participant import reserved
     from tacit.privacy.filters import epsilon
     from tacit.privacy.ledger import Ledger
@@ -216,7 +216,7 @@ def _ledger(agreed: Federation, me: int, path: Path | None, home: Path, table: T
         paid = any(each.run == agreed.run for each in opened.runs())
         if not paid:
             opened.check_run(Counter(reserved(agreed, me).values()), records=charged)
-        state = "this run is paid for" if paid else "this run fits"
+        state = f"{opened.population}: this run {'is paid for' if paid else 'fits'}"
         yield Check("ledger", OK, f"{state}; epsilon = {opened.epsilon():.4g} is spent, the cap is {opened.cap()}")
 
 
@@ -257,7 +257,9 @@ def _store(path: Path, agreed: Federation, name: str, ledger: Path | None) -> It
             "under another title"
         )
     ago = None if found.heartbeat is None else time.time() - found.heartbeat
-    now = "; it runs now" if ago is not None and abs(ago) < 10 and found.doing != "finished" else ""
+    # An agent that was stopped has a recent heartbeat, too: this does not say that it runs.
+    lately = ago is not None and abs(ago) < 10 and found.doing != "finished"
+    now = f"; its agent was alive {abs(ago or 0):.0f} s ago" if lately else ""
     yield Check("store", OK, f"every digest fits; round {max(found.tick, 0)} of {found.rounds}{now}")
     if ago is not None and ago < -_AHEAD:
         yield Check("clock", WARN, f"the agent was last alive {-ago:.0f} s from now: set this machine's clock")
@@ -294,7 +296,8 @@ def _peers(agreed: Federation, near: list[Member], home: Path) -> Iterator[Check
 def _lets_in(member: Member, agreed: Federation, home: Path) -> bool:
     """Whether a neighbour, whose certificate is checked, goes on after it has seen the one in this folder."""
     from tacit.agent.identity import Identity
-    from tacit.agent.transport.streams import OTHER_VERSION, PROTOCOL, context
+    from tacit.agent.transport.tls import PROTOCOL, context
+    from tacit.agent.transport.tls_streams import OTHER_VERSION
 
     tls = context(Identity.load(home), agreed.accepted(member.name), called=False)
     host, port = host_and_port(member.address)

@@ -130,7 +130,7 @@ def _annotated(field: Field[Any], hint: Any, default: Any, argument: bool) -> An
     if told["metavar"] or kinds == [float]:
         more["metavar"] = told["metavar"] or "FLOAT"
     if told["parser"] or kinds == [float]:
-        more["parser"] = told["parser"] or _decimal
+        more["parser"] = told["parser"] or decimal
     hint = str if told["parser"] else hint
     if default is None and NoneType not in get_args(hint):
         hint |= None
@@ -139,7 +139,7 @@ def _annotated(field: Field[Any], hint: Any, default: Any, argument: bool) -> An
     return Annotated[hint, Option(told["name"], **more) if told["name"] else Option(**more)]
 
 
-def _decimal(text: str) -> float:
+def decimal(text: str) -> float:
     """A number, or an error that knows the decimal comma."""
     try:
         return float(text)

@@ -13,6 +13,7 @@ from tacit.cli.console import out as screen
 from tacit.cli.expand import Without, expanded
 from tacit.cli.federation_demo import demo
 from tacit.cli.federation_keys import File, accept, renew, revoke
+from tacit.cli.federation_members import status, without
 from tacit.data import Schema
 from tacit.data.text import read_text
 from tacit.errors import InputError
@@ -143,6 +144,8 @@ def show(
 app.command()(renew)
 app.command()(accept)
 app.command()(revoke)
+app.command()(status)
+app.command()(without)
 
 
 @app.command()

@@ -27,8 +27,8 @@ from tacit.data import Dataset, Schema, Table, adult_schema, adult_table, partit
 from tacit.engines.local import end_with_parent
 from tacit.errors import InputError, TacitError
 from tacit.privacy.noise import SecureNoise
+from tacit.run.budget import Budget
 from tacit.run.graphs import auto_graph
-from tacit.run.limits import Budget
 from tacit.run.model import Model
 from tacit.run.request import Request
 from tacit.run.trust import LOCAL, Trust

@@ -23,7 +23,7 @@ from tacit.files import writable, write_private
 from tacit.privacy.events import MOST_ROUNDS
 
 if TYPE_CHECKING:
-    from tacit.agent.books import Books
+    from tacit.agent.ledger_heads import Books
     from tacit.privacy.events import Event
     from tacit.privacy.ledger import Cap, Ledger, Records
 
@@ -103,7 +103,7 @@ def new(
     books: Books | None = None
     if identity is not None:
         names.require_agent()
-        from tacit.agent.books import Books
+        from tacit.agent.ledger_heads import Books
 
         books = Books(identity)
         books.require_new(population)

@@ -26,7 +26,7 @@ from tacit.privacy.accounting import rounded_up, totals
 from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.events import Event, to_plain
 from tacit.privacy.plan import Plan
-from tacit.run.limits import USUAL_DELTA
+from tacit.run.budget import USUAL_DELTA
 from tacit.run.request import Request
 from tacit.run.setting import Setting
 from tacit.run.spec import MOST_AGENTS, RunSpec

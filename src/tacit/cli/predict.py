@@ -15,6 +15,7 @@ import typer
 
 from tacit.cli import names
 from tacit.cli.console import err, warn, working
+from tacit.cli.expand import decimal
 from tacit.data import Classes, Dataset, Multiclass, Table, Target
 from tacit.errors import InputError
 from tacit.files import writable, writing_private
@@ -35,7 +36,7 @@ def predict(
         str, typer.Argument(help="A CSV or Parquet file, or **adult** for the embedded data.", show_default=False)
     ],
     certificate: Annotated[Path | None, typer.Option(help=_CERTIFICATE)] = None,
-    threshold: Annotated[float | None, typer.Option(help=_THRESHOLD)] = None,
+    threshold: Annotated[float | None, typer.Option(help=_THRESHOLD, parser=decimal, metavar="FLOAT")] = None,
     top: Annotated[int | None, typer.Option(help=_TOP)] = None,
     out: Annotated[Path, typer.Option(help="The CSV file to write; - for standard output.")] = Path("predictions.csv"),
     json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,

@@ -12,6 +12,7 @@ from tacit.cli.console import tell, working
 from tacit.cli.records import draft_without
 from tacit.data import Sites, read_table
 from tacit.files import writable, write_once
+from tacit.html.words import counted
 
 
 def schema(
@@ -52,4 +53,4 @@ def schema(
     else:
         write_once(out, text, "--out")
         tell(notes)
-        typer.echo(f"{out}: {drafted.dimension} features from {len(drafted.columns)} columns", err=True)
+        typer.echo(f"{out}: {drafted.dimension} features from {counted(len(drafted.columns), 'column')}", err=True)

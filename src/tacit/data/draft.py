@@ -47,7 +47,8 @@ def draft(table: "Table | IntoFrame", label: str) -> tuple[Schema, list[str]]:
     >>> schema.feature_names
     ('age', 'town=Bath', 'town=York', 'intercept')
     >>> notes[1:]
-    ["label 'ill': +1 is yes, -1 is no", "column 'age': 1 of 3 rows lack a value; missing = drop leaves them out"]
+    ["label 'ill': yes is positive, no is negative; if you predict the other one, exchange them in the schema", \
+"column 'age': 1 of 3 rows lack a value; missing = drop leaves them out"]
     """
     table = as_table(table)
     if label not in table.columns:
@@ -99,7 +100,10 @@ def _about_label(label: Label) -> Iterator[str]:
     """How a label was read."""
     name = f"label {label.column!r}"
     if isinstance(label, Classes):
-        yield f"{name}: +1 is {', '.join(label.positive)}, -1 is {', '.join(label.negative)}"
+        yield (
+            f"{name}: {', '.join(label.positive)} is positive, {', '.join(label.negative)} is negative; if you predict "
+            "the other one, exchange them in the schema"
+        )
     elif isinstance(label, Multiclass):
         yield f"{name} has {len(label.classes)} classes: {', '.join(label.classes)}"
         yield from (f"{name}: {doubt}" for doubt in about_spelling(label.classes))

@@ -60,6 +60,20 @@ def closest(text: str, known: Iterable[str]) -> str | None:
     return by_fold[near[0]] if near else None
 
 
+def closest_column(name: str, columns: Iterable[str]) -> str | None:
+    """The column that was probably meant: spelled nearly alike, or the only one that has the name among its words.
+
+    >>> closest_column("age", ["sex", "Age_years"]), closest_column("weight", ["Weigth", "ward"])
+    ('Age_years', 'Weigth')
+    >>> closest_column("age", ["age_years", "age_days"]), closest_column("age", ["dosage", "sex"])
+    (None, None)
+    """
+    columns = list(columns)
+    a_word = re.compile(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", re.IGNORECASE)
+    among = [each for each in columns if a_word.search(each)]
+    return closest(name, columns) or (among[0] if len(among) == 1 else None)
+
+
 def about_value(text: str, known: Iterable[str], remedy: str) -> str:
     """What to do with a value that is not among the known ones.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tacit.data import hints
-from tacit.data.columns import Bands, plain
+from tacit.data.columns import Bands, Category, Number, plain
 from tacit.data.frames import as_table
 from tacit.data.present_cells import Present, readable
 from tacit.data.schema import Schema
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
 _MOST = 5  # values of a finding, and places of a value, that are listed
+_NO_CATEGORY = "counts as none of those listed"
 
 
 class Value(NamedTuple):
@@ -108,7 +109,7 @@ def _found(
 
 
 def _lacking(name: str, table: Table, use: str = "") -> Finding:
-    meant = None if table.headless else hints.closest(name, table.columns)
+    meant = None if table.headless else hints.closest_column(name, table.columns)
     advice = NO_HEADER if table.headless else "add it" if meant is None else f"did you mean {meant!r}? Rename it"
     return Finding(name, "missing column", 0, [Value("", 0, [], use or advice)], warning=bool(use))
 
@@ -122,11 +123,19 @@ def _missing(rows: Present, schema: Schema) -> Iterator[Finding]:
             yield _found(fault.cells, fault.bad, "missing", fault.remedy)
         elif len(rows.table):
             yield Finding("", "every row lacks a value", 0, [Value("", 0, [], 'set missing = "zero"')])
-    outcome = "the rows are left out" if schema.missing == "drop" else "its features stay zero"
     for name, missing in rows.missing.items():
         if name not in refused and missing.any():
             at = np.flatnonzero(missing)
+            read = "; ".join(_without_value(column) for column in schema.columns if column.name == name)
+            outcome = "the rows are left out" if schema.missing == "drop" else read
             yield _found(rows.table.cells(name, at), np.arange(len(at)), "missing", outcome, warning=True)
+
+
+def _without_value(column: Number | Bands | Category) -> str:
+    """What an empty cell counts as, with missing = "zero"."""
+    if isinstance(column, Number):
+        return f"counts as {plain(column.bounds[0])}, the lower bound"
+    return "counts as none of the bands" if isinstance(column, Bands) else _NO_CATEGORY
 
 
 def _of_column(rows: Present, role: str, part: Any, column: str, forgiven: bool) -> Iterator[Finding]:
@@ -159,7 +168,7 @@ def _unreadable(error: CellError, role: str, forgiven: bool = False) -> Finding:
         # With unknown = "zero" already in the schema, the remedy must not advise it.
         remedy = "correct it, or add it to the schema" if forgiven else error.remedy
         advice = hints.about_value(text, error.known, remedy)
-        return f"{advice}; its features stay zero" if forgiven else advice
+        return f"{advice}; {_NO_CATEGORY}" if forgiven else advice
 
     return _found(error.cells, error.bad, f"unknown {role}", suggest, forgiven)
 

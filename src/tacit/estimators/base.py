@@ -20,7 +20,7 @@ from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import About, Records
 from tacit.privacy.noise import Noise, SecureNoise, SeededNoise
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.spending import opened, paid
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from tacit.estimators.base import Bill, PrivateEstimator, digest
 from tacit.estimators.fitting import Fitted, Parts, fit_exactly, fit_privately, plan_privately
 from tacit.estimators.privacy import exact_privacy
 from tacit.estimators.scaling import Scaling, public_bounds
+from tacit.run.budget import Budget
 from tacit.run.graphs import auto_graph
-from tacit.run.limits import Budget
 from tacit.run.request import Request
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Reserve, Trust

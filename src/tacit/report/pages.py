@@ -87,6 +87,8 @@ def _warned(said: dict[str, Any]) -> Iterator[str]:
 def _setting(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_setting(each)}" for name, each in value.items())
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tacit.agent.books import contradiction
 from tacit.agent.federation import TOTALS
 from tacit.agent.guarantee import guaranteed
+from tacit.agent.ledger_heads import contradiction
 from tacit.agent.participant import Participant
 from tacit.agent.robust_listening import listened
 from tacit.privacy.accounting import delta_warning, rounded_up, totals

@@ -42,7 +42,7 @@ from tacit.errors import InputError
 from tacit.privacy.accounting import gaussian_steps
 from tacit.privacy.events import MOST_ROUNDS, Gaussian
 from tacit.privacy.plan import largest_budget
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.parts import METHODS
 from tacit.run.setting import Setting, check_classes
 from tacit.run.share import share_event

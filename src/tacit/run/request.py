@@ -26,8 +26,8 @@ from tacit.data import Schema
 from tacit.data.columns import Classes, Label
 from tacit.errors import InputError, number, whole
 from tacit.run import exact, own
+from tacit.run.budget import Budget
 from tacit.run.label_losses import LOSSES, exact_loss
-from tacit.run.limits import Budget
 from tacit.run.model import fits
 from tacit.run.option import check_types, option
 from tacit.run.parts import METHODS, name_of
@@ -36,6 +36,7 @@ from tacit.run.setting import NOISE, Setting, check_classes
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Trust
 
+_SHOWN = 10  # members whose rows an error lists
 _SAME = 1e-6  # how far the numbers of two searches may lie apart, relative to them
 _CALLED = {"budget": "epsilon", "trust": "colluders and robust", "count": "the noisy share", "own": "--set"}
 
@@ -297,10 +298,17 @@ def specified(
     again = recipe.setting(*known, count=spec.count, radius=spec.radius, schema=spec.schema)
     if not _alike(spec.plain(), again.spec.plain()):
         raise InputError(
-            f"the numbers of the run are not those of the recipe {spec.recipe!r} for these rows: if you have changed "
-            "one on purpose, delete the line recipe = ... of the file; if not, plan the run again"
+            f"the numbers of the run are not those of the recipe {spec.recipe!r} for {_rows(sizes)}: if you have "
+            "changed one on purpose, delete the line recipe = ... of the file; if not, plan the run for these rows"
         )
     return replace(setting, recipe=recipe)
+
+
+def _rows(sizes: Sequence[int] | np.ndarray) -> str:
+    """The rows of the members, in the form of --rows where they are few."""
+    if len(sizes) > _SHOWN:
+        return f"{len(sizes):,} members with {sum(map(int, sizes)):,} rows"
+    return f"--rows {','.join(str(int(size)) for size in sizes)}"
 
 
 def _alike(one: Any, other: Any) -> bool:

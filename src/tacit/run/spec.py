@@ -41,7 +41,7 @@ from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge, Loss
 from tacit.data.text import read_text
 from tacit.errors import InputError, TacitError, number, whole
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.option import check_types
 from tacit.run.parts import LOSSES, METHODS, name_of, read, written
 from tacit.run.trust import Trust

@@ -15,7 +15,7 @@ from tacit.data import Classes, Dataset, Schema, Target
 from tacit.errors import InputError
 from tacit.privacy.coalitions import Guarantee
 from tacit.privacy.noise import Noise, SecureNoise
-from tacit.run.limits import USUAL_DELTA
+from tacit.run.budget import USUAL_DELTA
 from tacit.run.metrics import Metrics, as_plain
 from tacit.run.model import Model
 from tacit.run.parts import name_of

@@ -33,7 +33,7 @@ from tacit.agent.store import Store
 from tacit.agent.transport.wire import packed_row, row_of
 from tacit.agent.transport.wire_pb2 import Message
 from tacit.errors import InputError
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.request import Request
 from tacit.run.trust import Trust
 

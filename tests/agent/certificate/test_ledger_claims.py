@@ -7,10 +7,10 @@ import pytest
 from finished_run import PRIVATE, finished
 from ledger_case import tamper
 
-from tacit.agent.books import population_tag, signed_text
 from tacit.agent.certificate import verdict
 from tacit.agent.certificate.claims import BELIEVED, checked
 from tacit.agent.certificate.examination import examined
+from tacit.agent.ledger_heads import population_tag, signed_text
 from tacit.errors import TacitError
 from tacit.privacy import filters
 from tacit.privacy.events import Pure

@@ -5,7 +5,10 @@ If a member only claims that another is away, nobody leaves and nobody pays.
 
 import asyncio
 import base64
+import itertools
 import json
+import re
+import shutil
 import time
 from collections import Counter
 from contextlib import suppress
@@ -24,7 +27,7 @@ from speaking import Speaker
 
 import tacit
 from tacit.agent import loop
-from tacit.agent.certificate import signed_report
+from tacit.agent.certificate import left_behind, signed_report
 from tacit.agent.certificate.signed_report import verified
 from tacit.agent.federation import SUMS, Federation, talk
 from tacit.agent.identity import Identity
@@ -37,12 +40,12 @@ from tacit.agent.transport.sizes import largest_question
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Absence, Contradiction, Greeting, Met
 from tacit.core.graph import Graph
-from tacit.errors import InputError, NotConnected, TacitError
+from tacit.errors import InputError, NotConnected, Over, TacitError
 from tacit.privacy import filters
 from tacit.privacy.ledger import Cap
 from tacit.privacy.ledger.entries import canonical
 from tacit.privacy.plan import plan
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 
 identities, network = agent_network.identities, agent_network.network  # fixtures
@@ -91,6 +94,8 @@ def test_a_member_dies_and_the_others_go_on(network):
         assert before["run"] == net.federation.run
         assert 3 <= len(before["releases"]) < net.federation.rounds
     assert net.certificate_faults(["dogwood"]) == []
+    assert_all_are_seen(net)
+    assert_left_behind(net)
     path = net.folder / "birch.report.json"
     signed = json.loads(path.read_text())
     signed["report"]["before"][0]["releases"][1]["sha256"] = sha256(b"something else").hexdigest()
@@ -98,6 +103,100 @@ def test_a_member_dies_and_the_others_go_on(network):
     path.write_text(json.dumps(signed | {"signature": base64.b64encode(signature).decode()}))
     where = {fault.where for fault in net.certificate_faults(["dogwood"])}
     assert where == {f"reports.{name}.before.0.heard.birch.digest" for name in ("alder", "cedar", "elm")}
+
+
+def test_a_member_that_says_nonsense_is_left_out(network):
+    """dogwood is there and answers, but what it says at tick 3 is no number, and it has signed that."""
+    net = network("going on")
+    net.federation.without(["dogwood"])
+    with net.together():
+        net.start(ALDER, BIRCH, CEDAR, ELM, slow=0.1)
+        net.start(DOGWOOD, slow=0.1, fault=("says no number", 3))
+    assert [net.ended(i) for i in (ALDER, BIRCH, CEDAR, ELM)] == [0] * 4, net.log(CEDAR)
+    for i in (CEDAR, ELM):
+        assert "dogwood: number 0 of its row is not finite; asking again" in net.log(i)
+        assert re.search(r"dogwood has given no sign of life for 1\d s \(what it says is refused: numb", net.log(i))
+    assert "dogwood is away, signed by cedar, elm; this agent goes on without dogwood" in net.log(ALDER)
+    assert_as_simulated_without(net, DOGWOOD)
+
+
+def test_an_agent_that_waits_says_for_whom_and_why(network):
+    """birch is not there; elm is not there for alder's neighbour. Then they come."""
+    net = network("broadcast")
+    with net.together():
+        net.start(ALDER, CEDAR, DOGWOOD, slow=0.5, fault=("soon says that it waits", 5))
+    address = net.federation.members[BIRCH].address
+    net.says(ALDER, f"s ({address}: Connection refused); this agent is waiting for birch, elm")
+    waits = r"birch has given no sign of life for (\d+) s"
+    net.wait(lambda: len(re.findall(waits, net.log(ALDER))) >= 2, 120, "alder does not say it again", ALDER)
+    seconds = [int(each) for each in re.findall(waits, net.log(ALDER))]
+    assert all(later >= 2 * sooner - 1 for sooner, later in itertools.pairwise(seconds))  # they are rounded
+    net.start(BIRCH)
+    net.says(ALDER, "birch gives signs of life again, after ")
+    net.says(CEDAR, "and all neighbours give signs of life; not yet: alder, birch, dogwood, elm")
+    net.start(ELM)
+    assert [net.ended(i) for i in range(5)] == [0] * 5
+    assert "tacit: goes on, after " in net.log(CEDAR)
+
+
+def tacit_says(net, name, *args):
+    """`tacit ARGS` in the network's folder: its exit code, and what it prints."""
+    process = worker.PROCESSES.Process(target=worker.command, args=(net.folder, name, *map(str, args)))
+    process.start()
+    process.join()
+    said = "".join((net.folder / f"{name}.{kind}").read_text() for kind in ("out", "err"))
+    return process.exitcode, " ".join(said.split())
+
+
+def assert_all_are_seen(net):
+    """As birch knows them, which is no neighbour of dogwood: what members sign and pass on, and no more."""
+    show = ("federation", "status", "fed.toml", "--identity", net.identities / "birch", "--store", "birch.store")
+    code, said = tacit_says(net, "status", *show)
+    assert code == 0, said
+    assert re.search(r"as birch knew it \d+ s ago", said)
+    assert "dogwood the others go on without it" in said
+    code, said = tacit_says(net, "status-json", *show, "--json")
+    found = {one["member"]: one for one in json.loads(said)["members"]}
+    assert found["dogwood"] | {"accused": None} == found["dogwood"]
+    assert (found["dogwood"]["left_out"], found["dogwood"]["round"]) == (True, None)
+    rounds = net.federation.without(["dogwood"]).rounds
+    for name in ("alder", "birch", "cedar", "elm"):
+        assert found[name]["met"]
+        assert found[name]["round"] >= rounds - 1, found[name]
+        assert found[name]["neighbour"] == (name in ("alder", "cedar", "elm"))
+
+
+def assert_left_behind(net):
+    """dogwood comes back when all have gone: a report tells it, and its agent ends."""
+    home, agreed = net.folder / "dogwood", net.federation
+    shutil.copytree(net.identities / "dogwood", home)
+    left_behind.check(home, agreed, "dogwood")  # it knows nothing yet
+    signed = json.loads((net.folder / "alder.report.json").read_text())
+    signed["report"]["before"][0]["absences"] = signed["report"]["before"][0]["absences"][:1]
+    signature = Identity.load(net.identities / "alder").sign(canonical(signed["report"]))
+    signed["signature"] = base64.b64encode(signature).decode()
+    (net.folder / "false.report.json").write_text(json.dumps(signed))  # alder lies: one of two has signed
+    code, said = tacit_says(
+        net, "without", "federation", "without", "fed.toml", "false.report.json", "--identity", home
+    )
+    assert (code, "too few neighbours of dogwood have signed" in said) == (2, True), said
+    left_behind.check(home, agreed, "dogwood")
+    code, said = tacit_says(
+        net, "without", "federation", "without", "fed.toml", "cedar.report.json", "--identity", home
+    )
+    assert (code, "the others have finished without dogwood: its agent ends with 78" in said) == (0, True), said
+    with pytest.raises(Over, match="the others have finished without dogwood: the report of cedar shows it"):
+        left_behind.check(home, agreed, "dogwood")
+    cedar = net.identities / "cedar"
+    code, said = tacit_says(net, "with", "federation", "without", "fed.toml", "alder.report.json", "--identity", cedar)
+    assert (code, "does not show that: alder has finished with cedar" in said) == (2, True), said
+    X, y = PARTS[DOGWOOD]
+    lines = [[*row, "yes" if label > 0 else "no"] for row, label in zip(X, y, strict=True)]
+    head = [*(column.name for column in agreed.schema.columns), "ill"]
+    (net.folder / "dogwood.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in [head, *lines]))
+    run = ("agent", "run", "--federation", "fed.toml", "--identity", home, "--data", "dogwood.csv", "--exact")
+    code, said = tacit_says(net, "run", *run, "--out", "late.json")
+    assert (code, "the others have finished without dogwood" in said) == (78, True), said
 
 
 @pytest.mark.parametrize("kind", ["going on, token", "going on, private", "going on, secret-shared"])
@@ -175,6 +274,8 @@ def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
 
 class Quiet:
     """A neighbour that does not answer."""
+
+    trouble = "it does not answer"
 
     def __init__(self, name):
         self.name = name

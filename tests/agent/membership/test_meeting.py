@@ -210,10 +210,10 @@ def test_a_neighbour_gets_what_it_hears_and_nothing_else(network, identities, ki
                     hears = ALDER in turn.speakers[heard]
                 question = Question(run=bytes.fromhex(net.federation.run), sender=j, tick=t)
                 if hears:
-                    assert loop.find(question) is None  # not yet
+                    assert loop.conversation.find(question) is None  # not yet
                 else:
                     with pytest.raises(BadMessage, match="there is no message for"):
-                        loop.find(question)
+                        loop.conversation.find(question)
                 answers.append(hears)
         return answers
 
@@ -228,7 +228,7 @@ def test_a_neighbour_with_another_file_is_not_met(network, identities):
 
     async def greeted():
         loop = loop_of(participant_of(net, ALDER, identities))
-        right = loop.greeting("elm")
+        right = loop.conversation.greeting("elm")
         assert right.parts
         for part in right.parts:
             wrong, less = Greeting(), Greeting()
@@ -238,7 +238,7 @@ def test_a_neighbour_with_another_file_is_not_met(network, identities):
             del less.parts[part]
             for greeting in (wrong, less):
                 with pytest.raises(BadMessage, match=f"differs from ours in: {re.escape(part)}"):
-                    loop.greeted("elm", greeting)
+                    loop.conversation.greeted("elm", greeting)
 
     asyncio.run(greeted())
 
@@ -250,9 +250,10 @@ def test_more_statements_than_a_member_may_pass_on_are_not_looked_at(network, id
 
     async def told(**statements):
         loop = loop_of(participant_of(net, ALDER, identities))
-        loop._statements.take = loop._statements.take_contradictions = lambda each: pytest.fail("was looked at")
+        talk = loop.conversation
+        talk.statements.take = talk.statements.take_contradictions = lambda each: pytest.fail("was looked at")
         with pytest.raises(BadMessage, match="passes on more statements than it may"):
-            loop._take("birch", Message(**statements))
+            talk._take("birch", Message(**statements))
 
     asyncio.run(told(said=[said] * (MOST + 2)))
     asyncio.run(told(contradictions=[Contradiction(one=said, other=said)] * 6))

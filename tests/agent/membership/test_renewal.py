@@ -24,12 +24,12 @@ from speaking import Quiet, Rehearsed, Speaker
 from test_absence import Witnesses, loop_of, participant_of
 
 from tacit.agent import federation, identity
-from tacit.agent.books import Heads
 from tacit.agent.certificate import verdict
 from tacit.agent.certificate.examination import collected, examined
 from tacit.agent.delivery import _USE, Sums
 from tacit.agent.federation import Federation
 from tacit.agent.identity import Identity, canonical_certificate, fingerprint
+from tacit.agent.ledger_heads import Heads
 from tacit.agent.membership import absence, meeting, renewal
 from tacit.agent.membership.renewal import NEXT
 from tacit.agent.membership.succession import changes
@@ -39,7 +39,7 @@ from tacit.agent.store import Store
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Server
 from tacit.agent.transport.sockets import Network
-from tacit.agent.transport.streams import ASK
+from tacit.agent.transport.tls_streams import ASK
 from tacit.agent.transport.wire import BadMessage, packed_row
 from tacit.agent.transport.wire_pb2 import Contradiction, Greeting, Key, Met, Question, Standing
 from tacit.errors import InputError, Over

@@ -13,7 +13,7 @@ import pytest
 
 from tacit.agent.monitoring import page as pages
 from tacit.agent.monitoring.page import LastLines, Page
-from tacit.errors import InputError
+from tacit.errors import InputError, MachineError
 
 STATE = {"title": "spring", "members": [{"member": "<script>alert(1)</script>"}]}
 
@@ -190,7 +190,7 @@ def test_only_this_machine(where):
 
 
 def test_a_port_that_is_taken(page):
-    with pytest.raises(InputError, match=f"cannot listen at 127.0.0.1:{place(page)[0]}.*name another port"):
+    with pytest.raises(MachineError, match=f"cannot listen at 127.0.0.1:{place(page)[0]}.*name another port"):
         Page(f"127.0.0.1:{place(page)[0]}", dict)
 
 

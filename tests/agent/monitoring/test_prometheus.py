@@ -11,7 +11,7 @@ from tacit.agent.monitoring import prometheus
 from tacit.agent.monitoring.progress import Progress
 from tacit.agent.monitoring.prometheus import Metrics, address, health
 from tacit.agent.run import take_part
-from tacit.errors import InputError
+from tacit.errors import InputError, MachineError
 from tacit.privacy import filters
 from tacit.privacy.events import Gaussian
 from tacit.privacy.ledger import Cap, Ledger
@@ -149,7 +149,7 @@ def test_who_may_ask_for_what(served):
 
 
 def test_a_port_that_is_taken(served):
-    with pytest.raises(InputError, match=r"--metrics: cannot listen at .*name another port"):
+    with pytest.raises(MachineError, match=r"--metrics: cannot listen at .*name another port"):
         Metrics(str(served[1]), Progress())
 
 

@@ -24,8 +24,9 @@ from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.refusals import _MOST_CALLERS, Callers
 from tacit.agent.transport.server import Server, Signal
 from tacit.agent.transport.sockets import Network, plain
-from tacit.agent.transport.streams import ASK, PROTOCOL, context
-from tacit.errors import InputError
+from tacit.agent.transport.tls import PROTOCOL, context
+from tacit.agent.transport.tls_streams import ASK
+from tacit.errors import InputError, MachineError
 
 SOFT, OUTSIDERS = 128, 300  # more outsiders than files that the process may have open when it starts, or than may stay
 STRANGER, NEIGHBOUR = "127.0.0.2", "127.0.0.1"
@@ -258,8 +259,13 @@ async def test_a_port_in_use_and_a_strange_address():
     async with opened() as (connect, _, _):
         _, writer = await connect()
         port = writer.get_extra_info("peername")[1]
-        for listen in (f"127.0.0.1:{port}", "127.0.0.1:99999", "192.0.2.1:0", "nonsense"):
-            with pytest.raises(InputError, match=f"cannot listen at {listen}"):
+        for kind, listen in (
+            (MachineError, f"127.0.0.1:{port}"),
+            (InputError, "127.0.0.1:99999"),
+            (MachineError, "192.0.2.1:0"),
+            (InputError, "nonsense"),
+        ):
+            with pytest.raises(kind, match=f"cannot listen at {listen}"):
                 await Network().listen(listen, asyncio.Protocol)
 
 

@@ -28,7 +28,8 @@ from tacit.agent.store import Store
 from tacit.agent.transport.peer import Peer
 from tacit.agent.transport.server import Server, _Caller
 from tacit.agent.transport.sizes import largest_answer
-from tacit.agent.transport.streams import ASK, PROTOCOL
+from tacit.agent.transport.tls import PROTOCOL
+from tacit.agent.transport.tls_streams import ASK
 from tacit.agent.transport.wire import BadMessage, packed_row, row_of
 from tacit.agent.transport.wire_pb2 import Greeting, Message, Question
 from tacit.privacy import filters

@@ -238,6 +238,22 @@ def test_what_is_not_heard_is_not_known():
         leak(listened("admm", attacked, Graph.ring(N))[0], attacked._replace(problem=other), 0)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_guess_without_any_message_is_the_mean_record(loss):
+    """Where all records are alike, it finds them: what an attack finds there counts for nothing."""
+    attacked = drawn(3, loss)
+    X, y = attacked.parts[0]
+    alike = np.tile(X[0], (3, 1)), np.full(3, y[0])
+    same = attacked._replace(
+        problem=Problem([alike] * N, loss=LOSSES[loss], l2=L2),
+        parts=[alike] * N,
+        others=np.tile(np.r_[X[0], y[0]], (20, 1)),
+    )
+    found = leak(Gradients(np.empty((0, D)), np.empty((0, D))), same, 0)
+    assert found.guessed_records < 1e-12
+    assert found.guessed_labels < 1e-12
+
+
 @pytest.mark.parametrize("method", ["admm", "coca", "w-admm", "i-admm", "dgd", "extra"])
 def test_tacit_attack_on_an_exact_method(tacit, method):
     code, out, _ = tacit("attack", method, "--agents", "3", "--rows", "2", "--json")

@@ -14,7 +14,14 @@ from scipy.stats import binom, norm
 
 import tacit
 from tacit.errors import InputError
-from tacit.lab.audit import Discriminant, audit_solver, audit_transcripts, epsilon_lower_bound
+from tacit.lab.audit import (
+    Discriminant,
+    audit,
+    audit_solver,
+    audit_transcripts,
+    epsilon_lower_bound,
+    mu_lower_bound,
+)
 from tacit.lab.audit.named import ALIASES, AUDITS, audit_named, recipe_case
 from tacit.lab.audit.runs import audit_run
 from tacit.lab.audit.steps import Unmasked
@@ -136,6 +143,28 @@ def test_the_distribution_free_bound_of_laplace_noise():
     assert found.ratio > 0.85
     assert found.gaussian is None
     assert false.caught
+
+
+def test_an_audit_counts_no_run_that_has_chosen_its_event():
+    """The runs say here from which batch they are."""
+    found = audit(lambda which, batch: batch + np.linspace(0, 0.9, 10) + which / 100, 1.0, 20)
+    counted = {int(x) for x in np.concatenate(found.scores)}
+    assert counted == set(range(4, 20))
+    assert found.samples == 160
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_the_bounds_of_an_audit_share_the_probability_of_being_wrong(delta):
+    """With a delta there are two bounds, and one of them may not be wrong with all of it."""
+    draw = normal_pair(1.0, 0.0, np.random.default_rng(4))
+    found = audit_transcripts(draw, size=500, epsilon=4.0, delta=delta, samples=4000)
+    first, second = (-x if found.negated else x for x in found.scores)
+    hits, others = (int((x > found.threshold).sum()) for x in (first, second))
+    confidence = 1 - (1 - found.confidence) / (2 if delta else 1)
+    assert found.distribution_free == epsilon_lower_bound(hits, others, found.samples, delta, confidence)
+    if delta:
+        mu = mu_lower_bound(round(found.wrong * 2 * found.samples), 2 * found.samples, confidence)
+        assert found.gaussian == pytest.approx(gaussian_epsilon(1 / mu, delta), rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "rounds", "samples"), [("mr-admm", 1, 1500), ("pi-admm", 3, 1000)])

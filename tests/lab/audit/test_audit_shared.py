@@ -17,7 +17,7 @@ from tacit.lab.audit import audit_shared, mu_lower_bound
 from tacit.lab.audit.shared import DELTA, ROUNDS, SideBySide, _calibrated
 from tacit.privacy.noise import SecureNoise, SeededNoise
 from tacit.privacy.plan import plan
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.trust import Trust
 
 

@@ -9,18 +9,18 @@ import pandas as pd
 import pytest
 
 import tacit
-from tacit.algorithms import ConsensusADMM, PrimalPerturbedADMM
+from tacit.algorithms import ConsensusADMM, PrimalPerturbedADMM, TokenGradientDescent
 from tacit.core.graph import Graph
 from tacit.core.losses import HuberHinge
 from tacit.data import Category, Classes, Multiclass, Number, Schema
 from tacit.engines import Local
 from tacit.errors import InputError
 from tacit.extend import Broadcast, Gaussian, gradient_perturbed, needed
+from tacit.lab.comparison.compare import compare
 from tacit.lab.comparison.contenders import Contender
-from tacit.lab.comparison.methods import compare
 from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.trials import trial
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.spec import RunSpec
 from tacit.run.trust import Reserve, Trust
 
@@ -112,6 +112,14 @@ def test_a_method_of_ones_own_costs_what_its_plan_says(problem, on_problem):
     given = Contender("given", Descent(0.5, Gaussian(30.0)), rounds=10)
     cost = compare([given], problem, RING, delta=DELTA, seeds=1)["given"].epsilon
     assert cost == tacit.plan(given.algorithm, problem, RING, rounds=10).epsilon(DELTA) != planned
+
+
+def test_a_method_costs_what_the_member_that_spends_most_has_spent(problem):
+    """The token passes the first member twice, and the others once."""
+    given = Contender("given", TokenGradientDescent(step=0.5, budget=Gaussian(30.0)), rounds=4)
+    plan = tacit.plan(given.algorithm, problem, RING, rounds=4)
+    assert [len(events) for events in plan.events] == [2, 1, 1]
+    assert compare([given], problem, RING, delta=DELTA, seeds=1)["given"].epsilon == plan.epsilon(DELTA)
 
 
 def test_on_a_problem_the_gap_to_the_minimum_is_measured(problem, on_problem):

@@ -11,7 +11,7 @@ from tacit.errors import InputError
 from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.sweep import sweep
 from tacit.lab.comparison.trials import trial
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 
 RING = Graph.ring(3)
 SCHEMA = Schema(

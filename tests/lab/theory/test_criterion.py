@@ -90,6 +90,16 @@ def test_18_in_the_papers_terms(composite, best):
     assert found == pytest.approx(printed / 2 / T, rel=1e-6)
 
 
+def test_18_counts_the_noise_on_every_coordinate():
+    """The bound for two problems side by side is the sum of theirs."""
+    settings = {"penalty": 0.7, "step": 0.4, "sigma": 0.3, "rounds": 5}
+    rng = np.random.default_rng(0)
+    one, two = (Optimum(rng.normal(size=d), rng.normal(size=d), rng.normal(size=d)) for d in (2, 5))
+    both = Optimum(*map(np.concatenate, zip(one, two, strict=True)))
+    apart = [criterion_bound(best, start=np.zeros(len(best.x)), **settings) for best in (one, two)]
+    assert criterion_bound(both, start=np.zeros(7), **settings) == pytest.approx(sum(apart), rel=1e-12)
+
+
 def test_bad_input_of_the_bound(best):
     with pytest.raises(InputError, match="step must be a positive number"):
         criterion_bound(best, start=np.zeros(D), penalty=1.0, step=0.0, sigma=1.0, rounds=1)

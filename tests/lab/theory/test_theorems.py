@@ -35,8 +35,8 @@ from tacit.lab.theory.design import Measured
 from tacit.lab.theory.theorems import THEOREMS, Aim, Planned, statements, theorems
 from tacit.losses import HuberHinge, Multinomial, PseudoHuber
 from tacit.privacy.events import Gaussian
+from tacit.run.budget import Budget
 from tacit.run.exact import ALGORITHMS
-from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.trust import Reserve, Trust
 

@@ -124,6 +124,14 @@ def test_no_bipartite_graph_meets_ii(graph):
     assert "bipartite" in str(search)
 
 
+@pytest.mark.parametrize("graph", BIPARTITE, ids=str)
+def test_a_margin_that_rounding_could_explain_is_not_positive(graph):
+    """With an M so small and a gamma so large, what is left of (ii) in the direction of the proof is rounding."""
+    found = [check(graph, 1.0, gamma, 1e-12) for gamma in 10.0 ** np.arange(4, 10)]
+    assert min(abs(each.margin_ii) for each in found) < 1e-14
+    assert not any(each.holds_ii for each in found)
+
+
 def test_one_edge_more_and_a_gamma_exists():
     odd = Graph.from_edges([*Graph.path(5).edges, (0, 2)])
     assert smallest_gamma(odd, 1.0, 1.0).at.holds

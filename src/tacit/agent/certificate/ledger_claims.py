@@ -1,8 +1,8 @@
 """What reports say about ledgers, checked: the member's own head, and the heads that its neighbours have shown it.
 
-The neighbours' heads are signed by the neighbours (`tacit.agent.books`). So a member whose report names another ledger
-than it showed its neighbours is found as soon as these reports lie side by side. Whether it is an old copy, only the
-ledger itself can show (`book_faults`).
+The neighbours' heads are signed by the neighbours (`tacit.agent.ledger_heads`). So a member whose report names another
+ledger than it showed its neighbours is found as soon as these reports lie side by side. Whether it is an old copy, only
+the ledger itself can show (`book_faults`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tacit.agent.books import Signed, contradiction
 from tacit.agent.documents import ANY, DIGEST, TEXT, Fault, Kind, Named, differences, misfits
 from tacit.agent.federation import Federation
+from tacit.agent.ledger_heads import Signed, contradiction
 from tacit.privacy.events import Event
 from tacit.privacy.ledger import Head, Ledger
 

@@ -12,7 +12,7 @@ A JSON file with two fields: `report`, and `signature`, the ECDSA signature (bas
   were left, and the report's own epsilon is that of all of them together;
 - `ledger` is the head of the ledger that paid (`tacit.privacy.ledger`). It tells a reader nothing, but the member
   cannot show an auditor another ledger later;
-- `ledgers` are the heads that neighbours have shown and signed (`tacit.agent.books`);
+- `ledgers` are the heads that neighbours have shown and signed (`tacit.agent.ledger_heads`);
 - `absences` of a run that was left are the signed statements that were the reason (`tacit.agent.membership.absence`,
   base64);
 - `colluders` and `dropouts`, where the members share their noise, are those of the federation file: the costs hold
@@ -36,11 +36,11 @@ import numpy as np
 
 from tacit import __version__
 from tacit.agent import documents
-from tacit.agent.books import population_tag
 from tacit.agent.certificate.claims import FORMAT, checked, reserve
 from tacit.agent.certificate.trained_model import digest
 from tacit.agent.federation import ROWS, Federation
 from tacit.agent.heard import MessageChain
+from tacit.agent.ledger_heads import population_tag
 from tacit.agent.participant import Participant
 from tacit.agent.robust_listening import listened
 from tacit.errors import InputError

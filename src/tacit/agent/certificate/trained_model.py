@@ -13,7 +13,7 @@ from tacit.agent.documents import ANY, Fault, differences, misfits, printable, s
 from tacit.agent.federation import Federation
 from tacit.agent.guarantee import guaranteed
 from tacit.errors import TacitError
-from tacit.run.limits import USUAL_DELTA
+from tacit.run.budget import USUAL_DELTA
 from tacit.run.model import Model
 from tacit.run.training import how, without_budget
 

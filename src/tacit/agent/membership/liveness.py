@@ -65,20 +65,23 @@ class Liveness:
         """The time of the last sign of life of each neighbour, by name."""
         return {name: self._seen.get(name) for name in self._neighbours}
 
-    async def watch(self, name: str, greet: Callable[[], Awaitable[None]], needed: Callable[[], bool]) -> None:
-        """Greets a neighbour that has been quiet, and signs that it is away if it stays quiet and is still needed."""
+    async def watch(
+        self, name: str, greet: Callable[[], Awaitable[None]], needed: Callable[[], bool], why: Callable[[], str]
+    ) -> None:
+        """Greets a neighbour that has been quiet, and signs that it is away if it stays quiet and is still needed.
+        `why` says why it gave no sign of life the last time that it was called."""
         limit = self._federation.go_on_after
         while True:
             await asyncio.sleep(HEARTBEAT)
             self._runs()
-            if self._quiet(name) > HEARTBEAT:
+            if self.quiet(name) > HEARTBEAT:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(HEARTBEAT):
                         await greet()
                 self._runs()
-            if limit and (quiet := self._quiet(name)) > limit and needed() and self.absences.sign(name):
+            if limit and (quiet := self.quiet(name)) > limit and needed() and self.absences.sign(name):
                 log.warning(
-                    f"{name} has given no sign of life for {quiet:.0f} s; the others go on without it if "
+                    f"{name} has given no sign of life for {quiet:.0f} s ({why()}); the others go on without it if "
                     f"{self.absences.needed(name)} of its neighbours sign that it is away; signed so far: "
                     f"{self.absences.witnesses(name)}"
                 )
@@ -88,13 +91,13 @@ class Liveness:
         """Sets `away` if members are proven to be away, and this agent does not hear those that are its neighbours."""
         limit, missed = self._federation.go_on_after, self.absences.missed()
         away = [name for name in self._federation.names if name in missed and self.absences.proven(name)]
-        away = [name for name in away if name not in self._neighbours or self._quiet(name) > limit]
+        away = [name for name in away if name not in self._neighbours or self.quiet(name) > limit]
         if away and not self.away.done():
             reason = "; ".join(f"{name} is away, signed by {self.absences.witnesses(name)}" for name in away)
             statements = [each.SerializeToString() for each in self.absences.about(away)]
             self.away.set_result(MembersAway(frozenset(away), reason, self.absences.tick, statements))
 
-    def _quiet(self, name: str) -> float:
+    def quiet(self, name: str) -> float:
         """Seconds since the last sign of life of a neighbour."""
         return self._now() - self._contacts.get(name, self._started)
 

@@ -44,6 +44,11 @@ class Meeting:
         return len(self._known) == len(self._participant.federation.members)
 
     @property
+    def missing(self) -> list[str]:
+        """The members that have not signed yet that they have met their neighbours."""
+        return [m.name for i, m in enumerate(self._participant.federation.members) if i not in self._known]
+
+    @property
     def start(self) -> int:
         """The tick at which the run starts: 0, unless it goes on where another was left. For when all have met."""
         return max((statement.heard for statement in self._known.values()), default=0)

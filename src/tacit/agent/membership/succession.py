@@ -16,7 +16,7 @@ from tacit.errors import InputError
 
 def kept_renewals(before: Federation, members: Iterable[Member]) -> tuple[Renewal, ...]:
     """The renewals that lead to the certificates of a next version's members. So what neighbours know of each other's
-    ledgers is not forgotten (`tacit.agent.books`)."""
+    ledgers is not forgotten (`tacit.agent.ledger_heads`)."""
     kept: list[Renewal] = []
     for member in members:
         if member.name in before.names and member.certificate in (known := before.certificates(member.name)):

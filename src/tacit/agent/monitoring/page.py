@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.agent.monitoring.logs import log
-from tacit.errors import InputError
+from tacit.errors import InputError, failed
 from tacit.html.markup import STYLE
 
 _HEAD = 8192  # bytes of a question
@@ -66,8 +66,8 @@ class Page:
             self._socket.bind((host, port))
         except OSError as error:
             self._socket.close()
-            raise InputError(
-                f"--page: cannot listen at {where}: {error.strerror or error}; name another port"
+            raise failed(
+                error, f"--page: cannot listen at {where}: {error.strerror or error}; name another port"
             ) from None
         shown = f"[{host}]" if ":" in host else host
         self._port = self._socket.getsockname()[1]

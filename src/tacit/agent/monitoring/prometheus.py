@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 
 from tacit import __version__
 from tacit.agent.monitoring.progress import Progress
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, TacitError, failed
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 from tacit.privacy.ledger.file import last_charge
@@ -49,8 +49,8 @@ class Metrics:
         try:
             self._server = make_server(host, port, self._answer, kind, _Handler)
         except OSError as error:
-            raise InputError(
-                f"--metrics: cannot listen at {where}: {error.strerror or error}; name another port"
+            raise failed(
+                error, f"--metrics: cannot listen at {where}: {error.strerror or error}; name another port"
             ) from None
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()

@@ -16,20 +16,60 @@ from tacit.agent.federation import TOTALS, Federation
 from tacit.agent.participant import reduced_store
 from tacit.errors import InputError, TacitError
 from tacit.privacy.accounting import totals
+from tacit.privacy.events import Event
 from tacit.privacy.filters import epsilon
 from tacit.privacy.ledger import Ledger
 
 _ALIVE = 10.0  # a process without a heartbeat for so many seconds is not running
 
 
-def status(agreed: Federation, path: Path) -> dict[str, Any]:
-    """What `tacit agent status --json` prints: about the run in which the agent is now, if it had to leave others."""
-    events = []  # of all that one budget pays for
+def _present(agreed: Federation, path: Path) -> tuple[Federation, stores.Status, list[Event]]:
+    """The run in which an agent is now, if it had to leave others, and the events of all that one budget pays for."""
+    events: list[Event] = []
     while (found := stores.status(path)).without:
         events += found.events if agreed.exchange == TOTALS else []
         agreed = agreed.without(found.without)
         path = reduced_store(path, agreed)
-    events += found.events
+    return agreed, found, events + found.events
+
+
+def everybody(agreed: Federation, path: Path) -> dict[str, Any]:
+    """What `tacit federation status --json` prints: all members, as one member's agent knows them.
+
+    It is made of what members sign for each other and pass on in any case: that they have met, and up to which tick
+    they have spoken. A member that is no neighbour shows nothing else, and nothing here comes from records.
+    """
+    present, found, _ = _present(agreed, path)
+    now = time.time()
+
+    def member(name: str) -> dict[str, Any]:
+        there, own = name in present.names, name == found.member
+        tick = found.tick if own else found.rounds if name in found.finished else found.reached.get(name, -1)
+        last = found.peers.get(name)
+        return {
+            "member": name,
+            "left_out": not there,
+            "met": there and (tick >= 0 or present.names.index(name) in found.met),
+            "round": min(tick, found.rounds) if there and tick >= 0 else None,
+            "neighbour": name in found.peers,
+            "seconds_since": None if last is None else now - last,
+            "accused": found.accused.get(name),
+        }
+
+    return {
+        "title": agreed.title,
+        "run": found.run,
+        "rounds": found.rounds,
+        "seen_by": found.member,
+        "seconds_ago": None if found.heartbeat is None else now - found.heartbeat,
+        "doing": found.doing,
+        "members": [member(name) for name in agreed.names],
+    }
+
+
+def status(agreed: Federation, path: Path) -> dict[str, Any]:
+    """What `tacit agent status --json` prints."""
+    agreed, found, events = _present(agreed, path)
     budget, now = agreed.spec.budget, time.time()
     spent = totals(Counter(events), budget.delta).best if budget is not None and events else None
     return {

@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tacit.agent.transport.sockets import host_and_port
-from tacit.agent.transport.streams import Stream
+from tacit.agent.transport.tls_streams import Stream
 
 CONNECTIONS = 16  # of one member; an agent needs three or four, and twice as many while it is replaced
 _RATE, _AT_ONCE = 100.0, 200.0  # connections a second, and at once

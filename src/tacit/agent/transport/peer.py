@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +13,7 @@ from tacit.agent.monitoring.progress import Traffic
 from tacit.agent.transport.refusals import LONGEST, Refusals, kind_of
 from tacit.agent.transport.sizes import largest_answer
 from tacit.agent.transport.sockets import Network
-from tacit.agent.transport.streams import (
+from tacit.agent.transport.tls_streams import (
     ANSWER,
     ASK,
     DEADLINE,
@@ -23,7 +24,6 @@ from tacit.agent.transport.streams import (
     Stranger,
     Stream,
     closed,
-    context,
     fingerprints,
 )
 from tacit.agent.transport.wire import BadMessage, answering, parsed
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # it speaks for an agent, and is a part of it
 
 Answer = TypeVar("Answer")
 
+_SILENT = "it does not answer"
 _BACK_OFF = (0.1, 2.0)  # seconds before a question is asked again: the first time, and at most
 
 
@@ -59,6 +60,7 @@ class Peer:
         self._trusted: tuple[str, ...] = ()  # the certificates of `_context`
         self._streams: set[Stream] = set()
         self._free: list[Stream] = []  # those on which nothing is asked
+        self.trouble = _SILENT  # why it gave no answer the last time
 
     async def greet(self, mine: Callable[[], Greeting], read: Callable[[Greeting], Answer]) -> Answer:
         """Waits until the neighbour is there, and `read` accepts its greeting. `mine` is asked anew each time."""
@@ -78,7 +80,10 @@ class Peer:
                 self._asks.words(self.name, message)
             return read(message)
 
-        return await self._until(ASK, lambda: self._question(tick=tick, phase=phase, shares=shares), reading)
+        try:
+            return await self._until(ASK, lambda: self._question(tick=tick, phase=phase, shares=shares), reading)
+        finally:
+            self._asks.refused.pop(self.name, None)
 
     async def leave(self) -> None:
         """Tells the neighbour that this agent needs no more from it."""
@@ -96,6 +101,7 @@ class Peer:
         pause, most = _BACK_OFF
         while True:
             if not (trusted := self._federation.accepted(self.name)):  # it is revoked
+                self.trouble = "this agent does not accept its certificate"
                 await asyncio.sleep(most)
                 continue
             raw = question().SerializeToString()
@@ -104,25 +110,35 @@ class Peer:
                     became, answer = await self._asked(trusted, kind, raw)
                 self._traffic.sent += len(raw)
                 self._traffic.received += len(answer)
+                self.trouble = _SILENT  # from now on
                 if became == ANSWER:
                     found = read(answer)
+                    if kind == ASK:  # greetings may be in order, and answers not
+                        self._asks.refused.pop(self.name, None)
                     self._asks.contact(self.name)
                     return found
                 if became == NOT_YET:
+                    self._asks.refused.pop(self.name, None)  # it may have begun anew, and need its time
                     self._asks.contact(self.name)
                     await asyncio.sleep(_BACK_OFF[0])  # the neighbour may answer "not yet" at once
                     continue
                 details = answer[:LONGEST].decode(errors="replace")
+                self.trouble = f"it answers: {details}"
                 self._refusals.warn(f"{self.name} answers: {details}; asking again", "an error of its choice")
             except (BadMessage, ExchangeError) as error:
+                self.trouble = f"what it says is refused: {error}"[:LONGEST]
+                if kind == ASK:
+                    self._asks.refused[self.name] = self.trouble
                 self._refusals.warn(f"{self.name}: {error}; asking again", kind_of(error))
             except TimeoutError:
+                self.trouble = _SILENT
                 await asyncio.sleep(_BACK_OFF[0])
                 continue
             except Stranger as error:
+                self.trouble = f"it {error}"
                 self._refusals.warn(f"{self.name} at {self._address} {error}; asking again")
-            except (OSError, UnicodeError):
-                pass  # it is not there, or has gone
+            except (OSError, UnicodeError) as error:  # it is not there, or has gone
+                self.trouble = f"{self._address}: {_reason(error)}"
             await asyncio.sleep(pause)
             pause = min(2 * pause, most)
 
@@ -141,7 +157,7 @@ class Peer:
     async def _connected(self, trusted: tuple[str, ...]) -> Stream:
         """A connection to a neighbour that has shown a certificate that counts now."""
         if trusted != self._trusted:
-            self._trusted, self._context = trusted, context(self._identity, trusted, called=False)
+            self._trusted, self._context = trusted, self._network.secured(self._identity, trusted, called=False)
         pinned = fingerprints(trusted)
         while self._free:
             stream = self._free.pop()
@@ -159,3 +175,9 @@ class Peer:
             stream.end()
             raise
         return stream
+
+
+def _reason(error: OSError | UnicodeError) -> str:
+    """In the system's words; asyncio adds the address to them, of every one that a name has."""
+    number = getattr(error, "errno", None) or 0
+    return os.strerror(number) if number > 0 else str(error)[:LONGEST]

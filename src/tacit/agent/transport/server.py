@@ -16,7 +16,7 @@ from tacit.agent.transport.door import Door
 from tacit.agent.transport.refusals import Callers, Refusals, kind_of
 from tacit.agent.transport.sizes import largest_question
 from tacit.agent.transport.sockets import Network, plain
-from tacit.agent.transport.streams import (
+from tacit.agent.transport.tls_streams import (
     ANSWER,
     ASK,
     DEADLINE,
@@ -29,7 +29,6 @@ from tacit.agent.transport.streams import (
     UNFINISHED,
     Stream,
     closed,
-    context,
     fingerprints,
 )
 from tacit.agent.transport.wire import BadMessage, parsed
@@ -116,7 +115,8 @@ class Server:
         self._holders = {certificate: m.name for m in near for certificate in federation.accepted(m.name)}
         self._addresses = [m.address for m in near]
         self._run, self._most = bytes.fromhex(federation.run), largest_question(federation)
-        self.context, self.pinned = context(identity, self._holders, called=True), fingerprints(self._holders)
+        self.context = self._network.secured(identity, self._holders, called=True)
+        self.pinned = fingerprints(self._holders)
         self._traffic = traffic or Traffic()
         self.callers, self._refusals = Callers(self._traffic), Refusals(self._traffic)
         self._listening: asyncio.AbstractServer | None = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tacit.agent.books import HEAD_SIZE
 from tacit.agent.federation import Federation
 from tacit.agent.incarnation import STANDING_SIZE
+from tacit.agent.ledger_heads import HEAD_SIZE
 from tacit.agent.membership.absence import most_absences
 from tacit.agent.signed_words import MOST, SAID_SIZE
 from tacit.agent.transport.wire import ENVELOPE

@@ -1,4 +1,4 @@
-"""The network as an agent sees it: to listen, to connect, and to look up a name.
+"""The network as an agent sees it: to listen, to connect, to look up a name, and what secures a connection.
 
 An agent gets it from outside, as it gets its store, its ledger and its noise.
 """
@@ -9,11 +9,14 @@ import asyncio
 import ipaddress
 import resource
 import socket
+import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from tacit.errors import InputError
+from tacit.agent.identity import Identity
+from tacit.agent.transport import tls
+from tacit.errors import InputError, MachineError
 
 _BACKLOG = 1024  # connections that wait for the event loop
 _FILES = 8192  # file descriptors that an agent asks for
@@ -30,7 +33,8 @@ class Network:
     """What an agent needs of a network: TCP, or whatever has these methods. All addresses are HOST:PORT."""
 
     async def listen(self, address: str, made: Made) -> asyncio.AbstractServer:
-        """Every connection that comes in is one of what `made` gives; an InputError if that is impossible."""
+        """Every connection that comes in is one of what `made` gives. A MachineError if that is impossible now; an
+        InputError if it will never be possible."""
         host, port = host_and_port(address)
         try:
             listening = _listening(host, int(port))
@@ -41,8 +45,11 @@ class Network:
                 server.close()
                 raise
             listening.listen(_BACKLOG)  # asyncio has made it 100: so many it accepts at once, and should
-        except (OSError, ValueError):
-            raise InputError(
+        except (PermissionError, ValueError) as error:
+            why = "this user may not use the port" if isinstance(error, PermissionError) else "an address is HOST:PORT"
+            raise InputError(f"cannot listen at {address}: {why}") from None
+        except OSError:
+            raise MachineError(
                 f"cannot listen at {address}: the port is in use, or this machine does not have the address"
             ) from None
         return server
@@ -71,6 +78,10 @@ class Network:
             found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
             return list(dict.fromkeys(plain(str(each[0])) for *_, each in found))
         return []
+
+    def secured(self, identity: Identity, trusted: Iterable[str], *, called: bool) -> ssl.SSLContext:
+        """What secures a connection: TLS for one who is called, or calls, and trusts exactly these certificates."""
+        return tls.context(identity, trusted, called=called)
 
     def room(self) -> int:
         """How many files this process may have open, after it has asked for as many as it may."""

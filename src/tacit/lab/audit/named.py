@@ -56,7 +56,7 @@ from tacit.lab.audit.runs import AGENT, Case, audit_run
 from tacit.privacy.noise import SecureNoise
 from tacit.privacy.plan import calibrate, plan
 from tacit.privacy.sensitivity import gradient_sensitivity
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 
 ROUNDS, SAMPLED_ROUNDS, DELTA = 8, 32, 1e-5

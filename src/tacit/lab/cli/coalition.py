@@ -16,7 +16,7 @@ from tacit.cli.console import check_total
 from tacit.cli.console import out as screen
 from tacit.cli.plan import sizes_of
 from tacit.errors import InputError, whole
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 
 TOKENS = ("pi-admm", "token-gd")
 _WIDEST = 10  # agents in a table with a column for each

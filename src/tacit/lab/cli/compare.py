@@ -24,14 +24,14 @@ from tacit.errors import InputError
 from tacit.files import replacing, writable, write_private
 from tacit.html.words import written as written_now
 from tacit.lab import listings
-from tacit.lab.comparison.comparison import Comparison
+from tacit.lab.comparison.compare import Compared
+from tacit.lab.comparison.compare import compare as compare_methods
+from tacit.lab.comparison.comparison_table import Comparison
 from tacit.lab.comparison.lines import ALTERNATIVES
-from tacit.lab.comparison.methods import Compared
-from tacit.lab.comparison.methods import compare as compare_methods
 from tacit.lab.comparison.results import MethodResult, margin, recommended
 from tacit.lab.comparison.trials import Divide
 from tacit.report import pages
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Reserve, Trust

@@ -18,9 +18,9 @@ from tacit.errors import InputError, whole
 from tacit.lab.comparison.lines import Line
 from tacit.privacy.events import Gaussian
 from tacit.privacy.plan import calibrate, plan
+from tacit.run.budget import Budget
 from tacit.run.exact import ALGORITHMS, L2
 from tacit.run.label_losses import exact_loss
-from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.request import Request, specified
 from tacit.run.setting import Setting

@@ -24,8 +24,8 @@ from tacit.lab.comparison.lines import as_usual
 from tacit.lab.comparison.results import Achieved, MethodResult
 from tacit.privacy.noise import SeededNoise
 from tacit.privacy.plan import CannotKeep, per_agent_totals
+from tacit.run.budget import Budget
 from tacit.run.exact import ALGORITHMS, ROUNDS, TOLERANCE, usual_penalty
-from tacit.run.limits import Budget
 from tacit.run.metrics import Objective
 from tacit.run.parts import name_of
 from tacit.run.recipes import RECIPES, Built, NoiseLevel, Recipe

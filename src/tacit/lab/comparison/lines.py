@@ -15,9 +15,9 @@ from tacit.core.graph import Graph
 from tacit.core.problem import Problem
 from tacit.data import Label, Multiclass, Schema
 from tacit.lab.comparison.trials import Outcome, Trial, run_setting
+from tacit.run.budget import Budget
 from tacit.run.exact import L2
 from tacit.run.label_losses import exact_loss
-from tacit.run.limits import Budget
 from tacit.run.model import Model
 from tacit.run.recipes import RECIPES, Recipe
 from tacit.run.setting import Setting

@@ -16,7 +16,7 @@ from tacit.lab.comparison.lines import Line, methods
 from tacit.lab.comparison.results import Achieved, MethodResult
 from tacit.lab.comparison.trials import Trial, same_answer
 from tacit.privacy.plan import CannotKeep
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.setting import Setting
 from tacit.run.trust import LOCAL, Reserve, Trust
 

@@ -13,12 +13,12 @@ from tacit.data import Dataset, Schema, Target, partition
 from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
-from tacit.lab.comparison.comparison import data_frame
+from tacit.lab.comparison.comparison_table import data_frame
 from tacit.lab.comparison.lines import ALTERNATIVES, methods
 from tacit.lab.comparison.on_records import constant_answer, run_lines
 from tacit.lab.comparison.results import MethodResult
 from tacit.lab.comparison.trials import Divide, trial
-from tacit.run.limits import Budget
+from tacit.run.budget import Budget
 from tacit.run.recipes import RECIPES
 
 

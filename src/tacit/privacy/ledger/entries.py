@@ -20,12 +20,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tacit.errors import InputError, TacitError
+from tacit.errors import InputError, MachineError, TacitError
 from tacit.privacy.events import Event, from_plain
 
 
 class LedgerError(TacitError):
     """The ledger cannot be read or written, has a fault, or holds something else for this round."""
+
+
+class LedgerUnavailable(LedgerError, MachineError):  # noqa: N818 (a state of affairs, not a mistake)
+    """The machine does not let the ledger be used now: its disk is full, another process holds it, or its second place
+    is not there."""
 
 
 class AnotherVersion(LedgerError):  # noqa: N818 (a state of affairs, not a mistake)

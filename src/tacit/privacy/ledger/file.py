@@ -19,8 +19,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tacit.database import NO_TEXT, cause, keep, reading, transaction
-from tacit.privacy.ledger.entries import RELEASED, Entry, Head, LedgerError, hashed, unreadable
+from tacit.database import NO_TEXT, OF_THE_MACHINE, cause, keep, reading, transaction
+from tacit.privacy.ledger.entries import (
+    RELEASED,
+    Entry,
+    Head,
+    LedgerError,
+    LedgerUnavailable,
+    hashed,
+    unreadable,
+)
 from tacit.privacy.ledger.sqlite_tables import BEFORE, FORMAT, SCHEMA, SCHEMA_BEFORE, move_on, tables_of
 
 PATIENCE = 30.0  # seconds to wait for another process that is writing
@@ -47,10 +55,8 @@ class LedgerFile:
             raise LedgerError(f"{path} does not exist, or is not a file; name a ledger that exists")
         self.where = path.absolute()  # also if the process goes to another folder
         uri = f"{self.where.as_uri()}?mode=rw"
-        try:
+        with _explaining(path):
             self.db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
-        except sqlite3.Error as error:
-            raise _explained(self.path, error) from None
         try:
             if _is_mount(path):
                 raise LedgerError(
@@ -63,7 +69,7 @@ class LedgerFile:
                     "others spend. Move it, with the -wal beside it, to a disk of the one machine that uses it"
                 )
             self._place = self._one_place()
-            with self._explaining():
+            with _explaining(self.path):
                 keep(self.db)
             self.check()
             if self._tables() != tables_of(SCHEMA):
@@ -77,29 +83,16 @@ class LedgerFile:
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
         """What a statement gives."""
-        with self._explaining():
+        with _explaining(self.path):
             return self.db.execute(sql, values).fetchall()
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """All access to the database is inside, so that its errors become ours."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _explained(self.path, error) from None
-        except UnicodeDecodeError:
-            raise LedgerError(f"{self.path} is damaged: {NO_TEXT}; {_ADVICE[sqlite3.SQLITE_CORRUPT]}") from None
 
     @contextmanager
     def writing(self, settle: bool = True) -> Iterator[None]:
         """One transaction: done completely or not at all, and no other process writes meanwhile. When it is over, it is
         on the disk. If it settles, the file itself has all rows: what leaves after that is paid for in every later copy
         of the file, also in one without the log beside it."""
-        try:
-            with transaction(self.db):
-                yield
-        except sqlite3.Error as error:
-            raise _explained(self.path, error) from None
+        with _explaining(self.path), transaction(self.db):
+            yield
         if settle:
             self._settle()  # also if nothing was new: an earlier process may have died between commit and this
         if self._one_place() != self._place:
@@ -154,7 +147,7 @@ class LedgerFile:
             if time.monotonic() > end:
                 break
             time.sleep(_AGAIN)
-        raise LedgerError(
+        raise LedgerUnavailable(
             f"{self.path}: the newest rows are written to {self.path.name}-wal, but not yet to the file itself "
             f"({reason}); nothing may leave before they are: free some space, or wait, and try again; that costs "
             "nothing more"
@@ -332,12 +325,9 @@ def create(path: Path, population: str, cohorts: str = "") -> bool:
 
 def last_charge(path: Path) -> int:
     """The number of the last row that changes what is spent, or the cap. Nothing is checked: for whoever asks often."""
-    try:
-        with reading(path, PATIENCE) as db:
-            ((number,),) = db.execute("SELECT ifnull(max(number), 0) FROM entries WHERE kind IN ('cap', 'reserve')")
-            return int(number)
-    except sqlite3.Error as error:
-        raise _explained(path, error) from None
+    with _explaining(path), reading(path, PATIENCE) as db:
+        ((number,),) = db.execute("SELECT ifnull(max(number), 0) FROM entries WHERE kind IN ('cap', 'reserve')")
+        return int(number)
 
 
 def _mounts() -> list[list[str]]:
@@ -378,6 +368,18 @@ _ADVICE = {
 }
 
 
+@contextmanager
+def _explaining(path: Path) -> Iterator[None]:
+    """All access to the database is inside, so that its errors become ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explained(path, error) from None
+    except UnicodeDecodeError:
+        raise LedgerError(f"{path} is damaged: {NO_TEXT}; {_ADVICE[sqlite3.SQLITE_CORRUPT]}") from None
+
+
 def _explained(path: Path, error: sqlite3.Error) -> LedgerError:
     advice = _ADVICE.get(cause(error))
-    return LedgerError(f"{path}: {error}" + (f"; {advice}" if advice else ""))
+    kind = LedgerUnavailable if cause(error) in OF_THE_MACHINE else LedgerError
+    return kind(f"{path}: {error}" + (f"; {advice}" if advice else ""))

@@ -53,9 +53,9 @@ whole file is checked whenever it is opened, and a file with a fault is refused.
 The file alone cannot show that its *last* rows are missing: an old copy of a ledger is a valid ledger. The chain holds
 no secret: whoever may write the file can rewrite all of it. Against both, others keep `head()`; `verify(kept)` finds
 later whether the ledger still contains it. A head is the hash of a row, salted with a secret of the file: nobody can
-check a guess about the records with it. (Agents give theirs to their neighbours: `tacit.agent.books`.) If the variable
-TACIT_LEDGER_HEADS names a folder on other storage, every ledger that is opened keeps its head there, and one that is
-older is refused (`tacit.privacy.ledger.second`).
+check a guess about the records with it. (Agents give theirs to their neighbours: `tacit.agent.ledger_heads`.) If the
+variable TACIT_LEDGER_HEADS names a folder on other storage, every ledger that is opened keeps its head there, and one
+that is older is refused (`tacit.privacy.ledger.second`).
 
 A copy of the file alone, without the `-wal` beside it, has at least all that was reserved for what had left when it was
 made; one that was made in the middle of a write may be refused.

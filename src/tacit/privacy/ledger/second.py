@@ -28,7 +28,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from tacit.files import sync_folder
-from tacit.privacy.ledger.entries import AnotherVersion, Entry, Head, LedgerError
+from tacit.privacy.ledger.entries import AnotherVersion, Entry, Head, LedgerError, LedgerUnavailable
 from tacit.privacy.ledger.file import LedgerFile
 
 VARIABLE = "TACIT_LEDGER_HEADS"
@@ -97,7 +97,7 @@ class SecondPlace:
     def _read(self) -> Head | None:
         """What is kept; None if there is no file, or one that was only just begun."""
         if not self._folder.is_dir():
-            raise LedgerError(
+            raise LedgerUnavailable(
                 f"{self._folder} is not there: the second place for the head of {self._file.path} ({VARIABLE}). Plug "
                 "it in, or mount it, and start again; that costs nothing more"
             )
@@ -136,7 +136,7 @@ class SecondPlace:
                 sync_folder(self._folder)
 
     def _away(self, error: OSError) -> LedgerError:
-        return LedgerError(
+        return LedgerUnavailable(
             f"{self.path}, the second place for the head of {self._file.path}, cannot be used: "
             f"{error.strerror or error}; nothing may leave before it can. Mend it, and start again; that costs nothing "
             "more"

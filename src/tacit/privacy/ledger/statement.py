@@ -34,7 +34,7 @@ def in_figures(found: dict[str, Any]) -> str:
     'spent: epsilon = 1.75 of 2 at delta = 1e-06; left: 0.25'
     """
     if (cap := found["cap"]) is None:
-        return "no cap is set: nothing can be spent"
+        return "no cap is set, so nothing can be spent: set one with tacit ledger cap"
     spent, left = ("-" if found[name] is None else f"{found[name]:.6g}" for name in ("spent", "left"))
     return f"spent: epsilon = {spent} of {cap['epsilon']:.6g} at delta = {cap['delta']:.6g}; left: {left}"
 

@@ -14,16 +14,16 @@ from tacit.data import Dataset, Schema, Table, as_table, partition
 from tacit.engines import Workers
 from tacit.engines.work import Tell
 from tacit.errors import InputError, whole
-from tacit.lab.comparison.comparison import Comparison
+from tacit.lab.comparison.comparison_table import Comparison
 from tacit.lab.comparison.contenders import Contender, ExactMethod, OwnMethod, Specified, run_name
 from tacit.lab.comparison.gaps import on_problem
 from tacit.lab.comparison.lines import ALTERNATIVES, Line, usual_reserves
 from tacit.lab.comparison.on_records import on_records
 from tacit.lab.comparison.results import MethodResult
 from tacit.lab.comparison.trials import Divide, trial
+from tacit.run.budget import Budget
 from tacit.run.exact import ALGORITHMS
 from tacit.run.graphs import auto_graph
-from tacit.run.limits import Budget
 from tacit.run.recipes import RECIPES
 from tacit.run.spec import RunSpec
 from tacit.run.trust import LOCAL, Reserve, Trust

@@ -37,10 +37,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tacit import database
 from tacit.agent.identity import SIGNATURE_SIZE, Identity, fingerprint, signed_by
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Greeting, LedgerHead
-from tacit.errors import NEW_RUN, InputError, Over, TacitError
+from tacit.database import NO_TEXT
+from tacit.errors import NEW_RUN, InputError, Over, failed
 from tacit.privacy.ledger import Head, Ledger
 
 if TYPE_CHECKING:
@@ -204,8 +206,12 @@ class Books:
             with closing(sqlite3.connect(self.path, timeout=30)) as db, db:
                 db.executescript(_SCHEMA)
                 yield db
-        except (OSError, sqlite3.Error) as error:
-            raise TacitError(f"{self.path} cannot be used: {error}") from None
+        except OSError as error:
+            raise failed(error, f"{self.path} cannot be used: {error}") from None
+        except sqlite3.Error as error:
+            raise database.failed(error, f"{self.path} cannot be used: {error}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{self.path} is damaged: {NO_TEXT}") from None
 
 
 @dataclass

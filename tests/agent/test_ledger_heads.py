@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tacit.agent.books import Books, Heads, Signed, contradiction, population_tag, signed_text
+from tacit.agent import ledger_heads
 from tacit.agent.clock import Clock
 from tacit.agent.identity import Identity
+from tacit.agent.ledger_heads import Books, Heads, Signed, contradiction, population_tag, signed_text
 from tacit.agent.transport.wire import BadMessage
 from tacit.agent.transport.wire_pb2 import Greeting
 from tacit.errors import InputError, Over, TacitError
@@ -286,9 +287,7 @@ def test_a_neighbour_cannot_stop_an_agent_with_a_head_of_its_own_making(member, 
 
 
 def packed(signed):
-    from tacit.agent import books
-
-    return books._packed(signed)
+    return ledger_heads._packed(signed)
 
 
 @pytest.mark.parametrize("field", ["population", "book", "head", "signature"])
