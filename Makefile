@@ -135,7 +135,7 @@ else
 	$(BIN)/python tests/world_runs.py --plants --write
 endif
 
-protocol: $(READY)  ## every state of a model of the protocol, with faults and lies, and planted wrong rules: half an hour; docs/explanation/protocol.md keeps the result
+protocol: $(READY)  ## every state of a model of the protocol, with faults and lies, and planted wrong rules: a quarter of an hour; docs/explanation/protocol.md keeps the result
 	$(BIN)/python tests/protocol_runs.py
 
 integrity: $(READY)  ## 2,000 flipped bits of a store, and 2,000 outsiders at an agent's door: some minutes

@@ -23,7 +23,6 @@ from protocol_model.search import Found, explore
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "protocol.md"
 TRIANGLE = ((0, 1), (0, 2), (1, 2))
 RING = ((0, 1), (1, 2), (2, 3), (0, 3))
-ALL = (*RING, (0, 2), (1, 3))
 
 
 class Case(NamedTuple):
@@ -83,7 +82,6 @@ CASES = [
     Case("both put back, all neighbours silent", among(memory("crash", "both", ticks=3, twice=3), **SILENT_BOTH)),
     Case("two hosts", memory("clone", ticks=1)),
     Case("two hosts, a silent neighbour", among(memory("clone", ticks=2, twice=2), **SILENT_2)),
-    Case("two hosts, a message late", among(memory("clone", "late", ticks=1, twice=1), **SILENT_2)),
     Case(
         "two hosts with one ledger, all neighbours silent",
         among(memory("crash", "shared ledger"), **SILENT_BOTH),
@@ -102,17 +100,12 @@ CASES = [
         "both put back, in a ring of four, the member opposite silent",
         among(memory("crash", "both", edges=RING, ticks=1), m2=SILENT),
     ),
-    Case(
-        "both put back, in a ring of four, a silent neighbour",
-        among(memory("crash", "both", edges=RING, ticks=1, twice=1), m3=SILENT),
-    ),
     Case("a member is away", absence("away")),
     Case("a member is away, and comes back", absence("away", "back")),
     Case("a link is cut, and mended", absence("cut", "mended")),
     Case("a liar states false absences", absence(liar=True)),
     Case("a liar states false absences, a member is away", absence("away", liar=True, ticks=1)),
     Case("a member of a ring of four is away", absence("away", edges=RING, ticks=1)),
-    Case("a liar among four states false absences", absence(edges=RING, liar=True, ticks=1)),
 ]
 BUGS = [
     Bug("publish before commit", memory("crash", ticks=1)),
@@ -135,7 +128,7 @@ def planted(bug: Bug) -> Memory | Absence:
 def most_twice(model: Memory) -> tuple[int, Found]:
     """How many ticks leave in two versions at most, and the exploration that shows it."""
     for twice in range(model.twice + 1):
-        found = explore(replace(model, twice=twice), most=600_000)
+        found = explore(replace(model, twice=twice), most=400_000)
         if not found.broken.startswith("a tick has left"):
             break
     return twice, found
@@ -146,7 +139,7 @@ def cases(only: str) -> Iterator[tuple[str, bool]]:
     for case in CASES:
         if only in case.what:
             twice, found = (
-                most_twice(case.model) if isinstance(case.model, Memory) else (0, explore(case.model, most=600_000))
+                most_twice(case.model) if isinstance(case.model, Memory) else (0, explore(case.model, most=400_000))
             )
             model, count = case.model, str(twice) if isinstance(case.model, Memory) else "–"
             size = (

@@ -208,7 +208,7 @@ class Memory:
             differ = any(one[: len(other)] != other[: len(one)] for one in heard for other in heard)
             if differ and not any(one is not None and one.proved & self._bit(liar) for one in each):
                 return "a member has two faces, and nobody names it"
-        done = all(host.done for host in state.hosts)
+        done = all(host.done for host in state.hosts if host.process is not None)  # a copy need not be started
         done &= all(
             each is None or self._heard_all(each.spoken, each.heard, i) for i, each in enumerate(state.others, 1)
         )
