@@ -25,7 +25,7 @@ CLUSTERS := tests/cli/test_cli_agent_ray.py tests/engines tests/simulation
 # Many processes import the same modules: each is compiled once, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit mutants adversary chaos world integrity fuzz reproduce lock sbom security clean
+.PHONY: help demo quick test test-slow test-lowest test-hard test-flower check types smoke docs pages notebooks bench statistics audit mutants adversary chaos world protocol integrity fuzz reproduce lock sbom security clean
 
 # An environment with what $(2) names, in the folder $(1). uv takes seconds where pip takes a minute; pip is asked
 # where uv cannot be had or finds nothing.
@@ -134,6 +134,9 @@ else
 	$(BIN)/python tests/world_runs.py --schedules 20000 --write
 	$(BIN)/python tests/world_runs.py --plants --write
 endif
+
+protocol: $(READY)  ## every state of a model of the protocol, with faults and lies, and planted wrong rules: half an hour; docs/explanation/protocol.md keeps the result
+	$(BIN)/python tests/protocol_runs.py
 
 integrity: $(READY)  ## 2,000 flipped bits of a store, and 2,000 outsiders at an agent's door: some minutes
 	TACIT_FLIPS=2000 $(BIN)/python -m pytest tests/agent/test_journal.py -k flipped

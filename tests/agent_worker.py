@@ -358,7 +358,16 @@ def agent(
     elif fault is not None and fault[0] == "has two faces":
         _two_faced(fault[1])
     elif fault is not None and fault[0] == "says no number":
-        _two_faced(fault[1], by=np.nan, to_all=True)
+        from tacit.agent.delivery import Rows
+
+        row, own = Rows.message, AgentLoop._own
+
+        def no_number(self: Any, tick: int, release: Any) -> bytes:
+            said = release.value + np.nan if tick >= fault[1] else release.value
+            return row(self, tick, release._replace(value=said))
+
+        Rows.message = no_number  # type: ignore[method-assign]
+        AgentLoop._own = lambda self, tick: own(self, min(tick, fault[1] - 1))  # type: ignore[method-assign]
     elif fault is not None and fault[0] == "adds to its sum":
         from tacit.exchange.network_sharing import NetworkSharer
 
@@ -440,8 +449,7 @@ def _silent() -> None:
     Incarnations.take = lambda self, name, standing: None  # type: ignore[method-assign]
 
 
-def _two_faced(first: int, by: float = 1e-3, to_all: bool = False) -> None:
-    """From a tick on, its first neighbour, or everybody, hears something else than what it has committed."""
+def _two_faced(first: int) -> None:
     from tacit.agent.conversation import Conversation
     from tacit.agent.heard import MessageChain
     from tacit.agent.transport.wire import bare
@@ -451,14 +459,13 @@ def _two_faced(first: int, by: float = 1e-3, to_all: bool = False) -> None:
 
     def two_faced(self: Any, question: Any) -> bytes | None:
         raw = find(self, question)
-        deceived = to_all or question.sender == self._agent.neighbours[0]
-        if raw is None or not deceived or question.tick < first:
+        if raw is None or question.sender != self._agent.neighbours[0] or question.tick < first:
             return raw
 
         def other(tick: int) -> bytes:
             said = Message.FromString(self.participant.store.message(tick))
             if tick >= first:
-                said.payload = (np.frombuffer(said.payload) + by).tobytes()
+                said.payload = (np.frombuffer(said.payload) + 1e-3).tobytes()
             return bare(said)
 
         chain = MessageChain()

@@ -275,6 +275,8 @@ def test_a_restart_finds_the_run_that_it_can_pay_for(network, identities):
 class Quiet:
     """A neighbour that does not answer."""
 
+    trouble = "it does not answer"
+
     def __init__(self, name):
         self.name = name
 

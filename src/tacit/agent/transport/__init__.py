@@ -19,7 +19,7 @@ still counts is checked at every question, from both ends.
 (`door`). Answers to a member count until they are written: who does not read gets no more of them, and is
 closed when nobody would wait any longer.
 
-**To read**: `wire.proto` and `wire` have the messages, `sizes` how long they can be, `tls_streams` the frames, `tls`
-what secures them. `server` answers what a `peer` asks; `door` limits connections, `refusals` the lines about what was
-refused. `sockets` is the network itself, which comes from outside.
+**To read**: `wire.proto` and `wire` have the messages, `sizes` how long they can be, `tls_streams` the frames, and
+`tls` what secures them. `server` answers what a `peer` asks; `door` limits connections, `refusals` the lines about what
+was refused. `sockets` is the network itself, which comes from outside.
 """
