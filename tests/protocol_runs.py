@@ -135,7 +135,7 @@ def planted(bug: Bug) -> Memory | Absence:
 def most_twice(model: Memory) -> tuple[int, Found]:
     """How many ticks leave in two versions at most, and the exploration that shows it."""
     for twice in range(model.twice + 1):
-        found = explore(replace(model, twice=twice), most=400_000)
+        found = explore(replace(model, twice=twice), most=600_000)
         if not found.broken.startswith("a tick has left"):
             break
     return twice, found
@@ -146,7 +146,7 @@ def cases(only: str) -> Iterator[tuple[str, bool]]:
     for case in CASES:
         if only in case.what:
             twice, found = (
-                most_twice(case.model) if isinstance(case.model, Memory) else (0, explore(case.model, most=400_000))
+                most_twice(case.model) if isinstance(case.model, Memory) else (0, explore(case.model, most=600_000))
             )
             model, count = case.model, str(twice) if isinstance(case.model, Memory) else "–"
             size = (
