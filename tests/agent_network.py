@@ -74,7 +74,8 @@ class Network:
     def start(self, *agents, fault=None, slow=0.0, life=0, listen=None):
         """Starts agents, and returns when all of them have loaded what they need and begin."""
         # What this process has calibrated is calibrated for them, too: it would take a second in each of their lives.
-        (self.folder / "calibrated").write_bytes(pickle.dumps(recipes._CALIBRATED))
+        (draft := self.folder / "calibrated.new").write_bytes(pickle.dumps(recipes._CALIBRATED))
+        draft.replace(self.folder / "calibrated")  # an agent that was started before may be reading
         with self.together():
             for i in agents:
                 arguments = (self.folder, self.kind, i, self.identities, fault, slow, life, listen, self._loading.door)

@@ -423,6 +423,8 @@ OPTIONS = {
     ("federation", "accept"): dict.fromkeys(("file", "statement", "identity"), KEYS),
     ("federation", "revoke"): dict.fromkeys(("file", "member", "identity", "why"), KEYS),
     ("federation", "verify"): {"file": AGENTS, "report": AGENTS},
+    ("federation", "status"): dict.fromkeys(("file", "identity", "store", "json"), KEYS),
+    ("federation", "without"): dict.fromkeys(("file", "report", "identity"), KEYS),
     ("certificate", "make"): dict.fromkeys(("report", "federation", "out"), AGENTS),
     ("certificate", "verify"): dict.fromkeys(("file", "model", "ledger", "report", "json"), AGENTS),
     ("federation", "demo"): dict.fromkeys(("agents", "epsilon", "colluders", "out", "page"), EMBEDDED),

@@ -364,18 +364,6 @@ def test_cohorts_are_months_and_years_however_they_are_written(tmp_path):
     assert cohorts_of(table_of(tmp_path, ["2024", "2024.0", "\uff12\uff10\uff12\uff14"]), "admitted") == ("2024",)
 
 
-@pytest.mark.parametrize(
-    ("cells", "column", "refusal"),
-    [
-        (["2024", ""], "admitted", "t.csv line 3 has no 'admitted'"),
-        (["2024", "2024-03"], "admitted", "the cohorts 2024 and 2024-03 overlap"),
-        (["2024"], "arrived", "by the column 'arrived', which t.csv does not have"),
-        *(
-            ([odd], "admitted", "a cohort is a year .* or a day .*: t.csv line 2, column 'admitted'")
-            for odd in ("05.07.2026", "unknown", "x2024-03-17", "2024-13", "20240317", "08/07/2026", "2024-Q1")
-        ),
-    ],
-)
 def table(source="a.csv", **columns):
     return Table({name: np.array(cells, dtype=object) for name, cells in columns.items()}, source)
 
@@ -404,6 +392,18 @@ def test_no_two_files_have_one_digest():
     assert digest(tables[0]) == digest(table("b.csv", **files[0]))
 
 
+@pytest.mark.parametrize(
+    ("cells", "column", "refusal"),
+    [
+        (["2024", ""], "admitted", "t.csv line 3 has no 'admitted'"),
+        (["2024", "2024-03"], "admitted", "the cohorts 2024 and 2024-03 overlap"),
+        (["2024"], "arrived", "by the column 'arrived', which t.csv does not have"),
+        *(
+            ([odd], "admitted", "a cohort is a year .* or a day .*: t.csv line 2, column 'admitted'")
+            for odd in ("05.07.2026", "unknown", "x2024-03-17", "2024-13", "20240317", "08/07/2026", "2024-Q1")
+        ),
+    ],
+)
 def test_a_file_without_cohorts_is_refused(tmp_path, cells, column, refusal):
     with pytest.raises(InputError, match=refusal):
         cohorts_of(table_of(tmp_path, cells), column)
