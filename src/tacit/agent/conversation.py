@@ -147,7 +147,7 @@ class Conversation:
         if name not in self.statements.contradictions and name not in self.refused:
             self._liveness.contact(name)
 
-    # Who speaks, and what it has signed
+    # The member that speaks, and what it has signed
 
     def standing(self, name: str) -> Standing:
         """Which process this is, and what it knows of the neighbour's."""
